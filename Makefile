@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The tools of .venv, and the checkout's own settings wherever the checkout lies: ansible ignores an ansible.cfg in a
+# folder that everybody may write to, unless it is named.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+
+LAB := ansible-playbook -i inventories/lab
+DEMO := -e @inventories/lab/demo_session.yml
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
+
+.PHONY: setup
+setup: .venv/.complete ## Make .venv with the pinned Python packages
+
+.venv/.complete: requirements/controller.txt requirements/develop.txt tools/make_venv.sh
+	@tools/make_venv.sh
+
+.PHONY: lab-up
+lab-up: setup ## Bring up the lab: three hosts on this machine, ready for sessions
+	$(LAB) playbooks/lab_up.yml
+	$(LAB) playbooks/prepare_hosts.yml
+	$(LAB) playbooks/lab_images.yml
+
+.PHONY: launch
+launch: lab-up ## Bring up the lab, launch the demo session in it and prove that it works
+	$(LAB) playbooks/launch_cluster.yml $(DEMO)
+	$(LAB) playbooks/demo_proof.yml $(DEMO)
+
+.PHONY: teardown
+teardown: setup ## Remove the demo session
+	$(LAB) playbooks/teardown_cluster.yml $(DEMO)
+
+.PHONY: lab-down
+lab-down: setup ## Remove the lab and all that is in it
+	$(LAB) playbooks/lab_down.yml
+
+.PHONY: lint
+lint: setup ## Static checks: style, types, YAML, playbooks, shell, changelog
+	@tools/need.sh shellcheck=shellcheck
+	@tools/lint.sh
+
+.PHONY: unit
+unit: setup ## Unit tests of the core, the modules and the tools
+	pytest tests/unit
+
+.PHONY: sanity
+sanity: setup ## ansible-test sanity and ansible-test units
+	@tools/need.sh shellcheck=shellcheck
+	@tools/sanity.sh
+
+.PHONY: matrix
+matrix: setup ## Unit tests and syntax checks with every supported ansible-core that can run here
+	@tools/matrix.py
+
+.PHONY: molecule
+molecule: setup ## Molecule scenarios of the roles
+	@tools/molecule.sh
+
+.PHONY: integration
+integration: setup ## Tests on the lab with real engines
+	pytest tests/integration_lab
+
+.PHONY: bench
+bench: setup ## Time a launch against a plain playbook and against the Docker API
+	@tools/bench.sh
+
+.PHONY: build
+build: setup ## Build the collection, install the result aside and use it from there
+	@tools/build.sh
+
+.PHONY: test
+test: setup ## Every check: lint, unit, sanity, build, molecule, integration
+	@tools/test.sh lint unit sanity build molecule integration
+
+.PHONY: clean
+clean: ## Remove .venv and all that the checks made in the checkout
+	rm -rf .venv .cache .ansible .mypy_cache .pytest_cache .ruff_cache .hypothesis tests/output

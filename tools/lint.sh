@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Runs every static check, all of them even when one fails, and fails if any did.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+failed=()
+
+check() {
+    local name=$1 output
+    shift
+    if output=$("$@" 2>&1); then
+        echo "ok      $name"
+    else
+        echo "FAILED  $name"
+        echo "$output"
+        failed+=("$name")
+    fi
+}
+
+shell_scripts() {
+    git ls-files -z --cached --others --exclude-standard -- ':!.collections' |
+        while IFS= read -r -d '' file; do
+            if [ -f "$file" ] && head -c 64 "$file" | head -n 1 | grep -qaE '^#!.*\b(ba|da)?sh\b'; then
+                printf '%s\0' "$file"
+            fi
+        done
+}
+
+check_shell() {
+    shell_scripts | xargs -0 shellcheck
+}
+
+check "ruff check" ruff check --quiet .
+check "ruff format" ruff format --check --diff --quiet .
+check "mypy" mypy --package ansible_collections.cluster_compute.session.plugins \
+    --package ansible_collections.cluster_compute.session.tests
+check "yamllint" yamllint --strict .
+check "ansible-lint" ansible-lint --offline --quiet --nocolor
+check "changelog" antsibull-changelog lint
+check "plugin documentation" antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
+check "shellcheck" check_shell
+
+if [ ${#failed[@]} -ne 0 ]; then
+    printf 'Failed: %s\n' "${failed[*]}"
+    exit 1
+fi
