@@ -59,7 +59,7 @@ sanity: setup ## ansible-test sanity and ansible-test units
 
 .PHONY: matrix
 matrix: setup ## Unit tests and syntax checks with every supported ansible-core that can run here
-	@tools/matrix.py
+	@python tools/matrix.py
 
 .PHONY: molecule
 molecule: setup ## Molecule scenarios of the roles

@@ -4,7 +4,7 @@
 #
 # Runs every static check, all of them even when one fails, and fails if any did.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 failed=()
 
 check() {
@@ -37,7 +37,7 @@ check "ruff format" ruff format --check --diff --quiet .
 check "mypy" mypy --package ansible_collections.cluster_compute.session.plugins \
     --package ansible_collections.cluster_compute.session.tests
 check "yamllint" yamllint --strict .
-check "ansible-lint" ansible-lint --offline --quiet --nocolor
+check "ansible-lint" ansible-lint --offline -q --nocolor
 check "changelog" antsibull-changelog lint
 check "plugin documentation" antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
 check "shellcheck" check_shell

@@ -1,0 +1,101 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every file of the tree has to keep to."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+# In pieces, or this file would find itself.
+SPDX = "SPDX-" + "License-Identifier:"
+# A path that exists only where somebody happens to work; /home/work/ in an image is none.
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root/\.pyenv|opt/pypi)/")
+# Files which cannot hold a comment, and the ones that antsibull-changelog writes.
+NO_COMMENT = {".json", ".svg", ".png"}
+NO_HEADER = {"COPYING", "CHANGELOG.rst", "changelogs/changelog.yaml"}
+
+
+def texts() -> dict[str, str]:
+    """Return name and content of every text file that git tracks or would track."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    found = {}
+    for name in filter(None, names):
+        path = ROOT / name
+        if path.is_symlink() or not path.is_file():
+            continue
+        data = path.read_bytes()
+        if b"\0" not in data:
+            found[name] = data.decode("utf-8")
+    return found
+
+
+def without_header(name: str, text: str) -> bool:
+    """Return whether *text* could carry the licence line near its start and does not."""
+    exempt = not text or Path(name).suffix in NO_COMMENT or name in NO_HEADER
+    return not exempt and not any(SPDX in line for line in text.splitlines()[:10])
+
+
+def with_machine_path(_name: str, text: str) -> bool:
+    """Return whether *text* names a folder of one particular machine."""
+    return MACHINE_PATH.search(text) is not None
+
+
+def with_untidy_lines(name: str, text: str) -> bool:
+    """Return whether *text* has spaces at a line's end, foreign line ends, or no newline at its end."""
+    if not text or Path(name).suffix == ".svg":
+        return False
+    return "\r" in text or not text.endswith("\n") or re.search(r"[ \t]+$", text, re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("wrong", [without_header, with_machine_path, with_untidy_lines])
+def test_every_file(wrong: Callable[[str, str], bool]) -> None:
+    files = texts()
+    assert len(files) > 10, "git lists hardly any file: the check would pass without having looked"
+    assert [name for name, text in files.items() if wrong(name, text)] == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name", "text"),
+    [
+        (without_header, "a.py", "import os\n"),
+        (with_machine_path, "a.md", "see /" + "work/main\n"),
+        (with_untidy_lines, "a.py", "x = 1 \n"),
+        (with_untidy_lines, "a.py", "x = 1"),
+    ],
+)
+def test_the_checks_find_what_they_look_for(wrong: Callable[[str, str], bool], name: str, text: str) -> None:
+    assert wrong(name, text)
+
+
+def test_a_home_folder_called_work_is_no_machine_path() -> None:
+    assert not with_machine_path("a.md", "/home/work/.ssh\n")
+
+
+def test_the_action_group_names_every_module() -> None:
+    runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text(encoding="utf-8"))
+    modules = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem != "__init__")
+    assert runtime["action_groups"]["session"] == modules
+
+
+def test_no_sanity_test_is_ignored() -> None:
+    assert list((ROOT / "tests" / "sanity").glob("ignore*")) == []
+
+
+def test_every_requirement_is_pinned_once() -> None:
+    names: list[str] = []
+    for path in sorted((ROOT / "requirements").glob("*.txt")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith(("#", "-r ")):
+                name, _equals, version = line.partition("==")
+                assert re.fullmatch(r"[\w.]+", version), f"{path.name}: {line} is not pinned exactly"
+                names.append(name.lower())
+    assert names
+    assert sorted(names) == sorted(set(names))

@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check the collection with every supported ansible-core and every Python of a managed host that is present here.
+
+For each ansible-core: unit tests, a syntax check of every playbook, and the documentation of every plugin and role. For
+each Python: does the code that runs on managed hosts compile. What cannot run is named, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache" / "matrix"
+NAMESPACE = "cluster_compute.session"
+
+# ansible-core release to the Pythons of its controller, from ansible-core's own support matrix; the first present is used.
+CORES = {
+    "2.17.14": ("3.12", "3.11", "3.10"),
+    "2.18.19": ("3.11", "3.12", "3.13"),
+    "2.19.14": ("3.11", "3.12", "3.13"),
+    "2.20.10": ("3.12", "3.13", "3.14"),
+    "2.21.5": ("3.12", "3.13", "3.14"),
+}
+# Pythons of a managed host: tests/config.yml says from which on.
+HOST_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+HOST_CODE = ("plugins/module_utils", "plugins/modules")
+# Left to ansible-core itself: its releases want different ones.
+NOT_PINNED = ("ansible-core", "resolvelib")
+
+
+@dataclass
+class Outcome:
+    """What became of one row of the matrix: the checks that failed, or why nothing ran."""
+
+    name: str
+    failed: list[str] = field(default_factory=list)
+    skipped: str = ""
+
+    def __str__(self) -> str:
+        if self.skipped:
+            return f"NOT RUN  {self.name}: {self.skipped}"
+        if self.failed:
+            return f"FAILED   {self.name}: {', '.join(self.failed)}"
+        return f"passed   {self.name}"
+
+
+def interpreter(version: str) -> str | None:
+    """Return the path of a Python of *version* (such as 3.12) that really starts; a version manager's shim may not."""
+    name = f"python{version}"
+    folders = [folder for folder in os.get_exec_path() if Path(folder) != ROOT / ".venv" / "bin"]
+    candidates = [Path(folder) / name for folder in folders]
+    candidates += sorted((Path.home() / ".pyenv" / "versions").glob(f"*/bin/{name}"))
+    for path in candidates:
+        if not os.access(path, os.X_OK):
+            continue
+        if subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return str(path)
+    return None
+
+
+def pins() -> Iterator[str]:
+    """Yield the pinned requirements that hold for every ansible-core."""
+    for name in ("controller.txt", "develop.txt"):
+        for line in (ROOT / "requirements" / name).read_text(encoding="utf-8").splitlines():
+            if "==" in line and line.split("==")[0] not in NOT_PINNED:
+                yield line
+
+
+def run(log: Path, *command: str, env: dict[str, str] | None = None) -> bool:
+    """Run *command* in the checkout, its output appended to *log*; return whether it succeeded."""
+    with log.open("a", encoding="utf-8") as output:
+        output.write(f"$ {' '.join(command)}\n")
+        output.flush()
+        done = subprocess.run(command, cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT, check=False)
+    return done.returncode == 0
+
+
+def plugins() -> Iterator[tuple[str, str]]:
+    """Yield type and full name of everything that ansible-doc can show."""
+    for kind, folder in (("module", "modules"), ("filter", "filter"), ("inventory", "inventory"), ("lookup", "lookup")):
+        for path in sorted((ROOT / "plugins" / folder).glob("*.py")):
+            if path.stem != "__init__":
+                yield kind, f"{NAMESPACE}.{path.stem}"
+    for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
+        yield "role", f"{NAMESPACE}.{path.parent.parent.name}"
+
+
+def check_core(core: str) -> Outcome:
+    """Run every check with ansible-core *core* in a virtual environment of its own."""
+    found = next((path for path in map(interpreter, CORES[core]) if path), None)
+    if found is None:
+        outcome = Outcome(f"ansible-core {core}")
+        outcome.skipped = f"needs one of Python {', '.join(CORES[core])}; none of them runs here"
+        return outcome
+    outcome = Outcome(f"ansible-core {core} with {found}")
+    venv = CACHE / f"ansible-core-{core}"
+    log = CACHE / f"ansible-core-{core}.log"
+    log.unlink(missing_ok=True)
+    constraints = CACHE / "constraints.txt"
+    constraints.write_text("\n".join(pins()) + "\n", encoding="utf-8")
+    python = str(venv / "bin" / "python")
+    wanted = [f"ansible-core=={core}", "pytest", "-r", "tests/unit/requirements.txt", "-c", str(constraints)]
+    pip = ("-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet")
+    if not (run(log, found, "-m", "venv", str(venv)) and run(log, python, *pip, *wanted)):
+        outcome.failed.append(f"installation (see {log.relative_to(ROOT)})")
+        return outcome
+    env = {**os.environ, "PATH": f"{venv / 'bin'}:{os.environ['PATH']}", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+
+    def check(name: str, *command: str) -> None:
+        if not run(log, *command, env=env):
+            outcome.failed.append(name)
+
+    check("unit tests", python, "-m", "pytest", "tests/unit")
+    for path in sorted((ROOT / "playbooks").glob("*.yml")):
+        name = str(path.relative_to(ROOT))
+        check(name, str(venv / "bin" / "ansible-playbook"), "-i", "localhost,", "--syntax-check", name)
+    for kind, name in plugins():
+        check(f"documentation of the {kind} {name}", str(venv / "bin" / "ansible-doc"), "-t", kind, name)
+    if outcome.failed:
+        outcome.failed[-1] += f" (see {log.relative_to(ROOT)})"
+    return outcome
+
+
+def check_host_python(version: str) -> Outcome:
+    """Compile the code that runs on managed hosts with Python *version*."""
+    found = interpreter(version)
+    if found is None:
+        return Outcome(f"code of managed hosts on Python {version}", skipped=f"no python{version} runs here")
+    outcome = Outcome(f"code of managed hosts on {found}")
+    program = "import sys; [compile(open(name).read(), name, 'exec') for name in sys.argv[1:]]"
+    files = sorted(str(path) for folder in HOST_CODE for path in (ROOT / folder).rglob("*.py"))
+    log = CACHE / f"python{version}.log"
+    log.unlink(missing_ok=True)
+    if not run(log, found, "-c", program, *files):
+        outcome.failed.append(f"does not compile (see {log.relative_to(ROOT)})")
+    return outcome
+
+
+def main() -> int:
+    """Run the whole matrix and print one line for each row; return 1 if a row failed or no ansible-core could run."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    outcomes = []
+    for core in CORES:
+        outcomes.append(check_core(core))
+        print(outcomes[-1], flush=True)
+    cores_run = [outcome for outcome in outcomes if not outcome.skipped]
+    for version in HOST_PYTHONS:
+        outcomes.append(check_host_python(version))
+        print(outcomes[-1], flush=True)
+    return int(not cores_run or any(outcome.failed for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Runs every ansible-test sanity test, then ansible-test units, in a copy of the tree that lies where ansible-test wants
+# it. The home folder is one of its own: ansible-test keeps its downloads and virtual environments there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cache=$PWD/.cache
+tree=$cache/ansible_collections/cluster_compute/session
+version=$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+
+mkdir -p "$cache/home/.ansible/test/cache" "$cache/home/.config"
+# The name belongs to the ansible-core that requirements/controller.txt pins.
+cp tools/get_pip.py "$cache/home/.ansible/test/cache/get_pip_24_2.py"
+if [ -d "$HOME/.config/pip" ]; then
+    ln -sfn "$HOME/.config/pip" "$cache/home/.config/pip"
+fi
+tools/sync_tree.sh "$tree"
+
+unset ANSIBLE_CONFIG
+export HOME=$cache/home
+cd "$tree"
+failed=()
+for command in sanity units; do
+    echo "ansible-test $command --python $version"
+    ansible-test "$command" --python "$version" --color no || failed+=("ansible-test $command")
+done
+if [ ${#failed[@]} -ne 0 ]; then
+    printf 'Failed: %s\n' "${failed[@]}"
+    exit 1
+fi

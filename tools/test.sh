@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Runs the make targets named, one after another, stops at the first that fails, and removes the tests' labs at the end
+# however it ends.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+logs=.cache/logs
+mkdir -p "$logs"
+
+remove_labs() {
+    local inventory
+    for inventory in tests/integration_lab/inventory extensions/molecule/inventory; do
+        if [ -e "$inventory" ] && ! ansible-playbook -i "$inventory" playbooks/lab_down.yml >"$logs/lab-down.log" 2>&1; then
+            echo "Removing the lab of $inventory failed:"
+            tail -n 30 "$logs/lab-down.log"
+        fi
+    done
+}
+trap remove_labs EXIT
+trap 'exit 130' INT TERM
+
+begin=$SECONDS
+summary=()
+for target in "$@"; do
+    start=$SECONDS
+    echo "== make $target"
+    if ! make "$target"; then
+        echo "FAILED: make $target, after $((SECONDS - start)) s. Passed before it:${summary[*]:- nothing}"
+        exit 1
+    fi
+    summary+=(" $target $((SECONDS - start)) s")
+done
+echo "All checks passed in $((SECONDS - begin)) s:${summary[*]}"
