@@ -10,6 +10,7 @@ MAKEFLAGS += --no-print-directory
 # folder that everybody may write to, unless it is named.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
 
 LAB := ansible-playbook -i inventories/lab
 DEMO := -e @inventories/lab/demo_session.yml
