@@ -24,7 +24,9 @@ echo "Installing from the distribution's packages: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! { apt-get update && apt-get install --yes --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+# A list that cannot be fetched need not be one that matters here: the installation is what decides.
+apt-get update >"$log" 2>&1 || true
+if ! apt-get install --yes --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
     cat "$log" >&2
     exit 1
 fi
