@@ -21,6 +21,7 @@ help: ## List the targets
 
 .PHONY: setup
 setup: .venv/.complete ## Make .venv with the pinned Python packages
+	@:
 
 .venv/.complete: requirements/controller.txt requirements/develop.txt tools/make_venv.sh
 	@tools/make_venv.sh

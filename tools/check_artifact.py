@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare a built collection with the files that git knows: nothing foreign got in, nothing of the collection is out."""
+"""Compare a built collection with the files that git knows: nothing foreign is in it, nothing that belongs is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 
 # What a user of the installed collection needs; each folder or file that exists in the checkout has to be in.
-WANTED = ("COPYING", "README.md", "docs", "extensions", "inventories", "meta", "playbooks", "plugins", "roles")
+WANTED = ("COPYING", "README.md", "docs", "examples", "extensions", "inventories", "meta", "playbooks", "plugins", "roles")
 # Written by ansible-galaxy itself.
 GENERATED = {"FILES.json", "MANIFEST.json"}
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "matrix"
 NAMESPACE = "cluster_compute.session"
 
-# ansible-core release to the Pythons of its controller, from ansible-core's own support matrix; the first present is used.
+# ansible-core release: Pythons of its controller, from ansible-core's own support matrix; the first present is used.
 CORES = {
     "2.17.14": ("3.12", "3.11", "3.10"),
     "2.18.19": ("3.11", "3.12", "3.13"),
