@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Finding the processes of a lab, with or without records of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterable
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import HostNames
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError, read_file, write_file
+
+
+def start_time(pid: int) -> str | None:
+    """Return when a process started, in clock ticks since boot, or None when it is gone or dead."""
+    text = read_file(f"/proc/{pid}/stat")
+    if text is None:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in ("Z", "X") else fields[19]
+
+
+def record_running(host: HostNames, pid: int) -> None:
+    """Write down which process is the host's first one."""
+    record = {"pid": pid, "start_time": start_time(pid), "boot_id": read_file("/proc/sys/kernel/random/boot_id")}
+    write_file(host.record, json.dumps(record))
+
+
+def running(host: HostNames) -> int | None:
+    """Return the process id of the host's init when it runs, by the record; a process number used anew is not it."""
+    try:
+        record = json.loads(read_file(host.record) or "{}")
+        pid = int(record["pid"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    if record.get("boot_id") != read_file("/proc/sys/kernel/random/boot_id"):
+        return None
+    begun = start_time(pid)
+    return pid if begun is not None and begun == record.get("start_time") else None
+
+
+def below(directory: str) -> set[int]:
+    """Return the processes which live on a disk that lies in `directory`: the overlay mount says so.
+
+    Containers have left the host's disk; they die with the host's init, in whose process namespace they are.
+    """
+    mark = f"upperdir={directory.rstrip('/')}/"
+    found = set()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and name != "self" and mark in (read_file(f"/proc/{name}/mountinfo") or ""):
+            found.add(int(name))
+    return found
+
+
+def kill(directory: str, seconds: float = 20.0) -> bool:
+    """Kill every process on a disk in `directory`, at once and for good; return whether there was any.
+
+    Raises LabError when one is still there after `seconds`.
+    """
+    found = False
+    deadline = time.monotonic() + seconds
+    while True:
+        alive = below(directory)
+        if not alive:
+            return found
+        found = True
+        if time.monotonic() > deadline:
+            raise LabError(f"Processes of the lab did not end within {seconds:.0f} seconds: {_words(alive)}.")
+        for pid in alive:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.03)
+
+
+def _words(pids: Iterable[int]) -> str:
+    return ", ".join(f"{pid} ({(read_file(f'/proc/{pid}/comm') or '?').strip()})" for pid in sorted(pids))

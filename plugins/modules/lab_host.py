@@ -1,0 +1,164 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab_host
+short_description: Make, boot, cut off or remove one host of a lab
+version_added: 0.1.0
+description:
+  - A lab host has its own disk (an overlay on a base tree), process tree, network, host name, SSH server and init. It
+    is a machine in everything but its kernel, with nothing on it that the machine around it has installed.
+  - The key pair that opens the hosts of a lab is C(ssh/id_ed25519) in the lab's directory, and C(ssh/known_hosts)
+    beside it has the hosts' keys.
+  - The module runs on the machine which carries the lab.
+author: The cluster_compute.session authors (@cluster-compute)
+options:
+  lab:
+    description: Name of the lab.
+    type: str
+    required: true
+  directory:
+    description: Absolute path of the lab's state directory.
+    type: path
+    required: true
+  name:
+    description: Name of the host.
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) makes the host if there is none and boots it if it does not run.
+      - V(off) cuts its power. Every process in it dies at once, its network is gone, its disk stays.
+      - V(absent) cuts its power and removes its disk.
+    type: str
+    choices: [present, "off", absent]
+    default: present
+  tree:
+    description: The base tree, as M(cluster_compute.session.lab_base_tree) returns it.
+    type: path
+  address:
+    description: The host's address in O(subnet).
+    type: str
+  subnet:
+    description: The lab's IPv4 network.
+    type: str
+  mtu:
+    description: MTU of the host's network interface, in bytes.
+    type: int
+    default: 1500
+  shared_folders:
+    description: Paths which are one and the same folder on every host of the lab.
+    type: list
+    elements: str
+    default: []
+  images:
+    description: Folder of this machine which the host sees read-only as C(/srv/lab-images).
+    type: path
+  timeout:
+    description: How long to wait for the SSH server after boot, in seconds.
+    type: float
+    default: 60
+requirements:
+  - iproute2
+  - openssh-client
+attributes:
+  check_mode:
+    description: Can run in check mode and tell what it would change.
+    support: full
+  diff_mode:
+    description: Shows what it changes as a difference.
+    support: full
+seealso:
+  - module: cluster_compute.session.lab_base_tree
+  - module: cluster_compute.session.lab_network
+  - module: cluster_compute.session.lab_teardown
+"""
+
+EXAMPLES = r"""
+- name: Boot a host
+  cluster_compute.session.lab_host:
+    lab: lab
+    directory: /var/lib/cluster-compute-lab/lab
+    name: h1
+    tree: /var/cache/cluster-compute-lab/trees/bookworm-0123456789ab
+    address: 10.212.0.11
+    subnet: 10.212.0.0/24
+    images: /var/cache/cluster-compute-lab/images
+
+- name: Cut its power
+  cluster_compute.session.lab_host:
+    lab: lab
+    directory: /var/lib/cluster-compute-lab/lab
+    name: h1
+    state: "off"
+"""
+
+RETURN = r"""
+state:
+  description: What the host was found to be, V(running), V(off) or V(absent).
+  type: str
+  returned: success
+  sample: absent
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab import hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError
+
+_NEEDED = ["tree", "address", "subnet", "images"]
+_RESULTS = {"present": "running", "off": "off", "absent": "absent"}
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "lab": {"type": "str", "required": True},
+            "directory": {"type": "path", "required": True},
+            "name": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "off", "absent"], "default": "present"},
+            "tree": {"type": "path"},
+            "address": {"type": "str"},
+            "subnet": {"type": "str"},
+            "mtu": {"type": "int", "default": 1500},
+            "shared_folders": {"type": "list", "elements": "str", "default": []},
+            "images": {"type": "path"},
+            "timeout": {"type": "float", "default": 60},
+        },
+        required_if=[("state", "present", _NEEDED)],
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        host = Lab(given["lab"], given["directory"]).host(given["name"])
+        before = hosts.state(host)
+        if given["state"] == "present":
+            settings = hosts.HostSettings(
+                tree=given["tree"],
+                address=given["address"],
+                subnet=given["subnet"],
+                mtu=given["mtu"],
+                shared_folders=tuple(given["shared_folders"]),
+                images=given["images"],
+            )
+            changed = hosts.ensure_running(host, settings, given["timeout"], module.check_mode)
+        elif given["state"] == "off":
+            changed = hosts.ensure_off(host, module.check_mode)
+        else:
+            changed = hosts.ensure_absent(host, module.check_mode)
+    except LabError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=changed,
+        state=before,
+        diff={"before": f"{before}\n", "after": f"{_RESULTS[given['state']]}\n"},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab_teardown
+short_description: Remove everything that a lab made on this machine
+version_added: 0.1.0
+description:
+  - Removes processes, network namespaces, links, firewall rules, control groups and the directory of a lab.
+  - Finds them by the lab's name and by the disks which processes live on, so it also clears what a killed run left.
+  - Waits for a run of the same lab that is still at work. The cache of base trees and images stays.
+author: The cluster_compute.session authors (@cluster-compute)
+options:
+  lab:
+    description: Name of the lab.
+    type: str
+    required: true
+  directory:
+    description: Absolute path of the lab's state directory.
+    type: path
+    required: true
+requirements:
+  - iproute2
+  - iptables
+attributes:
+  check_mode:
+    description: Can run in check mode and tell what it would change.
+    support: full
+  diff_mode:
+    description: Shows what it changes as a difference.
+    support: full
+seealso:
+  - module: cluster_compute.session.lab_host
+"""
+
+EXAMPLES = r"""
+- name: Remove the lab
+  cluster_compute.session.lab_teardown:
+    lab: lab
+    directory: /var/lib/cluster-compute-lab/lab
+"""
+
+RETURN = r"""
+removed:
+  description: What was found and removed, in words.
+  type: list
+  elements: str
+  returned: success
+  sample: [bridge br-lab, directory /var/lib/cluster-compute-lab/lab]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab import hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError
+
+
+def main() -> None:
+    """Entry point of the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "lab": {"type": "str", "required": True},
+            "directory": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        removed = hosts.remove_lab(Lab(module.params["lab"], module.params["directory"]), module.check_mode)
+    except LabError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=bool(removed),
+        removed=removed,
+        diff={"before": "".join(f"{thing}\n" for thing in removed), "after": ""},
+    )
+
+
+if __name__ == "__main__":
+    main()
