@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare a built collection with the files that git knows: nothing foreign is in it, nothing that belongs is missing."""
+"""Compare a built collection with the files that git knows: nothing foreign is in it, nothing is missing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 import tarfile
 from pathlib import Path
 
-# What a user of the installed collection needs; each folder or file that exists in the checkout has to be in.
-WANTED = ("COPYING", "README.md", "docs", "examples", "extensions", "inventories", "meta", "playbooks", "plugins", "roles")
+# Of use in a checkout alone; what git knows beyond these and the files with a leading dot has to be in.
+CHECKOUT_ONLY = {"Makefile", "ansible.cfg", "galaxy.yml", "pyproject.toml", "requirements", "tools"}
 # Written by ansible-galaxy itself.
 GENERATED = {"FILES.json", "MANIFEST.json"}
 
@@ -27,7 +27,7 @@ def main() -> int:
     with tarfile.open(sys.argv[1]) as tarball:
         packed = {member.name for member in tarball.getmembers() if not member.isdir()} - GENERATED
     known = known_files()
-    wanted = {name for name in known if name.split("/")[0] in WANTED}
+    wanted = {name for name in known if name[0] != "." and name.split("/")[0] not in CHECKOUT_ONLY}
     for name in sorted(packed - known):
         print(f"The built collection holds {name}, which git does not know: add it to build_ignore in galaxy.yml.")
     for name in sorted(wanted - packed):
