@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The scripts behind the make targets."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
+
+
+def load(name: str) -> ModuleType:
+    """Return the module in tools/ called *name*."""
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", TOOLS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Where a dataclass looks for its module.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    """Write the shell script *name* into *folder*."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def bash(script: Path, *arguments: str, path: str) -> subprocess.CompletedProcess[str]:
+    """Run *script* with *path* as its PATH."""
+    shell = shutil.which("bash")
+    assert shell is not None
+    env = {**os.environ, "PATH": path}
+    return subprocess.run([shell, str(script), *arguments], env=env, capture_output=True, text=True, check=False)
+
+
+def test_nothing_is_installed_for_a_command_that_is_there() -> None:
+    done = bash(TOOLS / "need.sh", "sh=never-wanted", path=os.environ["PATH"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_missing_package_is_named_where_it_cannot_be_installed(tmp_path: Path) -> None:
+    done = bash(TOOLS / "need.sh", "no-such-command=some-package", path=str(tmp_path))
+    assert done.returncode == 1
+    assert "some-package" in done.stderr
+
+
+def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = load("matrix")
+    program(tmp_path / "shims", "python9.9", "exit 127")
+    program(tmp_path / "real", "python9.9", "exit 0")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'shims'}:{tmp_path / 'real'}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert matrix.interpreter("9.9") == str(tmp_path / "real" / "python9.9")
+    assert matrix.interpreter("9.8") is None
+
+
+def test_an_ansible_core_without_a_python_is_named_and_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = load("matrix")
+    monkeypatch.setattr(matrix, "interpreter", lambda version: None)
+    outcome = matrix.check_core("2.21.5")
+    assert str(outcome) == "NOT RUN  ansible-core 2.21.5: needs one of Python 3.12, 3.13, 3.14; none of them runs here"
+
+
+def test_get_pip_installs_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    get_pip = load("get_pip")
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_options: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command[1:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr("sys.argv", ["get_pip.py", "--no-cache", "pip==24.2", "--no-setuptools", "--no-wheel"])
+    assert get_pip.main() == 0
+    assert commands == [["-m", "ensurepip"], ["-m", "pip", "install", "--no-cache", "pip==24.2"]]
+
+
+@pytest.mark.parametrize(("broken", "status"), [("", 0), ("unit", 1)])
+def test_a_test_run_stops_at_a_failure_and_removes_its_lab(tmp_path: Path, broken: str, status: int) -> None:
+    shutil.copytree(TOOLS, tmp_path / "tools")
+    (tmp_path / "tests" / "integration_lab" / "inventory").mkdir(parents=True)
+    program(tmp_path / "bin", "make", f'echo "$1" >>"{tmp_path}/made"; [ "$1" != "{broken}" ]')
+    program(tmp_path / "bin", "ansible-playbook", f'echo "$@" >>"{tmp_path}/played"')
+    done = bash(
+        tmp_path / "tools" / "test.sh", "lint", "unit", "build", path=f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    )
+    assert done.returncode == status
+    made = (tmp_path / "made").read_text(encoding="utf-8").split()
+    assert made == (["lint", "unit"] if broken else ["lint", "unit", "build"])
+    assert ("FAILED: make unit" in done.stdout) == bool(broken)
+    assert ("All checks passed" in done.stdout) != bool(broken)
+    played = (tmp_path / "played").read_text(encoding="utf-8").splitlines()
+    assert played == ["-i tests/integration_lab/inventory playbooks/lab_down.yml"]
