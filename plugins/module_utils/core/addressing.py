@@ -1,0 +1,206 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Subnets, addresses, MAC addresses and VXLAN network identifiers, chosen from pools without asking anyone.
+
+Everything is a function of the pool, of what is known to be in use, and of a seed (the session's id). The seed says
+where in the pool the search begins, so that two launches that run at the same time seldom choose the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    InvalidInput,
+    MissingLibrary,
+    PoolExhausted,
+)
+
+if TYPE_CHECKING:
+    import netaddr  # type: ignore[import-untyped]
+else:
+    try:
+        import netaddr
+    except ImportError as error:
+        netaddr = None
+        NETADDR_IMPORT_ERROR: ImportError | None = error
+    else:
+        NETADDR_IMPORT_ERROR = None
+
+SUBNET_POOL = "cluster_compute_subnet_pool"
+VNI_POOL = "cluster_compute_vni_pool"
+
+LONGEST_PREFIX = 28
+"""Sessions get no smaller subnet than this: a /28 has room for 13 replicas."""
+NOT_FOR_REPLICAS = 3
+"""The network address, the gateway (the first one, left to Docker) and the broadcast address."""
+MAXIMUM_VNI = 2**24 - 1
+
+
+def _require_netaddr() -> None:
+    if netaddr is None:
+        raise MissingLibrary(
+            "The Python library netaddr is needed on the controller and is not installed there. "
+            "Install it with: pip install netaddr"
+        )
+
+
+def parse_subnet_pool(pool: object) -> netaddr.IPNetwork:
+    """Return the IPv4 network that subnets are taken from.
+
+    Raises InvalidInput for what is no network, has host bits set, is not IPv4, or is smaller than one subnet.
+    """
+    _require_netaddr()
+    allowed = f"It must be an IPv4 network of /{LONGEST_PREFIX} or larger, such as 10.213.0.0/16."
+    if not isinstance(pool, str) or "/" not in pool:
+        raise InvalidInput.single(SUBNET_POOL, pool, allowed)
+    try:
+        network = netaddr.IPNetwork(pool.strip(), version=4)
+    except (netaddr.AddrFormatError, ValueError):
+        raise InvalidInput.single(SUBNET_POOL, pool, allowed) from None
+    if network.ip != network.network:
+        raise InvalidInput.single(
+            SUBNET_POOL, pool, f"The network is {network.cidr}; {allowed[0].lower()}{allowed[1:]}"
+        )
+    if not 8 <= network.prefixlen <= LONGEST_PREFIX:
+        raise InvalidInput.single(SUBNET_POOL, pool, allowed)
+    return network
+
+
+def parse_vni_pool(pool: object) -> tuple[int, int]:
+    """Return (first, last) of a pool such as ``4096-16777215``. Raises InvalidInput."""
+    if isinstance(pool, str):
+        first, sign, last = (part.strip() for part in pool.partition("-"))
+        if sign and first.isascii() and last.isascii() and first.isdigit() and last.isdigit() and len(pool) < 40:
+            low, high = int(first), int(last)
+            if 1 <= low <= high <= MAXIMUM_VNI:
+                return low, high
+    raise InvalidInput.single(
+        VNI_POOL, pool, f"It must read first-last, two numbers from 1 to {MAXIMUM_VNI}, such as 4096-{MAXIMUM_VNI}."
+    )
+
+
+def _start(seed: str, purpose: str, number: int) -> int:
+    """A place in 0..number-1 that follows from the seed."""
+    return int.from_bytes(hashlib.sha256(f"{purpose}:{seed}".encode()).digest()[:8], "big") % number
+
+
+def prefix_for(hosts_needed: int) -> int:
+    """The longest prefix whose subnet holds so many replicas, gateway, network and broadcast address."""
+    return min(LONGEST_PREFIX, 32 - (hosts_needed + NOT_FOR_REPLICAS - 1).bit_length())
+
+
+def choose_subnets(pool: str, count: int, hosts_needed: int, in_use: Iterable[str], seed: str) -> list[str]:
+    """Return *count* free subnets of the pool, each with room for *hosts_needed* replicas.
+
+    in_use: networks and addresses that no subnet may overlap, in any order and number; default routes and IPv6 are
+    left out of account. seed: the session's id.
+    Raises InvalidInput for a bad pool, and PoolExhausted naming what is in the way.
+    """
+    network = parse_subnet_pool(pool)
+    prefix = prefix_for(hosts_needed)
+    size = 1 << (32 - prefix)
+    number = 1 << max(0, prefix - network.prefixlen)
+    if prefix < network.prefixlen:
+        raise PoolExhausted(
+            SUBNET_POOL,
+            pool,
+            f"{hosts_needed} replicas need a /{prefix} subnet, which is larger than the whole {SUBNET_POOL} {pool}. "
+            "Set a larger pool, or ask for fewer replicas.",
+        )
+    first = int(network.first)
+    taken = _intervals(in_use, first, int(network.last))
+    starts = [low for low, high in taken]
+    chosen: list[str] = []
+    slot = _start(seed, "subnet", number)
+    passed = 0
+    while passed < number and len(chosen) < count:
+        low = first + slot * size
+        high = low + size - 1
+        position = bisect_right(starts, high) - 1
+        if position >= 0 and taken[position][1] >= low:
+            # Go on behind what is in the way; step by step, thousands of routes would take long to pass.
+            step = (taken[position][1] - low) // size + 1
+        else:
+            chosen.append(f"{netaddr.IPAddress(low, 4)}/{prefix}")
+            step = 1
+        step = min(step, number - slot)
+        passed += step
+        slot = (slot + step) % number
+    if len(chosen) < count:
+        shown = ", ".join(_shown(low, high) for low, high in taken[:5]) + (", ..." if len(taken) > 5 else "")
+        raise PoolExhausted(
+            SUBNET_POOL,
+            pool,
+            f"{SUBNET_POOL} {pool} has no {count} free /{prefix} subnets left. In use within it: {shown}. "
+            "Set another pool that no host has a route or a network in, or take sessions down.",
+        )
+    return chosen
+
+
+def _shown(low: int, high: int) -> str:
+    span = netaddr.iprange_to_cidrs(netaddr.IPAddress(low, 4), netaddr.IPAddress(high, 4))
+    return str(span[0]) if len(span) == 1 else f"{netaddr.IPAddress(low, 4)}-{netaddr.IPAddress(high, 4)}"
+
+
+def _intervals(in_use: Iterable[str], first: int, last: int) -> list[tuple[int, int]]:
+    """Merge what is in use within first..last to sorted intervals that do not touch."""
+    found = []
+    for text in set(in_use):
+        try:
+            network = netaddr.IPNetwork(text)
+        except (netaddr.AddrFormatError, ValueError):
+            raise InvalidInput.single(
+                "subnets", text, "A host reports this as a network in use, and it is none. It must read address/prefix."
+            ) from None
+        if network.version != 4 or network.prefixlen == 0:
+            continue
+        low, high = max(first, int(network.first)), min(last, int(network.last))
+        if low <= high:
+            found.append((low, high))
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(found):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return merged
+
+
+def addresses(subnet: str, number: int) -> list[str]:
+    """Return the first *number* addresses for replicas: from the second host address on, the first is the gateway.
+
+    Raises ValueError where the subnet is too small.
+    """
+    _require_netaddr()
+    network = netaddr.IPNetwork(subnet)
+    if number + NOT_FOR_REPLICAS > network.size:
+        raise ValueError(f"The subnet {subnet} has no room for {number} replicas.")
+    first = int(network.first) + 2
+    return [str(netaddr.IPAddress(first + offset, 4)) for offset in range(number)]
+
+
+def mac_of(address: str) -> str:
+    """Return the MAC address of a replica: 02:42 and the four bytes of its IPv4 address."""
+    return "02:42:" + ":".join(f"{int(byte):02x}" for byte in address.split("."))
+
+
+def choose_vni(pool: str, in_use: Iterable[int], seed: str) -> int:
+    """Return a free VXLAN network identifier of the pool. Raises InvalidInput and PoolExhausted."""
+    low, high = parse_vni_pool(pool)
+    number = high - low + 1
+    taken = {vni for vni in in_use if low <= vni <= high}
+    if len(taken) >= number:
+        raise PoolExhausted(
+            VNI_POOL,
+            pool,
+            f"{VNI_POOL} {pool} has no free identifier left. Set a larger pool, or take sessions down.",
+        )
+    offset = _start(seed, "vni", number)
+    while low + offset in taken:
+        offset = (offset + 1) % number
+    return low + offset

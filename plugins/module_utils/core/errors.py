@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What can go wrong in the core, as exceptions that carry data.
+
+Every message is one or more full sentences that name the thing, the value found, and what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_LONGEST_VALUE_SHOWN = 120
+
+
+def show(value: object) -> str:
+    """Return *value* as text that is safe on a terminal: control characters escaped, long values cut."""
+    try:
+        text = str(value) if isinstance(value, (bool, int, float)) or value is None else repr(value)
+    except ValueError:  # Python refuses to print whole numbers of more than some thousand digits
+        return "a number too long to show"
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    if len(text) > _LONGEST_VALUE_SHOWN:
+        return text[:_LONGEST_VALUE_SHOWN] + f"... (cut, {len(text)} characters)"
+    return text
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with the input.
+
+    variable: the name of the user's variable, with the place inside it, as in ``session_mounts[1].target``.
+    value: the offending value as it was given. Secret values are left out by whoever makes the problem.
+    message: what is allowed or what to do, as one or more full sentences.
+    """
+
+    variable: str
+    value: object
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.variable} is {show(self.value)}: {self.message}"
+
+
+class CoreError(Exception):
+    """Base of all errors that the core raises on purpose."""
+
+
+class InvalidInput(CoreError):
+    """The user's input cannot be used. Carries every problem found, not only the first one."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    @classmethod
+    def single(cls, variable: str, value: object, message: str) -> InvalidInput:
+        """Make an error of one problem."""
+        return cls((Problem(variable, value, message),))
+
+
+class PoolExhausted(CoreError):
+    """A pool of subnets or of VXLAN network identifiers has nothing left that is free."""
+
+    def __init__(self, variable: str, pool: str, message: str) -> None:
+        self.variable = variable
+        self.pool = pool
+        super().__init__(message)
+
+
+class InvalidPlan(CoreError):
+    """A plan that was read back is malformed, or was written by a newer release.
+
+    problems: one sentence each, naming the place in the plan.
+    schema: the schema found, when the plan is refused for being newer.
+    """
+
+    def __init__(self, problems: Iterable[str], schema: int | None = None) -> None:
+        self.problems: tuple[str, ...] = tuple(problems)
+        self.schema = schema
+        super().__init__("\n".join(self.problems))
+
+
+class MissingLibrary(CoreError):
+    """A Python library that the controller needs is not installed."""

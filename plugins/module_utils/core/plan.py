@@ -1,0 +1,793 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The plan: everything that must be true on the hosts for one session, as plain data that JSON can carry.
+
+`build_plan` makes it from the request, the placement and the hosts' facts; `slice_for` cuts out what one host owes;
+`validate_plan` judges one that was read back. The functions on facts turn what hosts report into what placement
+needs, and refuse what can only be judged by looking at hosts.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import (
+    addresses,
+    choose_subnets,
+    choose_vni,
+    mac_of,
+    parse_subnet_pool,
+    parse_vni_pool,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+    SessionView,
+    replica_environment,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    InvalidInput,
+    InvalidPlan,
+    Problem,
+    show,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
+    Capacity,
+    Host,
+    Placement,
+    Shortfall,
+    format_amount,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+    MAXIMUM_SIZE,
+    MODES,
+    MULTI_NODE,
+    SINGLE_NODE,
+    Request,
+    given,
+    is_plain,
+    parse_whole,
+    ports_collide,
+    split_list,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+    Resources,
+    parse_accelerators,
+    parse_cpus,
+    parse_memory,
+)
+
+SCHEMA = 1
+"""Version of the plan's form. A plan of a newer schema is refused, not guessed at."""
+
+VXLAN_OVERHEAD_IPV4 = 50
+VXLAN_OVERHEAD_IPV6 = 70
+LEAST_MTU = 576
+"""An underlay that leaves less than this for the session's network is refused."""
+
+BRIDGE = "bridge"
+VXLAN = "vxlan"
+INTERFACE = "eth1"
+"""Name of the session's interface in every replica that has one; eth0 is the default network's."""
+
+HOST_VARIABLES = (
+    "cluster_compute_cpus",
+    "cluster_compute_memory",
+    "cluster_compute_accelerators",
+    "cluster_compute_reserved_cpus",
+    "cluster_compute_reserved_memory",
+    "cluster_compute_labels",
+    "cluster_compute_max_replicas",
+    "cluster_compute_underlay_address",
+)
+"""Inventory variables of one host that the core reads."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a site sets for all sessions."""
+
+    subnet_pool: str = "10.213.0.0/16"
+    vni_pool: str = "4096-16777215"
+    vxlan_port: int = 4789
+    topology_keys: tuple[str, ...] = ("zone", "rack")
+
+    @classmethod
+    def from_variables(cls, variables: Mapping[str, Any]) -> Settings:
+        """Read the ``cluster_compute_*`` variables, all problems together (InvalidInput); blank means the default."""
+        problems: list[Problem] = []
+        values: dict[str, Any] = {}
+
+        def read(key: str, make: Callable[[str, Any], Any]) -> None:
+            variable = "cluster_compute_" + key
+            value = variables.get(variable)
+            if given(value):
+                try:
+                    values[key] = make(variable, value)
+                except InvalidInput as error:
+                    problems.extend(error.problems)
+
+        read("subnet_pool", lambda variable, value: str(parse_subnet_pool(value)))
+        read("vni_pool", lambda variable, value: "{}-{}".format(*parse_vni_pool(value)))
+        read("vxlan_port", lambda variable, value: parse_whole(variable, value, 1, 65535))
+        read("topology_keys", _topology_keys)
+        if problems:
+            raise InvalidInput(problems)
+        return cls(**values)
+
+
+def _topology_keys(variable: str, value: object) -> tuple[str, ...]:
+    try:
+        keys = split_list(value)
+    except ValueError as error:
+        raise InvalidInput.single(variable, value, str(error)) from None
+    if not all(isinstance(key, str) and key and is_plain(key) for key in keys) or len(set(keys)) < len(keys):
+        raise InvalidInput.single(variable, value, "It must be a list of different host labels, coarse to fine.")
+    return tuple(keys)
+
+
+def hosts_from_facts(
+    facts_by_host: Mapping[str, Mapping[str, Any]],
+    inventory_vars_by_host: Mapping[str, Mapping[str, Any]],
+    ignore_session: str | None = None,
+) -> list[Host]:
+    """Return the usable hosts, in the order of *facts_by_host*, which is the inventory's.
+
+    Allocatable is what ``cluster_compute_cpus`` and ``cluster_compute_memory`` say; where they say nothing, what was
+    detected less ``cluster_compute_reserved_*``. Free is that less what labelled containers hold, running or not.
+    ignore_session: name of the session being placed, whose own containers do not count against it.
+    Raises InvalidInput naming host, variable and value.
+    """
+    hosts = []
+    problems: list[Problem] = []
+    for name, facts in facts_by_host.items():
+        if not facts.get("usable"):
+            continue
+        try:
+            hosts.append(_host(name, facts, inventory_vars_by_host.get(name, {}), ignore_session))
+        except InvalidInput as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InvalidInput(problems)
+    return hosts
+
+
+def _host(name: str, facts: Mapping[str, Any], variables: Mapping[str, Any], ignore_session: str | None) -> Host:
+    problems: list[Problem] = []
+
+    def read(key: str, make: Callable[[Any], Any], default: Any) -> Any:
+        variable = "cluster_compute_" + key
+        value = variables.get(variable)
+        if not given(value):
+            return default
+        try:
+            return make(value)
+        except ValueError as error:
+            problems.append(Problem(f"{variable} of host {name}", value, str(error)))
+            return default
+
+    capacity = facts.get("capacity", {})
+    cpus = read("cpus", parse_cpus, None)
+    memory = read("memory", parse_memory, None)
+    reserved_cpus = read("reserved_cpus", lambda value: parse_cpus(value, minimum=0), 0)
+    reserved_memory = read("reserved_memory", lambda value: parse_memory(value, minimum=0), 0)
+    if cpus is None:
+        cpus = max(0, int(capacity.get("cpus", 0)) - reserved_cpus)
+    if memory is None:
+        memory = max(0, int(capacity.get("memory", 0)) - reserved_memory)
+    accelerators = dict(read("accelerators", parse_accelerators, ()))
+    labels = read("labels", _labels, ())
+    limit = read("max_replicas", _limit, None)
+    if problems:
+        raise InvalidInput(problems)
+    others = [
+        c for c in facts.get("containers", ()) if ignore_session is None or c.get("session_name") != ignore_session
+    ]
+    held: dict[str, int] = {}
+    for container in others:
+        for accelerator, count in (container.get("accelerators") or {}).items():
+            held[accelerator] = held.get(accelerator, 0) + int(count)
+    return Host(
+        name=name,
+        allocatable=Capacity(cpus, memory, tuple(sorted(accelerators.items()))),
+        free=Capacity(
+            max(0, cpus - sum(int(c.get("cpus") or 0) for c in others)),
+            max(0, memory - sum(int(c.get("memory") or 0) for c in others)),
+            tuple((key, max(0, count - held.get(key, 0))) for key, count in sorted(accelerators.items())),
+        ),
+        labels=labels,
+        max_replicas=None if limit is None else max(0, limit - len(others)),
+    )
+
+
+def _labels(value: Any) -> tuple[tuple[str, str], ...]:
+    allowed = "It must be a mapping of labels to text, such as {rack: r1, zone: z1}."
+    if not isinstance(value, Mapping):
+        raise ValueError(allowed)
+    labels = []
+    for key, text in value.items():
+        if isinstance(text, int) and not isinstance(text, bool):
+            text = str(text)
+        if not isinstance(key, str) or not isinstance(text, str) or not is_plain(key) or not is_plain(text):
+            raise ValueError(allowed)
+        labels.append((key, text))
+    return tuple(sorted(labels))
+
+
+def _limit(value: Any) -> int:
+    try:
+        return parse_whole("", value, 0, 1_000_000)
+    except InvalidInput as error:
+        raise ValueError(error.problems[0].message) from None
+
+
+def check_request_against_hosts(
+    request: Request,
+    facts_by_host: Mapping[str, Mapping[str, Any]],
+    placement: Placement | None = None,
+    current: Mapping[str, Any] | None = None,
+) -> None:
+    """Refuse what the hosts say cannot be: mounts that are missing, ports that are taken, names of other containers.
+
+    placement: with it only the used hosts are looked at, and ports on main1's host; without it mounts are looked for
+    on every usable host that the request allows, and ports are left for later. current: the plan of the same session
+    where it runs already, whose own ports are not in the way.
+    Raises InvalidInput with every problem, naming host, variable and value.
+    """
+    problems: list[Problem] = []
+    if placement is not None:
+        names = list(placement.hosts)
+    else:
+        names = [
+            name
+            for name, facts in facts_by_host.items()
+            if facts.get("usable")
+            and (not request.hosts or name in request.hosts)
+            and name not in request.excluded_hosts
+        ]
+    for position, mount in enumerate(request.mounts):
+        missing = [n for n in names if facts_by_host[n].get("paths", {}).get(mount.source) == "missing"]
+        if missing:
+            problems.append(
+                Problem(
+                    f"session_mounts[{position}].source",
+                    mount.source,
+                    f"It does not exist on {_some(missing)}. Make it there, or mount something that every host has.",
+                )
+            )
+    if placement is not None:
+        main_host = placement.assignments[0][1]
+        own = _own_ports(current, main_host)
+        for position, port in enumerate(request.ports):
+            for taken in facts_by_host[main_host].get("ports", ()):
+                there = (str(taken.get("address", "")), int(taken["port"]), str(taken.get("protocol", "tcp")))
+                if (port.host_port, port.protocol) not in own and ports_collide(
+                    port.host_ip, port.host_port, port.protocol, *there
+                ):
+                    problems.append(
+                        Problem(
+                            f"session_ports[{position}]",
+                            f"{port.host_ip}:{port.host_port}/{port.protocol}",
+                            f"This port is taken on {main_host}, the host of main1. Choose another host_port.",
+                        )
+                    )
+                    break
+        for replica, host in placement.assignments:
+            for container in facts_by_host[host].get("containers", ()):
+                same = container.get("name") == f"{request.name}-{replica}"
+                if same and container.get("session_name") != request.name:
+                    problems.append(
+                        Problem(
+                            "session_name",
+                            request.name,
+                            f"The container of replica {replica} would be {container['name']}, which session "
+                            f"{container.get('session_name')} has on {host}. Choose another name.",
+                        )
+                    )
+    if problems:
+        raise InvalidInput(problems)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more hosts"
+
+
+def _own_ports(current: Mapping[str, Any] | None, host: str) -> set[tuple[int, str]]:
+    replicas = current.get("replicas", ()) if current is not None else ()
+    return {
+        (port["host_port"], port["protocol"])
+        for replica in replicas
+        if replica["host"] == host
+        for port in replica["ports"]
+    }
+
+
+def kernel_id(session_id: str, replica: str) -> str:
+    """The id of one replica: main1's is the session's, the others follow from the session's and the name."""
+    return session_id if replica == "main1" else str(uuid.uuid5(uuid.UUID(session_id), replica))
+
+
+def build_plan(
+    request: Request,
+    placement: Placement,
+    session_id: str,
+    hosts_facts: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+    current: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the plan of a session.
+
+    session_id: a UUID in its usual form, new for a new session. hosts_facts: what every usable host of the resource
+    group reports; subnets and identifiers in use on any of them are avoided. current: the plan of the same session
+    where there is one already; its subnets and identifier are kept as far as the new plan needs the same.
+    Raises ValueError for an id that is no UUID, InvalidInput and PoolExhausted.
+    """
+    if str(uuid.UUID(session_id)) != session_id:
+        raise ValueError(f"The session id {session_id} is not written in the usual form of a UUID.")
+    id8 = session_id[:8]
+    host_of = dict(placement.assignments)
+    per_host: dict[str, int] = {}
+    for _replica, host in placement.assignments:
+        per_host[host] = per_host.get(host, 0) + 1
+    in_use = {subnet for facts in hosts_facts.values() for subnet in facts.get("subnets", ())}
+    network, egress = _networks(
+        request, placement, session_id, hosts_facts, settings, in_use, max(per_host.values()), current
+    )
+    replicas = request.replicas()
+    names = tuple(name for name, role, index in replicas)
+    view = SessionView(
+        session_id=session_id,
+        mode=placement.mode,
+        replicas=names,
+        roles=tuple((role.name, role.replicas) for role in request.roles),
+        master_port=request.master_port,
+        interface=None if network is None else str(network["interface"]),
+    )
+    given_addresses: list[str | None] = [None] * len(names)
+    if network is not None:
+        given_addresses = list(addresses(str(network["subnet"]), len(names)))
+    node_rank = {host: rank for rank, host in enumerate(placement.node_order)}
+    seen: dict[str, int] = {}
+    entries = []
+    for rank, (name, role, index) in enumerate(replicas):
+        host = host_of[name]
+        local_rank = seen.get(host, 0)
+        seen[host] = local_rank + 1
+        address = given_addresses[rank]
+        kernel = kernel_id(session_id, name)
+        entries.append(
+            {
+                "name": name,
+                "role": role.name,
+                "index": index,
+                "rank": rank,
+                "host": host,
+                "local_rank": local_rank,
+                "node_rank": node_rank[host],
+                "kernel_id": kernel,
+                "address": address,
+                "mac": None if address is None else mac_of(address),
+                "container": f"{request.name}-{name}",
+                "image": role.image,
+                "resources": role.resources.to_dict(),
+                "environment": replica_environment(
+                    view,
+                    replica=name,
+                    role=role.name,
+                    index=index,
+                    rank=rank,
+                    local_rank=local_rank,
+                    node_rank=node_rank[host],
+                    kernel_id=kernel,
+                    host=host,
+                    user=dict(role.env),
+                ),
+                "command": None if role.command is None else list(role.command),
+                "ports": request.to_dict()["ports"] if rank == 0 else [],
+                "mounts": [{"source": m.source, "target": m.target, "read_only": m.read_only} for m in request.mounts],
+            }
+        )
+    hosts = {}
+    for host in placement.hosts:
+        underlay = hosts_facts[host].get("underlay") or {}
+        hosts[host] = {
+            "underlay_address": underlay.get("address"),
+            "underlay_interface": underlay.get("interface"),
+            "replicas": [name for name in names if host_of[name] == host],
+        }
+    return {
+        "schema": SCHEMA,
+        "session": {
+            "id": session_id,
+            "name": request.name,
+            "mode": placement.mode,
+            "requested_mode": request.mode,
+            "size": request.size,
+            "resource_group": request.resource_group,
+        },
+        "request": request.to_dict(),
+        "network": network,
+        "egress": {"name": f"cc-{id8}-egress", "subnet": egress},
+        "hosts": hosts,
+        "replicas": entries,
+    }
+
+
+def _networks(
+    request: Request,
+    placement: Placement,
+    session_id: str,
+    hosts_facts: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+    in_use: set[str],
+    most_on_a_host: int,
+    current: Mapping[str, Any] | None,
+) -> tuple[dict[str, Any] | None, str]:
+    """Return the session's network (None for one replica) and the subnet of the egress network."""
+    id8 = session_id[:8]
+    kept = current if current is not None and current["session"]["id"] == session_id else None
+    old = kept["network"] if kept is not None else None
+    if kept is not None:
+        # The session's own networks are in use by itself.
+        own = {kept["egress"]["subnet"]} | ({old["subnet"]} if old else set())
+        in_use = in_use - own
+    network: dict[str, Any] | None = None
+    if request.size > 1:
+        driver = VXLAN if len(placement.hosts) > 1 else BRIDGE
+        subnet = _kept_subnet(old["subnet"] if old else None, request.size, settings)
+        if subnet is None:
+            subnet = choose_subnets(settings.subnet_pool, 1, request.size, in_use, session_id)[0]
+        network = {
+            "driver": driver,
+            "name": f"cc-{id8}",
+            "subnet": subnet,
+            "interface": INTERFACE,
+            "mtu": None,
+            "vni": None,
+            "port": None,
+            "link": None,
+        }
+        in_use = in_use | {subnet}
+        if driver == VXLAN:
+            vnis = {int(vni) for facts in hosts_facts.values() for vni in facts.get("vnis", ())}
+            vni = old["vni"] if old else None
+            if vni is None:
+                vni = choose_vni(settings.vni_pool, vnis, session_id)
+            network.update(
+                mtu=overlay_mtu({host: hosts_facts[host].get("underlay") or {} for host in placement.hosts}),
+                vni=vni,
+                port=settings.vxlan_port,
+                link=f"ccx{id8}",
+            )
+    egress = _kept_subnet(kept["egress"]["subnet"] if kept else None, most_on_a_host, settings)
+    if egress is None:
+        egress = choose_subnets(settings.subnet_pool, 1, most_on_a_host, in_use, session_id)[0]
+    return network, egress
+
+
+def _kept_subnet(subnet: str | None, replicas: int, settings: Settings) -> str | None:
+    """The subnet the session has, if a new choice would be of the same size and from the same pool."""
+    if subnet is None:
+        return None
+    from_pool = choose_subnets(settings.subnet_pool, 1, replicas, (), "")[0]
+    same_size = subnet.partition("/")[2] == from_pool.partition("/")[2]
+    pool = parse_subnet_pool(settings.subnet_pool)
+    return subnet if same_size and subnet.partition("/")[0] in pool else None
+
+
+def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]]) -> int:
+    """Return the MTU of a VXLAN over these hosts' underlays: the least of them less the overhead of VXLAN.
+
+    underlays: for each host its underlay's address, interface and mtu.
+    Raises InvalidInput where one is unknown, they mix IPv4 with IPv6, or an MTU leaves too little.
+    """
+    problems = []
+    versions: dict[str, int] = {}
+    for host, underlay in underlays.items():
+        address, mtu = underlay.get("address"), underlay.get("mtu")
+        if not isinstance(address, str) or isinstance(mtu, bool) or not isinstance(mtu, int):
+            problems.append(
+                Problem(
+                    f"cluster_compute_underlay_address of host {host}",
+                    address,
+                    "The address by which the hosts reach each other is unknown, or no interface has it. Set it.",
+                )
+            )
+            continue
+        versions[host] = 6 if ":" in address else 4
+        left = mtu - (VXLAN_OVERHEAD_IPV6 if versions[host] == 6 else VXLAN_OVERHEAD_IPV4)
+        if left < LEAST_MTU:
+            problems.append(
+                Problem(
+                    f"MTU of {underlay.get('interface')} on host {host}",
+                    mtu,
+                    f"It leaves {left} bytes for the session's network; at least {LEAST_MTU} are needed.",
+                )
+            )
+    if len(set(versions.values())) > 1:
+        mixed = ", ".join(f"{host} {underlays[host]['address']}" for host in versions)
+        problems.append(
+            Problem(
+                "cluster_compute_underlay_address", mixed, "The hosts of a session must all have IPv4, or all IPv6."
+            )
+        )
+    if problems:
+        raise InvalidInput(problems)
+    overhead = VXLAN_OVERHEAD_IPV6 if 6 in versions.values() else VXLAN_OVERHEAD_IPV4
+    return min(int(underlay["mtu"]) for underlay in underlays.values()) - overhead
+
+
+def slice_for(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """Return what one host owes the session: the plan with only its replicas, and all replicas as peers.
+
+    A host that the plan does not use gets a slice without replicas.
+    """
+    underlays = {name: entry["underlay_address"] for name, entry in plan["hosts"].items()}
+    return {
+        **plan,
+        "host": host,
+        "replicas": [replica for replica in plan["replicas"] if replica["host"] == host],
+        "peers": [
+            {
+                "name": replica["name"],
+                "address": replica["address"],
+                "mac": replica["mac"],
+                "host": replica["host"],
+                "underlay_address": underlays.get(replica["host"]),
+            }
+            for replica in plan["replicas"]
+        ],
+    }
+
+
+def render_shortfall(shortfall: Shortfall) -> list[str]:
+    """Return why a request is pending as lines of text: a table of hosts and resources, and what would fit."""
+    whole = shortfall.mode == SINGLE_NODE
+    what = "the whole session" if whole else "one replica"
+    rows = [("host", "resource", "asked", "free", "missing", "replicas that fit")]
+    for entry in shortfall.hosts:
+        rows.extend(
+            (
+                entry.host if number == 0 else "",
+                row.resource,
+                format_amount(row.resource, row.asked),
+                format_amount(row.resource, row.free),
+                format_amount(row.resource, row.missing),
+                str(entry.fits) if number == 0 else "",
+            )
+            for number, row in enumerate(entry.resources)
+        )
+    rows.extend(
+        (
+            "all hosts" if number == 0 else "",
+            row.resource,
+            format_amount(row.resource, row.asked),
+            format_amount(row.resource, row.free),
+            format_amount(row.resource, row.missing),
+            "",
+        )
+        for number, row in enumerate(shortfall.total)
+    )
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    lines = [
+        f"{_replicas(shortfall.size)} asked, mode {shortfall.mode}: not enough room now. "
+        f"Asked per host is {what}; the last rows compare the whole session with all hosts together."
+    ]
+    lines.extend("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+    if shortfall.largest_size:
+        lines.append(f"Largest size that fits now in mode {shortfall.mode}: {shortfall.largest_size}.")
+    else:
+        lines.append("Not even main1 fits now.")
+    if not shortfall.when_idle:
+        lines.append("It would not fit if no other session held anything either: ask for less, or add hosts.")
+    if not shortfall.proven:
+        lines.append(
+            "The search for a placement of so many different roles was given up, so one may exist. "
+            "Fewer different amounts of resources among the roles make it certain."
+        )
+    return lines
+
+
+def _replicas(number: int) -> str:
+    return "1 replica" if number == 1 else f"{number} replicas"
+
+
+_SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PLAN_KEYS = ("schema", "session", "request", "network", "egress", "hosts", "replicas")
+_SESSION_KEYS = ("id", "name", "mode", "requested_mode", "size", "resource_group")
+_NETWORK_KEYS = ("driver", "name", "subnet", "interface", "mtu", "vni", "port", "link")
+_REPLICA_KEYS = (
+    "name",
+    "role",
+    "index",
+    "rank",
+    "host",
+    "local_rank",
+    "node_rank",
+    "kernel_id",
+    "address",
+    "mac",
+    "container",
+    "image",
+    "resources",
+    "environment",
+    "command",
+    "ports",
+    "mounts",
+)
+
+
+class _Checker:
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def expect(self, good: bool, place: str, value: object, wanted: str) -> bool:
+        if not good:
+            self.problems.append(f"The plan's {place} is {show(value)}, where {wanted} is expected.")
+        return good
+
+    def keys(self, place: str, value: object, keys: Iterable[str]) -> bool:
+        if not self.expect(isinstance(value, Mapping), place, value, "a mapping"):
+            return False
+        assert isinstance(value, Mapping)  # noqa: S101 - tells the type checker what was just found
+        wanted = list(keys)
+        missing = [key for key in wanted if key not in value]
+        unknown = [str(key) for key in value if key not in wanted]
+        self.expect(not missing, f"{place} without {', '.join(missing)}", "incomplete", "every key")
+        self.expect(not unknown, f"{place} with {show(', '.join(unknown))}", "strange", "no other key")
+        return not missing and not unknown
+
+
+def validate_plan(plan: object) -> None:
+    """Judge a plan that was read back from a record.
+
+    Raises InvalidPlan: for a newer schema by its number, else with one sentence for each place that is malformed.
+    """
+    check = _Checker()
+    if not isinstance(plan, Mapping):
+        raise InvalidPlan([f"The plan is {show(plan)}, where a mapping is expected."])
+    schema = plan.get("schema")
+    if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
+        raise InvalidPlan(
+            [f"The plan's schema is {show(schema)}, where a whole number from 1 to {SCHEMA} is expected."]
+        )
+    if schema > SCHEMA:
+        raise InvalidPlan(
+            [
+                f"The plan has schema {schema}, which a newer release of the collection wrote; this one reads up to "
+                f"schema {SCHEMA}. Use the newer release for this session."
+            ],
+            schema,
+        )
+    if not check.keys("top level", plan, _PLAN_KEYS):
+        raise InvalidPlan(check.problems)
+    session, network, replicas, hosts = plan["session"], plan["network"], plan["replicas"], plan["hosts"]
+    request: Request | None = None
+    try:
+        request = Request.from_dict(plan["request"])
+    except InvalidInput as error:
+        check.problems.extend(f"The plan's request is malformed: {problem}" for problem in error.problems)
+    if check.keys("session", session, _SESSION_KEYS):
+        good_id = isinstance(session["id"], str) and _SESSION_ID.fullmatch(session["id"]) is not None
+        check.expect(good_id, "session.id", session["id"], "a UUID")
+        check.expect(session["mode"] in MODES, "session.mode", session["mode"], " or ".join(MODES))
+        if request is not None:
+            for key, value in (
+                ("name", request.name),
+                ("requested_mode", request.mode),
+                ("size", request.size),
+                ("resource_group", request.resource_group),
+            ):
+                check.expect(session[key] == value, f"session.{key}", session[key], f"{show(value)}, as in its request")
+    if network is not None and check.keys("network", network, _NETWORK_KEYS):
+        check.expect(network["driver"] in (BRIDGE, VXLAN), "network.driver", network["driver"], "bridge or vxlan")
+        check.expect(_is_subnet(network["subnet"]), "network.subnet", network["subnet"], "an IPv4 network")
+        for key in ("name", "interface"):
+            check.expect(_is_word(network[key]), f"network.{key}", network[key], "a name")
+        numbers = ("mtu", "vni", "port")
+        for key in numbers:
+            good = _is_whole(network[key], 1) if network["driver"] == VXLAN else network[key] is None
+            check.expect(good, f"network.{key}", network[key], "a number for vxlan and null for bridge")
+        good = _is_word(network["link"]) if network["driver"] == VXLAN else network["link"] is None
+        check.expect(good, "network.link", network["link"], "a name for vxlan and null for bridge")
+    if check.keys("egress", plan["egress"], ("name", "subnet")):
+        check.expect(_is_word(plan["egress"]["name"]), "egress.name", plan["egress"]["name"], "a name")
+        check.expect(_is_subnet(plan["egress"]["subnet"]), "egress.subnet", plan["egress"]["subnet"], "an IPv4 network")
+    if check.expect(isinstance(hosts, Mapping) and len(hosts) > 0, "hosts", hosts, "a mapping of the used hosts"):
+        for name, entry in hosts.items():
+            if check.keys(f"hosts.{name}", entry, ("underlay_address", "underlay_interface", "replicas")):
+                names = entry["replicas"]
+                good = isinstance(names, list) and all(isinstance(replica, str) for replica in names)
+                check.expect(good, f"hosts.{name}.replicas", names, "a list of replica names")
+    if check.expect(isinstance(replicas, list) and 0 < len(replicas) <= MAXIMUM_SIZE, "replicas", replicas, "a list"):
+        sound = [_check_replica(check, rank, replica, network) for rank, replica in enumerate(replicas)]
+        if not check.problems and request is not None and all(sound):
+            _check_whole(check, request, session, network, hosts, replicas)
+    if check.problems:
+        raise InvalidPlan(check.problems)
+
+
+def _check_replica(check: _Checker, rank: int, replica: Any, network: Any) -> bool:
+    place = f"replicas[{rank}]"
+    if not check.keys(place, replica, _REPLICA_KEYS):
+        return False
+    before = len(check.problems)
+    check.expect(replica["rank"] == rank, f"{place}.rank", replica["rank"], str(rank))
+    for key in ("name", "role", "host", "kernel_id", "container", "image"):
+        check.expect(_is_word(replica[key]), f"{place}.{key}", replica[key], "text")
+    for key, least in (("index", 1), ("local_rank", 0), ("node_rank", 0)):
+        check.expect(_is_whole(replica[key], least), f"{place}.{key}", replica[key], f"a number of at least {least}")
+    if network is None:
+        check.expect(replica["address"] is None, f"{place}.address", replica["address"], "null")
+        check.expect(replica["mac"] is None, f"{place}.mac", replica["mac"], "null")
+    else:
+        good = isinstance(replica["address"], str) and _is_subnet(replica["address"] + "/32")
+        if check.expect(good, f"{place}.address", replica["address"], "an IPv4 address"):
+            wanted = mac_of(replica["address"])
+            check.expect(replica["mac"] == wanted, f"{place}.mac", replica["mac"], wanted)
+    try:
+        Resources.from_dict(replica["resources"] if isinstance(replica["resources"], Mapping) else {})
+    except ValueError as error:
+        check.problems.append(f"The plan's {place}.resources is {show(replica['resources'])}: {error}")
+    environment = replica["environment"]
+    good = isinstance(environment, Mapping) and all(
+        isinstance(key, str) and isinstance(value, str) for key, value in environment.items()
+    )
+    check.expect(good, f"{place}.environment", "something else", "a mapping of text to text")
+    command = replica["command"]
+    good = command is None or (isinstance(command, list) and all(isinstance(word, str) for word in command))
+    check.expect(good, f"{place}.command", command, "a list of words or null")
+    for key in ("ports", "mounts"):
+        good = isinstance(replica[key], list) and all(isinstance(entry, Mapping) for entry in replica[key])
+        check.expect(good, f"{place}.{key}", replica[key], "a list of mappings")
+    return len(check.problems) == before
+
+
+def _check_whole(
+    check: _Checker, request: Request, session: Any, network: Any, hosts: Any, replicas: Sequence[Mapping[str, Any]]
+) -> None:
+    """Judge what only holds for all parts together."""
+    check.expect((network is None) == (request.size == 1), "network", network, "one for a session of several replicas")
+    names = [replica["name"] for replica in replicas]
+    check.expect(
+        names == [name for name, role, index in request.replicas()], "replicas", names, "its request's replicas"
+    )
+    multi = len(hosts) > 1
+    check.expect(
+        session["mode"] == (MULTI_NODE if multi else SINGLE_NODE), "session.mode", session["mode"], "its hosts' mode"
+    )
+    if network is not None:
+        wanted = VXLAN if multi else BRIDGE
+        check.expect(network["driver"] == wanted, "network.driver", network["driver"], wanted)
+        room = set(addresses(network["subnet"], min(len(names), 2 ** (32 - int(network["subnet"].split("/")[1])) - 3)))
+        found = [replica["address"] for replica in replicas]
+        good = len(set(found)) == len(found) and room.issuperset(found)
+        check.expect(good, "addresses", found, f"different ones of {network['subnet']} from the second on")
+    for name, entry in hosts.items():
+        there = [replica["name"] for replica in replicas if replica["host"] == name]
+        check.expect(entry["replicas"] == there, f"hosts.{name}.replicas", entry["replicas"], show(there))
+    strange = [replica["host"] for replica in replicas if replica["host"] not in hosts]
+    check.expect(not strange, "replicas' hosts", strange, "only hosts of the plan")
+    for replica in replicas:
+        wanted_id = kernel_id(session["id"], replica["name"])
+        good = replica["kernel_id"] == wanted_id
+        check.expect(good, f"replica {replica['name']}'s kernel_id", replica["kernel_id"], wanted_id)
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and is_plain(value)
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_subnet(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    match = re.fullmatch(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})/(\d{1,2})", value, re.ASCII)
+    return match is not None and all(int(byte) < 256 for byte in match.groups()[:4]) and int(match.group(5)) <= 32

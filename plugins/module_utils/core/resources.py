@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Amounts of CPU, memory and accelerators: parsed once at the border, whole numbers ever after.
+
+CPU is counted in millicpus (1000 is one CPU) and memory in bytes. Units are those of Docker and Kubernetes users:
+``4``, ``0.5``, ``500m`` for CPU; ``4g``, ``512MiB``, ``1Gi`` or a plain number of bytes for memory. As with Docker,
+``k``, ``m``, ``g`` and ``t`` are powers of 1024 in any spelling (``m``, ``mb``, ``mi``, ``mib``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+MINIMUM_CPUS = 10
+"""Least CPU of a container in millicpus: the kernel's shortest CPU quota is 1 ms of Docker's period of 100 ms."""
+MAXIMUM_CPUS = 65536 * 1000
+"""Above this a number of millicpus is taken for a mistake."""
+MINIMUM_MEMORY = 6 * 1024**2
+"""Least memory of a container in bytes: Docker Engine refuses less than 6 MiB."""
+MAXIMUM_MEMORY = 1024**5
+"""Above this (1 PiB) a number of bytes is taken for a mistake."""
+MAXIMUM_ACCELERATORS = 65536
+
+_CPUS = re.compile(r"([0-9]{1,16}(?:\.[0-9]{1,16})?|\.[0-9]{1,16})(m?)")
+_MEMORY = re.compile(
+    r"([0-9]{1,20}(?:\.[0-9]{1,16})?|\.[0-9]{1,16}) ?(?:([kmgtp])(?:i?b)?|([kmgtp])i|b)?", re.IGNORECASE
+)
+_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_CLASS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?")
+
+_CPUS_ALLOWED = "Give a number of CPUs such as 4, 0.5 or 500m, in steps of 1m (a thousandth)."
+_MEMORY_ALLOWED = "Give an amount of memory such as 4g, 512MiB or 1Gi, or a whole number of bytes."
+
+
+def parse_cpus(value: object, minimum: int = MINIMUM_CPUS) -> int:
+    """Return *value* (a number or text such as ``0.5`` or ``500m``) in millicpus.
+
+    minimum: least millicpus allowed; pass 0 for an amount to hold back on a host.
+    Raises ValueError with a full sentence that says what is allowed.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(_CPUS_ALLOWED)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(_CPUS_ALLOWED)
+        millicpus = Decimal(repr(float(value))) * 1000
+    elif isinstance(value, int):
+        millicpus = Decimal(int(value)) * 1000
+    else:
+        match = _CPUS.fullmatch(value.strip())
+        if match is None:
+            raise ValueError(_CPUS_ALLOWED)
+        millicpus = Decimal(match.group(1)) * (1 if match.group(2) else 1000)
+    if millicpus != millicpus.to_integral_value():
+        raise ValueError("It is finer than a thousandth of a CPU. " + _CPUS_ALLOWED)
+    if millicpus < minimum:
+        raise ValueError(f"It is below the least amount, {format_cpus(minimum)} CPU. {_CPUS_ALLOWED}")
+    if millicpus > MAXIMUM_CPUS:
+        raise ValueError(f"It is above the largest amount, {format_cpus(MAXIMUM_CPUS)} CPUs. {_CPUS_ALLOWED}")
+    return int(millicpus)
+
+
+def parse_memory(value: object, minimum: int = MINIMUM_MEMORY) -> int:
+    """Return *value* (whole bytes or text such as ``512MiB``) in bytes; a fraction of a byte is dropped, as by Docker.
+
+    minimum: least bytes allowed; the default is what Docker Engine demands of a container.
+    Raises ValueError with a full sentence that says what is allowed.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(_MEMORY_ALLOWED)
+    if isinstance(value, float):
+        if not math.isfinite(value) or value != int(value):
+            raise ValueError(_MEMORY_ALLOWED)
+        amount = int(value)
+    elif isinstance(value, int):
+        amount = int(value)
+    else:
+        match = _MEMORY.fullmatch(value.strip())
+        if match is None:
+            raise ValueError(_MEMORY_ALLOWED)
+        unit = (match.group(2) or match.group(3) or "").lower()
+        if not unit and "." in match.group(1):
+            raise ValueError(_MEMORY_ALLOWED)
+        amount = int(Decimal(match.group(1)) * 1024 ** _POWER[unit])
+    if amount < minimum:
+        raise ValueError(f"It is below the least amount, {format_memory(minimum)}. {_MEMORY_ALLOWED}")
+    if amount > MAXIMUM_MEMORY:
+        raise ValueError(f"It is above the largest amount, {format_memory(MAXIMUM_MEMORY)}. {_MEMORY_ALLOWED}")
+    return amount
+
+
+def format_cpus(millicpus: int) -> str:
+    """Return millicpus as a number of CPUs that `parse_cpus` reads back: 4000 is ``4``, 500 is ``0.5``."""
+    sign, amount = ("-", -millicpus) if millicpus < 0 else ("", millicpus)
+    whole, rest = divmod(amount, 1000)
+    return sign + (str(whole) if not rest else f"{whole}.{rest:03d}".rstrip("0"))
+
+
+def format_memory(amount: int) -> str:
+    """Return bytes in the largest binary unit that divides them, so that `parse_memory` reads back the same."""
+    for power, unit in ((5, "PiB"), (4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if amount and amount % 1024**power == 0:
+            return f"{amount // 1024**power}{unit}"
+    return f"{amount}B"
+
+
+def parse_accelerators(value: object) -> tuple[tuple[str, int], ...]:
+    """Return *value*, a mapping of class to count or text such as ``gpu=2,fpga=1``, as pairs sorted by class.
+
+    Raises ValueError with a full sentence that says what is allowed.
+    """
+    allowed = "Give a mapping of accelerator class to a whole number of at least 1, such as {gpu: 2}."
+    pairs: dict[str, Any] = {}
+    if isinstance(value, str):
+        for part in re.split(r"[,\n]", value):
+            if part.strip():
+                name, sign, count = part.partition("=")
+                if not sign or name.strip() in pairs:
+                    raise ValueError(allowed)
+                pairs[name.strip()] = count.strip()
+    elif isinstance(value, Mapping):
+        pairs = dict(value)
+    else:
+        raise ValueError(allowed)
+    result = []
+    for name, count in pairs.items():
+        if not isinstance(name, str) or _CLASS.fullmatch(name) is None:
+            raise ValueError("A class is made of letters, digits, '.', '_', '/' and '-', at most 63. " + allowed)
+        if isinstance(count, str) and re.fullmatch(r"[0-9]{1,9}", count):
+            count = int(count)
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAXIMUM_ACCELERATORS:
+            raise ValueError(allowed)
+        result.append(("".join(name), int(count)))
+    return tuple(sorted(result))
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one replica is given: millicpus, bytes of memory, bytes of /dev/shm, accelerators as (class, count)."""
+
+    cpus: int
+    memory: int
+    shm_size: int
+    accelerators: tuple[tuple[str, int], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form that the plan carries."""
+        return {
+            "cpus": self.cpus,
+            "memory": self.memory,
+            "shm_size": self.shm_size,
+            "accelerators": dict(self.accelerators),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Resources:
+        """Read the JSON form back. Raises ValueError where an amount is not a positive whole number."""
+        amounts = []
+        for key in ("cpus", "memory", "shm_size"):
+            amount = data.get(key)
+            if isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
+                raise ValueError(f"{key} must be a whole number of at least 1.")
+            amounts.append(amount)
+        return cls(amounts[0], amounts[1], amounts[2], parse_accelerators(data.get("accelerators", {})))
