@@ -13,7 +13,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
 
 LAB := ansible-playbook -i inventories/lab
-DEMO := -e @inventories/lab/demo_session.yml
+DEMO := -e @examples/demo_session.yml
 
 .PHONY: help
 help: ## List the targets

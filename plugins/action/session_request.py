@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Check the request on the controller, before any host is touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
+    KNOWN_ELSEWHERE,
+    resource_group,
+    session_name,
+    session_variables,
+)
+
+
+class ActionModule(ActionBase):
+    """The action behind the module session_request."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what the other steps need of the request; fail with everything that is wrong with it."""
+        super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        _result, arguments = self.validate_argument_spec(
+            {"only": {"type": "str", "choices": ["launch", "name"], "default": "launch"}}
+        )
+        try:
+            asked = {"session_resource_group": self._templar.template(task_vars.get("session_resource_group"))}
+            group, hosts = resource_group(asked, task_vars["groups"])
+            # What the inventory says of the group's hosts counts as well, not only what localhost has.
+            variables = session_variables(task_vars["hostvars"][hosts[0]])
+            if arguments["only"] == "name":
+                name = session_name(variables)
+                return {"changed": False, "session_name": name, "resource_group": group}
+            request = parse_request(variables, known=KNOWN_ELSEWHERE)
+        except CoreError as error:
+            raise AnsibleActionFail(f"The request cannot be launched.\n{error}") from error
+        return {
+            "changed": False,
+            "session_name": request.name,
+            "resource_group": group,
+            "images": sorted({role.image for role in request.roles}),
+            "paths": sorted({mount.source for mount in request.mounts}),
+        }

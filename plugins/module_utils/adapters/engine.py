@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Talk to Docker Engine through its SDK, with the API version negotiated (1.41 and newer).
+
+The engine's objects that belong to a session carry labels; they are found by label once a call, never by a guess at
+names. Requests are built as the API documents them, so that one SDK release serves every engine.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+try:
+    import docker
+    from docker.errors import APIError, DockerException, NotFound
+    from requests.exceptions import RequestException
+except ImportError:
+    DOCKER_IMPORT_ERROR: str | None = traceback.format_exc()
+
+    class DockerException(Exception):  # type: ignore[no-redef]
+        """Stands in where the SDK is missing, so that the module can say so."""
+
+    class APIError(DockerException):  # type: ignore[no-redef]
+        """Stands in where the SDK is missing."""
+
+    class NotFound(APIError):  # type: ignore[no-redef]
+        """Stands in where the SDK is missing."""
+
+    class RequestException(Exception):  # type: ignore[no-redef]
+        """Stands in where the SDK is missing."""
+
+else:
+    DOCKER_IMPORT_ERROR = None
+
+LABEL_SESSION_ID = "cluster-compute.session-id"
+LABEL_SESSION_NAME = "cluster-compute.session-name"
+LABEL_REPLICA = "cluster-compute.replica"
+LABEL_SPEC = "cluster-compute.spec"
+LABEL_CPUS = "cluster-compute.millicpus"
+LABEL_MEMORY = "cluster-compute.memory"
+
+MINIMUM_API = (1, 41)
+"""Docker Engine 20.10, the oldest release that is supported."""
+API_ENDPOINT_MAC = (1, 44)
+"""From Docker Engine 25.0 on: several endpoints at creation, and a MAC address for each of them."""
+API_ENDPOINT_IFNAME = (1, 48)
+"""From Docker Engine 28.0 on: the driver option that names a container's interface."""
+OPTION_IFNAME = "com.docker.network.endpoint.ifname"
+
+CPU_PERIOD = 100_000
+"""Microseconds; the kernel's default scheduling period, so that quota / period is the number of CPUs."""
+
+
+class EngineError(Exception):
+    """Docker Engine refused or cannot be reached; the message is a full sentence."""
+
+
+class Engine:
+    """One Docker Engine."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.api_version = _version_tuple(client.api_version)
+
+    @classmethod
+    def connect(cls, timeout: int = 60) -> Engine:
+        """Connect to this host's engine with the newest API version both sides speak. Raises EngineError."""
+        if DOCKER_IMPORT_ERROR is not None:
+            raise EngineError(
+                "The Docker SDK for Python is not installed for the interpreter Ansible uses on this host. Run the "
+                "prepare_hosts playbook, or install the package python3-docker."
+            )
+        try:
+            client = docker.APIClient(version="auto", timeout=timeout, max_pool_size=32)
+        except (DockerException, RequestException) as error:
+            raise EngineError(
+                f"Docker Engine cannot be reached on this host ({error}). Run the prepare_hosts playbook, or start the "
+                "engine."
+            ) from error
+        engine = cls(client)
+        if engine.api_version < MINIMUM_API:
+            raise EngineError(
+                f"Docker Engine on this host speaks API {client.api_version}, the oldest that is supported is "
+                f"{'.'.join(map(str, MINIMUM_API))} (Docker Engine 20.10)."
+            )
+        return engine
+
+    def call(self, what: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """Call the SDK, turning its exceptions into an EngineError that says *what* was being done."""
+        try:
+            return function(*arguments, **keywords)
+        except APIError as error:
+            raise EngineError(f"Docker Engine could not {what}: {error.explanation or error}") from error
+        except (DockerException, RequestException) as error:
+            raise EngineError(f"Docker Engine could not {what}: {error}") from error
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the engine says of itself and its machine."""
+        info = self.call("describe itself", self._client.info)
+        return {
+            "version": info["ServerVersion"],
+            "api_version": ".".join(map(str, self.api_version)),
+            "architecture": info["Architecture"],
+            "cpus": int(info["NCPU"]) * 1000,
+            "memory": int(info["MemTotal"]),
+        }
+
+    def session_containers(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
+        """Return the containers, running or not, that belong to sessions, narrowed by *labels*; sorted by name."""
+        wanted = [LABEL_SESSION_ID] + [f"{name}={value}" for name, value in (labels or {}).items()]
+        found = self.call("list containers", self._client.containers, all=True, filters={"label": wanted})
+        return sorted(found, key=_container_name)
+
+    def containers_named(self, names: set[str]) -> dict[str, dict[str, Any]]:
+        """Return every container, whoever owns it, that bears one of *names*."""
+        found = self.call("list containers", self._client.containers, all=True)
+        return {_container_name(entry): entry for entry in found if _container_name(entry) in names}
+
+    def inspect(self, container: str) -> dict[str, Any] | None:
+        """Return the container's full description, or None where there is none."""
+        try:
+            return dict(self._client.inspect_container(container))
+        except NotFound:
+            return None
+        except (DockerException, RequestException) as error:
+            raise EngineError(f"Docker Engine could not inspect the container {container}: {error}") from error
+
+    def inspect_image(self, reference: str) -> dict[str, Any] | None:
+        """Return the image's description, or None where this engine does not have it."""
+        try:
+            return dict(self._client.inspect_image(reference))
+        except NotFound:
+            return None
+        except (DockerException, RequestException) as error:
+            raise EngineError(f"Docker Engine could not inspect the image {reference}: {error}") from error
+
+    def pull_image(self, reference: str) -> None:
+        """Pull the image *reference*. Raises EngineError where it is not to be had."""
+        tag = None if "@" in reference or ":" in reference.rpartition("/")[2] else "latest"
+        self.call(f"pull the image {reference}", self._client.pull, reference, tag=tag)
+
+    def networks(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
+        """Return the engine's networks; with *labels* only those that bear them; sorted by name."""
+        filters = {"label": [f"{name}={value}" for name, value in labels.items()]} if labels else None
+        return sorted(self.call("list networks", self._client.networks, filters=filters), key=lambda one: one["Name"])
+
+    def create_network(self, name: str, subnet: str, labels: dict[str, str], **choice: Any) -> None:
+        """Create a network with exactly one subnet; *choice* holds driver, options and internal."""
+        ipam = {"Driver": "default", "Config": [{"Subnet": subnet}]}
+        self.call(
+            f"create the network {name} ({subnet})",
+            self._client.create_network,
+            name,
+            ipam=ipam,
+            check_duplicate=True,
+            labels=labels,
+            **choice,
+        )
+
+    def remove_network(self, name: str) -> None:
+        """Remove the network *name*."""
+        self.call(f"remove the network {name}", self._client.remove_network, name)
+
+    def create_container(self, name: str, body: dict[str, Any], endpoints: dict[str, dict[str, Any]]) -> str:
+        """Create a container attached to *endpoints* (network name to endpoint settings, the first is its default).
+
+        Engines before API 1.44 take one endpoint at creation; the others are connected before anything starts.
+        Returns the container's id. Nothing is left behind if a step fails.
+        """
+        first = next(iter(endpoints))
+        at_once = endpoints if self.api_version >= API_ENDPOINT_MAC else {first: endpoints[first]}
+        body = {**body, "NetworkingConfig": {"EndpointsConfig": at_once}}
+        body["HostConfig"] = {**body["HostConfig"], "NetworkMode": first}
+        made = self.call(f"create the container {name}", self._client.create_container_from_config, body, name)
+        container = str(made["Id"])
+        try:
+            for network, settings in endpoints.items():
+                if network not in at_once:
+                    self.call(
+                        f"connect the container {name} to the network {network}",
+                        self._client.connect_container_to_network,
+                        container,
+                        network,
+                        ipv4_address=settings["IPAMConfig"]["IPv4Address"],
+                    )
+        except EngineError:
+            self.remove_container(container)
+            raise
+        return container
+
+    def endpoint(self, interface: str, address: str | None = None, mac: str | None = None) -> dict[str, Any]:
+        """Return endpoint settings in the form this engine takes: address, MAC and interface name where it can."""
+        settings: dict[str, Any] = {}
+        if address is not None:
+            settings["IPAMConfig"] = {"IPv4Address": address}
+        if mac is not None and self.api_version >= API_ENDPOINT_MAC:
+            settings["MacAddress"] = mac
+        if self.api_version >= API_ENDPOINT_IFNAME:
+            settings["DriverOpts"] = {OPTION_IFNAME: interface}
+        return settings
+
+    def start_container(self, container: str) -> None:
+        """Start a created or stopped container."""
+        self.call(f"start the container {container}", self._client.start, container)
+
+    def stop_container(self, container: str, grace: int) -> None:
+        """Ask the container to stop, and kill it after *grace* seconds."""
+        self.call(f"stop the container {container}", self._client.stop, container, timeout=grace)
+
+    def remove_container(self, container: str) -> None:
+        """Remove a container with its anonymous volumes; named volumes and data folders stay. Gone already is fine."""
+        try:
+            self._client.remove_container(container, force=True, v=True)
+        except NotFound:
+            return
+        except (DockerException, RequestException) as error:
+            raise EngineError(f"Docker Engine could not remove the container {container}: {error}") from error
+
+    def read_file(self, container: str, path: str) -> str | None:
+        """Return the text of the file *path* in a container that need not run, or None where there is none."""
+        try:
+            chunks, _stat = self._client.get_archive(container, path)
+        except NotFound:
+            return None
+        except (DockerException, RequestException) as error:
+            raise EngineError(f"Docker Engine could not read {path} in the container {container}: {error}") from error
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+            member = archive.next()
+            file = archive.extractfile(member) if member is not None and member.isfile() else None
+            return file.read().decode("utf-8", "replace") if file is not None else None
+
+    def logs(self, container: str, lines: int) -> str:
+        """Return the last *lines* lines that the container wrote, standard output and error merged."""
+        output = self.call(f"read the log of {container}", self._client.logs, container, tail=lines)
+        return bytes(output).decode("utf-8", "replace")
+
+    def execute(self, container: str, command: list[str], user: str = "") -> tuple[int, str, str]:
+        """Run *command* (no shell) in a running container; return its exit code, standard output and error."""
+        what = f"run {command[0]!r} in the container {container}"
+        made = self.call(what, self._client.exec_create, container, command, user=user)
+        out, err = self.call(what, self._client.exec_start, made["Id"], demux=True)
+        code = self.call(what, self._client.exec_inspect, made["Id"])["ExitCode"]
+        return int(code), (out or b"").decode("utf-8", "replace"), (err or b"").decode("utf-8", "replace")
+
+
+def _container_name(entry: dict[str, Any]) -> str:
+    return str(entry["Names"][0]).lstrip("/")
+
+
+def _version_tuple(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)

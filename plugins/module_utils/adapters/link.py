@@ -1,0 +1,248 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Drive the kernel's network through iproute2: VXLAN links, forwarding and neighbour entries, addresses, routes.
+
+A session's overlay is one VXLAN device per host, unicast only: ``nolearning`` with one static forwarding entry (MAC to
+tunnel endpoint) and, for ``proxy``, one permanent neighbour entry per remote replica. Nothing floods, so no all-zero
+entry exists (Linux Documentation/networking/vxlan.rst, ip-link(8), bridge(8)).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import subprocess
+from dataclasses import dataclass
+from typing import Any
+
+ALIAS_PREFIX = "cluster-compute "
+
+
+class LinkError(Exception):
+    """iproute2 refused; the message holds the command and what it said."""
+
+
+def run(command: list[str], stdin: str | None = None) -> str:
+    """Run *command* without a shell and return its standard output. Raises LinkError if it fails or is missing."""
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+    except FileNotFoundError as error:
+        raise LinkError(
+            f"The program {command[0]!r} is not installed on this host. Run the prepare_hosts playbook."
+        ) from error
+    if done.returncode != 0:
+        detail = done.stderr.strip() or done.stdout.strip()
+        given = f" with input {stdin!r}" if stdin else ""
+        raise LinkError(f"'{' '.join(command)}'{given} failed with status {done.returncode}: {detail}")
+    return done.stdout
+
+
+def _json(command: list[str]) -> list[dict[str, Any]]:
+    output = run(command)
+    return json.loads(output) if output.strip() else []
+
+
+@dataclass(frozen=True)
+class Vxlan:
+    """One VXLAN device as the plan wants it. *port* is the UDP port, *mtu* in bytes, *alias* marks the owner."""
+
+    name: str
+    vni: int
+    local: str
+    port: int
+    mtu: int
+    alias: str
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One remote replica: reached at *mac* and *address* through the tunnel endpoint *endpoint*."""
+
+    mac: str
+    address: str
+    endpoint: str
+
+
+def session_alias(session_id: str, session_name: str) -> str:
+    """Return the interface alias that says which session a link belongs to."""
+    return f"{ALIAS_PREFIX}{session_id} {session_name}"
+
+
+def session_links() -> dict[str, tuple[str, str]]:
+    """Return the links on this host that belong to sessions: link name to (session id, session name)."""
+    found = {}
+    for link in _json(["ip", "-j", "link", "show"]):
+        alias = link.get("ifalias", "")
+        if alias.startswith(ALIAS_PREFIX):
+            session_id, _, session_name = alias[len(ALIAS_PREFIX) :].partition(" ")
+            found[link["ifname"]] = (session_id, session_name)
+    return found
+
+
+def read_vxlan(name: str) -> Vxlan | None:
+    """Return the VXLAN device called *name* as it is now, or None. Raises LinkError if *name* is another kind of link."""
+    for link in _json(["ip", "-j", "-d", "link", "show"]):
+        if link["ifname"] != name:
+            continue
+        info = link.get("linkinfo", {})
+        if info.get("info_kind") != "vxlan":
+            raise LinkError(f"The link {name} exists and is not a VXLAN device; it is not ours to change.")
+        data = info["info_data"]
+        healthy = "UP" in link.get("flags", []) and data.get("proxy") and not data.get("learning", True)
+        return Vxlan(
+            name=name,
+            vni=int(data["id"]),
+            local=str(data.get("local", data.get("local6", ""))),
+            port=int(data["port"]),
+            mtu=int(link["mtu"]) if healthy else 0,
+            alias=str(link.get("ifalias", "")),
+        )
+    return None
+
+
+def create_vxlan(link: Vxlan) -> None:
+    """Create the device, mark it and bring it up; nothing is left behind if a step fails."""
+    run(
+        ["ip", "link", "add", link.name, "type", "vxlan", "id", str(link.vni), "local", link.local]
+        + ["dstport", str(link.port), "nolearning", "proxy"]
+    )
+    try:
+        run(["ip", "link", "set", "dev", link.name, "alias", link.alias])
+        run(["ip", "link", "set", "dev", link.name, "mtu", str(link.mtu), "up"])
+    except LinkError:
+        delete_link(link.name)
+        raise
+
+
+def delete_link(name: str) -> None:
+    """Remove the link *name*."""
+    run(["ip", "link", "delete", "dev", name])
+
+
+def read_peers(name: str) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Return (forwarding, neighbours) of the device *name*.
+
+    Forwarding entries are (MAC, tunnel endpoint), neighbour entries (address, MAC); permanent ones only.
+    """
+    forwarding = {
+        (entry["mac"], entry["dst"])
+        for entry in _json(["bridge", "-j", "fdb", "show", "dev", name])
+        if "dst" in entry and entry.get("state") == "permanent"
+    }
+    neighbours = {
+        (entry["dst"], entry["lladdr"])
+        for entry in _json(["ip", "-j", "neigh", "show", "dev", name, "nud", "permanent"])
+        if "lladdr" in entry
+    }
+    return forwarding, neighbours
+
+
+def change_peers(
+    name: str,
+    forwarding: tuple[set[tuple[str, str]], set[tuple[str, str]]],
+    neighbours: tuple[set[tuple[str, str]], set[tuple[str, str]]],
+) -> None:
+    """Apply (to remove, to add) of the forwarding and of the neighbour entries, each in one batch.
+
+    Removing comes first, because a MAC that moves to another endpoint has to leave the old one.
+    """
+    remove, add = forwarding
+    lines = [f"fdb del {mac} dev {name} dst {endpoint} self" for mac, endpoint in sorted(remove)]
+    lines += [f"fdb add {mac} dev {name} dst {endpoint} self permanent" for mac, endpoint in sorted(add)]
+    if lines:
+        run(["bridge", "-batch", "-"], "\n".join(lines) + "\n")
+    remove, add = neighbours
+    lines = [f"neigh del {address} dev {name}" for address, _mac in sorted(remove)]
+    lines += [f"neigh replace {address} lladdr {mac} dev {name} nud permanent" for address, mac in sorted(add)]
+    if lines:
+        run(["ip", "-batch", "-"], "\n".join(lines) + "\n")
+
+
+def vnis() -> list[int]:
+    """Return the VXLAN network identifiers in use on this host, sorted."""
+    return sorted(
+        int(link["linkinfo"]["info_data"]["id"])
+        for link in _json(["ip", "-j", "-d", "link", "show", "type", "vxlan"])
+        if "id" in link.get("linkinfo", {}).get("info_data", {})
+    )
+
+
+def subnets() -> list[str]:
+    """Return every subnet this host has an address in or a route to, default routes excepted, sorted."""
+    found = set()
+    for link in _json(["ip", "-j", "address", "show"]):
+        for address in link.get("addr_info", []):
+            found.add(str(ipaddress.ip_interface(f"{address['local']}/{address['prefixlen']}").network))
+    for family in ("-4", "-6"):
+        for route in _json(["ip", "-j", family, "route", "show", "table", "all"]):
+            if route["dst"] != "default" and route.get("type", "unicast") != "multicast":
+                found.add(str(ipaddress.ip_network(route["dst"], strict=False)))
+    return sorted(found)
+
+
+def underlay(wanted: str | None) -> dict[str, Any]:
+    """Return the address, interface and MTU that tunnels of this host use: {"address", "interface", "mtu"}.
+
+    *wanted* is an address of this host; without it the source address of the default route is taken, and on a host
+    that has none, its only global address. Raises LinkError when there is no such address or the choice is not clear.
+    """
+    links = [link for link in _json(["ip", "-j", "address", "show", "up"]) if "LOOPBACK" not in link["flags"]]
+    found = [
+        {"address": address["local"], "interface": link["ifname"], "mtu": int(link["mtu"])}
+        for link in links
+        for address in link.get("addr_info", [])
+        if address.get("scope") == "global"
+    ]
+    if wanted:
+        for candidate in found:
+            if ipaddress.ip_address(candidate["address"]) == ipaddress.ip_address(wanted):
+                return candidate
+        have = ", ".join(candidate["address"] for candidate in found) or "none"
+        raise LinkError(f"No interface of this host has the address {wanted}; its addresses are: {have}.")
+    for route in _json(["ip", "-j", "-4", "route", "show", "default"]):
+        for candidate in found:
+            if candidate["interface"] == route.get("dev") and route.get("prefsrc") in (None, candidate["address"]):
+                return candidate
+    physical = [candidate for candidate in found if not _is_virtual(candidate["interface"], links)]
+    if len(physical) == 1:
+        return physical[0]
+    names = ", ".join(f"{candidate['address']} ({candidate['interface']})" for candidate in physical) or "none"
+    raise LinkError(
+        f"This host has no default route and its addresses do not tell which one tunnels should use: {names}. "
+        "Set cluster_compute_underlay_address for it in the inventory."
+    )
+
+
+def _is_virtual(interface: str, links: list[dict[str, Any]]) -> bool:
+    return interface.startswith(("docker", "br-")) or any(
+        link["ifname"] == interface and link.get("ifalias", "").startswith(ALIAS_PREFIX) for link in links
+    )
+
+
+def listening_ports() -> list[dict[str, Any]]:
+    """Return what listens on this host: [{"address", "port", "protocol"}], sorted, from /proc/net (proc(5))."""
+    found = set()
+    for name, protocol, listening in (
+        ("tcp", "tcp", "0A"),
+        ("tcp6", "tcp", "0A"),
+        ("udp", "udp", "07"),
+        ("udp6", "udp", "07"),
+    ):
+        try:
+            with open(f"/proc/net/{name}", encoding="ascii") as table:
+                rows = [line.split() for line in table.readlines()[1:]]
+        except FileNotFoundError:
+            continue
+        for row in rows:
+            address, _, port = row[1].rpartition(":")
+            if row[3] == listening:
+                found.add((_proc_address(address), int(port, 16), protocol))
+    return [{"address": address, "port": port, "protocol": protocol} for address, port, protocol in sorted(found)]
+
+
+def _proc_address(text: str) -> str:
+    """Turn /proc/net's hexadecimal address (32-bit words in host byte order) into text."""
+    words = [bytes.fromhex(text[start : start + 8])[::-1] for start in range(0, len(text), 8)]
+    return str(ipaddress.ip_address(b"".join(words)))

@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Make and read the SSH keys of a session's replicas, and write the files that make its trust complete.
+
+Every replica has a client key and a host key of its own, ed25519, made on the host that runs it. Private halves never
+leave that host; only the public halves travel (authorized_keys and known_hosts formats: sshd(8)).
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    file_differs,
+    make_directory,
+    write_file,
+)
+
+try:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+        load_ssh_private_key,
+    )
+except ImportError:
+    CRYPTOGRAPHY_IMPORT_ERROR: str | None = traceback.format_exc()
+else:
+    CRYPTOGRAPHY_IMPORT_ERROR = None
+
+CLIENT_KEY = "id_ed25519"
+HOST_KEY = "ssh_host_ed25519_key"
+
+
+class KeyFileError(Exception):
+    """A key file cannot be used; the message names it."""
+
+
+def read_public_key(path: Path) -> str | None:
+    """Return "ssh-ed25519 AAAA…" of the private key in *path*, or None where there is no such file.
+
+    Raises KeyFileError if the file holds no ed25519 private key.
+    """
+    try:
+        key = load_ssh_private_key(path.read_bytes(), password=None)
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise KeyFileError(
+            f"The key file {path} holds no usable private key ({error}). Launch again with session_regenerate_keys=true "
+            "to replace the keys of this session."
+        ) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise KeyFileError(f"The key file {path} holds a key of another type than ed25519.")
+    return _public_text(key)
+
+
+def create_key(path: Path) -> str:
+    """Make a new key pair in *path* (0600) and *path*.pub, and return the public half."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode("ascii")
+    public = _public_text(key)
+    make_directory(path.parent, 0o755)
+    write_file(path, private, mode=0o600)
+    write_file(path.with_name(path.name + ".pub"), public + "\n", mode=0o644)
+    return public
+
+
+def _public_text(key: Ed25519PrivateKey) -> str:
+    return key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode("ascii")
+
+
+def converge_keys(directory: Path, regenerate: bool, check_mode: bool) -> tuple[dict[str, str | None], list[str]]:
+    """Make the two keys of one replica in *directory* where they are missing, or anew with *regenerate*.
+
+    Returns the public halves {"client", "host"} (None for a key which only check mode kept from being made) and the
+    names of the keys that were, or would be, made.
+    """
+    public: dict[str, str | None] = {}
+    made: list[str] = []
+    for kind, name in (("client", CLIENT_KEY), ("host", HOST_KEY)):
+        path = directory / name
+        known = None if regenerate else read_public_key(path)
+        if known is None:
+            made.append(name)
+            known = None if check_mode else create_key(path)
+        elif file_differs(path.with_name(name + ".pub"), known + "\n", 0o644):
+            made.append(name + ".pub")
+            if not check_mode:
+                write_file(path.with_name(name + ".pub"), known + "\n", mode=0o644)
+        public[kind] = known
+    return public, made
+
+
+def known_hosts(peers: list[dict[str, Any]], public_keys: dict[str, dict[str, str]]) -> str:
+    """Return the known_hosts file of a session: every replica by name and by address."""
+    return "".join(f"{peer['name']},{peer['address']} {public_keys[peer['name']]['host']}\n" for peer in peers)
+
+
+def authorized_keys(peers: list[dict[str, Any]], public_keys: dict[str, dict[str, str]], subnet: str) -> str:
+    """Return the authorized_keys file of a session: every replica's client key, from the session's subnet only."""
+    return "".join(f'from="{subnet}" {public_keys[peer["name"]]["client"]} {peer["name"]}\n' for peer in peers)
+
+
+def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
+    """Return the ssh_config(5) fragment with which ``ssh sub1`` finds its key, checks the host and never prompts."""
+    names = " ".join(f"{peer['name']} {peer['address']}" for peer in peers)
+    return (
+        f"Host {names}\n"
+        f"    IdentityFile {directory}/{CLIENT_KEY}\n"
+        "    IdentitiesOnly yes\n"
+        f"    GlobalKnownHostsFile {directory}/known_hosts\n"
+        "    UserKnownHostsFile none\n"
+        "    StrictHostKeyChecking yes\n"
+        "    UpdateHostKeys no\n"
+        "    HostKeyAlgorithms ssh-ed25519\n"
+        "    BatchMode yes\n"
+        "    ConnectTimeout 10\n"
+        "Host *\n"
+    )
+
+
+def server_configuration(address: str, directory: str, environment: dict[str, str]) -> str:
+    """Return the sshd_config(5) fragment of one replica: its key, its address, its environment, keys as the only way.
+
+    A line break cannot be written in sshd_config, so a variable whose value holds one is left to the environment file.
+    """
+    values = " ".join(_quote(f"{name}={value}") for name, value in environment.items() if "\n" not in value)
+    return (
+        f"ListenAddress {address}\n"
+        f"HostKey {directory}/{HOST_KEY}\n"
+        f"AuthorizedKeysFile {directory}/authorized_keys\n"
+        "AuthenticationMethods publickey\n"
+        "PasswordAuthentication no\n"
+        "KbdInteractiveAuthentication no\n"
+        "PermitRootLogin prohibit-password\n"
+        "PidFile none\n"
+        f"SetEnv {values}\n"
+    )
+
+
+def _quote(text: str) -> str:
+    """Quote one argument as sshd_config(5) reads it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

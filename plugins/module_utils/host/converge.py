@@ -1,0 +1,425 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Converge everything one host owes a session: files, overlay link, networks, containers, record.
+
+The input is the plan and the host's name in it. Nothing here decides where a replica runs or which address it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link, ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    RECORD_SCHEMA,
+    SessionDirectory,
+    StateDirectory,
+    file_differs,
+    make_directory,
+    write_file,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+
+MOUNT = "/etc/cluster-compute"
+SSH_MOUNT = f"{MOUNT}/ssh"
+CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
+SERVER_FRAGMENT = "/etc/ssh/sshd_config.d/00-cluster-compute.conf"
+EGRESS_INTERFACE = "eth0"
+STOP_GRACE = 10
+"""Seconds between the request to stop and the kill, Docker's own default."""
+
+PublicKeys = Mapping[str, Mapping[str, str]]
+
+
+class SessionHost:
+    """One host and its part of one session."""
+
+    def __init__(self, engine: Engine, state: StateDirectory, plan: dict[str, Any], host: str) -> None:
+        self.engine = engine
+        self.plan = plan
+        self.host = host
+        self.session = plan["session"]
+        self.network = plan["network"]
+        self.egress = plan["egress"]
+        self.members = plan["replicas"]
+        self.replicas = [replica for replica in self.members if replica["host"] == host]
+        self.environments = {replica["name"]: replica["environment"] for replica in self.replicas}
+        self.directory: SessionDirectory = state.session(self.session["id"])
+        self.labels = {
+            docker_engine.LABEL_SESSION_ID: self.session["id"],
+            docker_engine.LABEL_SESSION_NAME: self.session["name"],
+        }
+
+    # ---- plan -----------------------------------------------------------------------------------------------------
+
+    def stages(self, public_keys: PublicKeys) -> list[Stage]:
+        """Compare the host with the slice and return the steps that are missing, stage by stage.
+
+        *public_keys* holds the public halves of every replica of the session: {name: {"client", "host"}}; it may be
+        empty in check mode, before the keys exist. Raises EngineError when a container of the same name belongs to
+        somebody else.
+        """
+        containers = {
+            entry["Labels"][docker_engine.LABEL_REPLICA]: entry
+            for entry in self.engine.session_containers({docker_engine.LABEL_SESSION_ID: self.session["id"]})
+        }
+        self._refuse_foreign_containers(set(containers))
+        return [
+            self._file_steps(public_keys),
+            self._link_steps(),
+            self._peer_steps(),
+            self._network_steps(),
+            self._surplus_steps(containers),
+            self._container_steps(containers),
+            self._record_steps(),
+        ]
+
+    def _refuse_foreign_containers(self, own: set[str]) -> None:
+        wanted = {replica["container"] for replica in self.replicas if replica["name"] not in own}
+        for name, entry in sorted(self.engine.containers_named(wanted).items()):
+            owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME)
+            whose = f"belongs to another session named {owner!r}" if owner else "does not belong to any session"
+            raise EngineError(
+                f"The host {self.host} already has a container named {name}, which {whose} and is not touched. "
+                "Remove or rename it, or choose another session_name."
+            )
+
+    def _file_steps(self, public_keys: PublicKeys) -> Stage:
+        steps = []
+        for replica in self.replicas:
+            folder = self.directory.replica(replica["name"])
+            for name, content in self._files(replica, public_keys).items():
+                steps.append(_write_step(folder / name, content))
+            if self.network is not None:
+                steps.append(_write_step(self.directory.hosts_file(replica["name"]), self._hosts_file()))
+        return [step for step in steps if step is not None]
+
+    def _files(self, replica: dict[str, Any], public_keys: PublicKeys) -> dict[str, str]:
+        """Return the files of /etc/cluster-compute that are no secret: relative path to content."""
+        values = self.environments[replica["name"]]
+        files = {"environment": environment.environment_file(values)}
+        slots = [(member["name"], environment.slots(member["resources"]["cpus"])) for member in self.members]
+        files["hostfile"] = environment.hostfile(slots)
+        files["hostfile.mpich"] = environment.mpich_hostfile(slots)
+        if self.network is not None and public_keys:
+            subnet = self.network["subnet"]
+            files["ssh/known_hosts"] = ssh_keys.known_hosts(self.members, public_keys)
+            files["ssh/authorized_keys"] = ssh_keys.authorized_keys(self.members, public_keys, subnet)
+            files["ssh/ssh_config"] = ssh_keys.client_configuration(self.members, SSH_MOUNT)
+            files["ssh/sshd_config"] = ssh_keys.server_configuration(replica["address"], SSH_MOUNT, values)
+        return files
+
+    def _hosts_file(self) -> str:
+        """Return /etc/hosts: every replica, the own one included, has exactly one address, the session's."""
+        lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
+        lines += [f"{peer['address']}\t{peer['name']}" for peer in self.members]
+        return "\n".join(lines) + "\n"
+
+    def _endpoint(self, host: str) -> str:
+        return str(self.plan["hosts"][host]["underlay_address"])
+
+    def _vxlan(self) -> link.Vxlan | None:
+        if self.network is None or self.network["driver"] != "vxlan":
+            return None
+        return link.Vxlan(
+            name=self.network["link"],
+            vni=self.network["vni"],
+            local=self._endpoint(self.host),
+            port=self.network["port"],
+            mtu=self.network["mtu"],
+            alias=link.session_alias(self.session["id"], self.session["name"]),
+        )
+
+    def _link_steps(self) -> Stage:
+        wanted = self._vxlan()
+        if wanted is None:
+            return []
+        found = link.read_vxlan(wanted.name)
+        if found == wanted:
+            return []
+        if found is not None:
+            if not found.alias.startswith(f"{link.ALIAS_PREFIX}{self.session['id']} "):
+                raise link.LinkError(
+                    f"The host {self.host} already has a link named {wanted.name} that belongs to somebody "
+                    "else; it is not touched."
+                )
+
+            def replace() -> None:
+                link.delete_link(wanted.name)
+                link.create_vxlan(wanted)
+
+            return [Step("replace", "link", wanted.name, replace, before=vars(found), after=vars(wanted))]
+        return [
+            Step(
+                "create",
+                "link",
+                wanted.name,
+                lambda: link.create_vxlan(wanted),
+                lambda: link.delete_link(wanted.name),
+                after=vars(wanted),
+            )
+        ]
+
+    def _peer_steps(self) -> Stage:
+        wanted = self._vxlan()
+        if wanted is None:
+            return []
+        remote = [peer for peer in self.members if peer["host"] != self.host]
+        forwarding = {(peer["mac"], self._endpoint(peer["host"])) for peer in remote}
+        neighbours = {(peer["address"], peer["mac"]) for peer in remote}
+        have_forwarding: set[tuple[str, str]] = set()
+        have_neighbours: set[tuple[str, str]] = set()
+        if link.read_vxlan(wanted.name) == wanted:
+            have_forwarding, have_neighbours = link.read_peers(wanted.name)
+        if (have_forwarding, have_neighbours) == (forwarding, neighbours):
+            return []
+
+        def change() -> None:
+            # Read again: the stage before this one may have made the link anew, and then nothing is left on it.
+            on_forwarding, on_neighbours = link.read_peers(wanted.name)
+            link.change_peers(
+                wanted.name,
+                (on_forwarding - forwarding, forwarding - on_forwarding),
+                (on_neighbours - neighbours, neighbours - on_neighbours),
+            )
+
+        return [
+            Step(
+                "update",
+                "peers of link",
+                wanted.name,
+                change,
+                before={"forwarding": sorted(have_forwarding), "neighbours": sorted(have_neighbours)},
+                after={"forwarding": sorted(forwarding), "neighbours": sorted(neighbours)},
+            )
+        ]
+
+    def _network_steps(self) -> Stage:
+        wanted: list[tuple[str, str, dict[str, Any]]] = [
+            (self.egress["name"], self.egress["subnet"], {"driver": "bridge", "options": {}, "internal": False})
+        ]
+        if self.network is not None:
+            if self.network["driver"] == "vxlan":
+                options = {"parent": self.network["link"], "macvlan_mode": "bridge"}
+                choice = {"driver": "macvlan", "options": options, "internal": True}
+            else:
+                # Without an address on the bridge neither the host nor anything routed through it gets in.
+                options = {"com.docker.network.bridge.inhibit_ipv4": "true"}
+                choice = {"driver": "bridge", "options": options, "internal": True}
+            wanted.append((self.network["name"], self.network["subnet"], choice))
+        found = {one["Name"]: one for one in self.engine.networks(self.labels)}
+        steps = []
+        for name, subnet, choice in wanted:
+            after = {"subnet": subnet, **choice}
+            if name not in found:
+                steps.append(
+                    Step(
+                        "create",
+                        "network",
+                        name,
+                        lambda name=name, subnet=subnet, choice=choice: self.engine.create_network(  # type: ignore[misc]
+                            name, subnet, self.labels, **choice
+                        ),
+                        lambda name=name: self.engine.remove_network(name),  # type: ignore[misc]
+                        after=after,
+                    )
+                )
+        return steps
+
+    def _surplus_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
+        """Remove containers of this session that the slice does not (or no longer) give to this host."""
+        wanted = {replica["name"] for replica in self.replicas}
+        return [
+            Step(
+                "remove",
+                "container",
+                f"{self.session['name']}-{name}",
+                lambda entry=entry: self.engine.remove_container(entry["Id"]),  # type: ignore[misc]
+                before=entry["State"],
+            )
+            for name, entry in sorted(containers.items())
+            if name not in wanted
+        ]
+
+    def _container_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
+        steps = []
+        for replica in self.replicas:
+            found = containers.get(replica["name"])
+            if found is None:
+                steps.append(self._create_step(replica))
+            elif found["Labels"].get(docker_engine.LABEL_SPEC) != self._specification(replica):
+                raise EngineError(
+                    f"The container {replica['container']} on {self.host} was made from another plan than the "
+                    "one that is recorded. Launch with session_recreate=true to make the session anew."
+                )
+            elif found["State"] != "running":
+                steps.append(
+                    Step(
+                        "start",
+                        "container",
+                        replica["container"],
+                        lambda identity=found["Id"], replica=replica: self._start(identity, replica),  # type: ignore[misc]
+                        before=found["State"],
+                        after="running",
+                    )
+                )
+        return steps
+
+    def _create_step(self, replica: dict[str, Any]) -> Step:
+        made: list[str] = []
+
+        def create() -> None:
+            container = self.engine.create_container(replica["container"], self._body(replica), self._endpoints(replica))
+            made.append(container)
+            try:
+                self._start(container, replica)
+            except EngineError:
+                self.engine.remove_container(container)
+                raise
+
+        return Step(
+            "create",
+            "container",
+            replica["container"],
+            create,
+            lambda: self.engine.remove_container(made[0]),
+            after={key: replica[key] for key in ("image", "address", "resources", "command", "ports", "mounts")},
+        )
+
+    def _start(self, container: str, replica: dict[str, Any]) -> None:
+        if self.network is not None:
+            self._own_keys(container, replica["name"])
+        self.engine.start_container(container)
+
+    def _own_keys(self, container: str, name: str) -> None:
+        """Give the replica's private keys to the user its image runs as: OpenSSH takes no key that others may read."""
+        description = self.engine.inspect(container) or {}
+        uid, gid = self._image_user(container, description["Config"]["User"])
+        for key in (ssh_keys.CLIENT_KEY, ssh_keys.HOST_KEY):
+            os.chown(self.directory.replica(name) / "ssh" / key, uid, gid)
+
+    def _image_user(self, container: str, user: str) -> tuple[int, int]:
+        """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group"."""
+        name, _, group = user.partition(":")
+        if name in ("", "0", "root"):
+            return 0, 0
+        if name.isdigit():
+            return int(name), int(group) if group.isdigit() else 0
+        for line in (self.engine.read_file(container, "/etc/passwd") or "").splitlines():
+            fields = line.split(":")
+            if len(fields) >= 4 and fields[0] == name:
+                return int(fields[2]), int(fields[3])
+        raise EngineError(f"The image's user {name!r} is not in its /etc/passwd, so its SSH keys have no owner.")
+
+    def _specification(self, replica: dict[str, Any]) -> str:
+        """Return a digest of everything the plan says of one replica."""
+        text = json.dumps([replica, self.network, self.egress], sort_keys=True)
+        return _digest(text.encode())
+
+    def _endpoints(self, replica: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        endpoints = {self.egress["name"]: self.engine.endpoint(EGRESS_INTERFACE)}
+        if self.network is not None:
+            endpoints[self.network["name"]] = self.engine.endpoint(
+                self.network["interface"], replica["address"], replica["mac"]
+            )
+        return endpoints
+
+    def _body(self, replica: dict[str, Any]) -> dict[str, Any]:
+        """Return the body of the engine's container-create request (Docker Engine API, ContainerCreate)."""
+        resources = replica["resources"]
+        values = self.environments[replica["name"]]
+        ports = {f"{port['container_port']}/{port['protocol']}": port for port in replica["ports"]}
+        body: dict[str, Any] = {
+            "Hostname": replica["name"],
+            "Image": replica["image"],
+            "Env": [f"{name}={value}" for name, value in values.items()],
+            "Labels": {
+                **self.labels,
+                docker_engine.LABEL_REPLICA: replica["name"],
+                docker_engine.LABEL_SPEC: self._specification(replica),
+                docker_engine.LABEL_CPUS: str(resources["cpus"]),
+                docker_engine.LABEL_MEMORY: str(resources["memory"]),
+            },
+            "ExposedPorts": {port: {} for port in ports},
+            "HostConfig": {
+                "Init": True,
+                # A quota, not NanoCpus: the engine refuses NanoCpus above the cores it sees, although a site may
+                # declare more (or a share of) them for the host.
+                "CpuPeriod": docker_engine.CPU_PERIOD,
+                "CpuQuota": resources["cpus"] * docker_engine.CPU_PERIOD // 1000,
+                "Memory": resources["memory"],
+                "MemorySwap": resources["memory"],
+                "ShmSize": resources["shm_size"],
+                "Mounts": self._mounts(replica),
+                "PortBindings": {
+                    port: [{"HostIp": asked["host_ip"], "HostPort": str(asked["host_port"])}]
+                    for port, asked in ports.items()
+                },
+                "RestartPolicy": {"Name": "no"},
+            },
+        }
+        if replica["command"] is not None:
+            body["Cmd"] = replica["command"]
+        return body
+
+    def _mounts(self, replica: dict[str, Any]) -> list[dict[str, Any]]:
+        folder = self.directory.replica(replica["name"])
+        own = [(str(folder), MOUNT, True)]
+        if self.network is not None:
+            own += [
+                (str(self.directory.hosts_file(replica["name"])), "/etc/hosts", False),
+                (str(folder / "ssh/ssh_config"), CLIENT_FRAGMENT, True),
+                (str(folder / "ssh/sshd_config"), SERVER_FRAGMENT, True),
+            ]
+        own += [(mount["source"], mount["target"], mount["read_only"]) for mount in replica["mounts"]]
+        return [
+            {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
+            for source, target, read_only in own
+        ]
+
+    def _record_steps(self) -> Stage:
+        wanted = {
+            "schema": RECORD_SCHEMA,
+            "status": "RUNNING",
+            "revision": 1,
+            "plan": self.plan,
+        }
+        found = self.directory.read_record()
+        if found == wanted:
+            return []
+        return [
+            Step(
+                "update" if found else "create",
+                "record",
+                self.session["name"],
+                lambda: self.directory.write_record(wanted),
+                before=found and {"status": found["status"], "revision": found["revision"]},
+                after={"status": wanted["status"], "revision": wanted["revision"]},
+            )
+        ]
+
+
+def _write_step(path: Any, content: str) -> Step | None:
+    if not file_differs(path, content, 0o644):
+        return None
+
+    def write() -> None:
+        make_directory(path.parent, 0o755)
+        write_file(path, content)
+
+    # Digests, not contents: the environment of a session may hold its user's secrets.
+    before = _digest(path.read_bytes()) if path.is_file() else None
+    return Step("update" if before else "create", "file", str(path), write, before=before, after=_digest(content.encode()))
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"

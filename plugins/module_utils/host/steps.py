@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Plan changes first, perform them afterwards: one tracker through which everything on a host goes.
+
+``changed``, the diff, the list of actions and what is really done come from the same steps, so they cannot disagree;
+check mode is the plan alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+PARALLEL = 16
+"""Steps of one stage that run side by side: requests to an engine, which itself works in parallel."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change: what is done to which thing, how it is done, and how it is undone if a later step fails."""
+
+    action: str
+    kind: str
+    name: str
+    do: Callable[[], None]
+    undo: Callable[[], None] | None = None
+    before: Any = None
+    after: Any = None
+
+    def describe(self) -> str:
+        """Return the step as people read it, for example "create container train-sub1"."""
+        return f"{self.action} {self.kind} {self.name}"
+
+
+class StepFailed(Exception):
+    """A step failed; what this run had made before is undone. The message names the step and the cause."""
+
+
+Stage = Sequence[Step]
+
+
+def perform(stages: Sequence[Stage]) -> None:
+    """Perform the stages one after another, the steps of a stage side by side.
+
+    When a step fails, the others of its stage are let finish, everything done so far is undone in reverse order, and
+    StepFailed names every failure.
+    """
+    done: list[Step] = []
+    for stage in stages:
+        failures = []
+        with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+            attempts = [(step, pool.submit(step.do)) for step in stage]
+        for step, attempt in attempts:
+            error = attempt.exception()
+            if error is None:
+                done.append(step)
+            else:
+                failures.append(f"Could not {step.describe()}: {error}")
+        if failures:
+            failures += _undo(done)
+            raise StepFailed("\n".join(failures))
+
+
+def _undo(done: list[Step]) -> list[str]:
+    failures = []
+    for step in reversed(done):
+        if step.undo is not None:
+            try:
+                step.undo()
+            except Exception as error:  # the others have to be undone all the same, and all failures are told
+                failures.append(f"Could not undo '{step.describe()}': {error}")
+    return failures
+
+
+def descriptions(stages: Sequence[Stage]) -> list[str]:
+    """Return what the stages do, in their order."""
+    return [step.describe() for stage in stages for step in stage]
+
+
+def difference(stages: Sequence[Stage]) -> dict[str, dict[str, Any]]:
+    """Return Ansible's diff structure: for each touched thing what it is before and after."""
+    steps = [step for stage in stages for step in stage]
+    return {
+        "before": {f"{step.kind} {step.name}": step.before for step in steps},
+        "after": {f"{step.kind} {step.name}": step.after for step in steps},
+    }

@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Prove that the replicas of one host work: running, on the session's network, packets of the full size passing."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError, run
+
+ICMP_OVERHEAD = {4: 28, 6: 48}
+"""Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
+PARALLEL = 16
+
+
+class VerificationFailed(Exception):
+    """A replica is not what the plan says; the message names the replica, the host and the last state seen."""
+
+
+def verify(engine: Engine, plan: dict[str, Any], host: str, timeout: float) -> list[dict[str, Any]]:
+    """Wait at most *timeout* seconds for every replica on *host*, then prove its network.
+
+    Returns one dict per replica: name, host, container, rank, address, status, interface, mtu. Raises
+    VerificationFailed with everything that is wrong.
+    """
+    replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
+    deadline = time.monotonic() + timeout
+    results = [_wait_until_running(engine, replica, deadline) for replica in replicas]
+    if plan["network"] is not None:
+        for replica, result in zip(replicas, results):
+            result.update(_prove_interface(plan, replica, result["pid"]))
+        if plan["network"]["driver"] == "vxlan":
+            _prove_packets(plan, host, results[0]["pid"], replicas[0]["name"], results[0]["mtu"])
+    for result in results:
+        del result["pid"]
+    return results
+
+
+def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float) -> dict[str, Any]:
+    delay = 0.05
+    while True:
+        found = engine.inspect(replica["container"])
+        if found is None:
+            raise VerificationFailed(f"The container {replica['container']} on {replica['host']} does not exist.")
+        state = found["State"]
+        health = (state.get("Health") or {}).get("Status", "healthy")
+        if state["Status"] == "running" and health == "healthy":
+            return {
+                "name": replica["name"],
+                "host": replica["host"],
+                "container": replica["container"],
+                "rank": replica["rank"],
+                "address": replica["address"],
+                "status": "RUNNING",
+                "pid": state["Pid"],
+            }
+        if state["Status"] in ("exited", "dead") or time.monotonic() > deadline:
+            health_text = "" if health == "healthy" else f", health {health}"
+            raise VerificationFailed(
+                f"The replica {replica['name']} on {replica['host']} is not running: its container "
+                f"{replica['container']} is {state['Status']}{health_text}, exit code {state['ExitCode']}"
+                f"{', killed for want of memory' if state.get('OOMKilled') else ''}. "
+                f"{state.get('Error') or ''}\nIts last output:\n{engine.logs(replica['container'], 20)}"
+            )
+        time.sleep(delay)
+        delay = min(delay * 2, 1.0)
+
+
+def _in_network_of(pid: int, command: list[str]) -> str:
+    return run(["nsenter", f"--net=/proc/{pid}/ns/net", *command])
+
+
+def _prove_interface(plan: dict[str, Any], replica: dict[str, Any], pid: int) -> dict[str, Any]:
+    """Compare the replica's session interface with the plan: name, address, MAC, MTU."""
+    interface = plan["network"]["interface"]
+    links = json.loads(_in_network_of(pid, ["ip", "-j", "address", "show"]))
+    found = {
+        address["local"]: link for link in links for address in link.get("addr_info", []) if address["scope"] == "global"
+    }
+    link = found.get(replica["address"])
+    if link is None:
+        raise VerificationFailed(
+            f"The replica {replica['name']} on {replica['host']} has no interface with its address "
+            f"{replica['address']}; it has {', '.join(sorted(found)) or 'none'}."
+        )
+    wanted = {"interface": interface, "mac": replica["mac"]}
+    have = {"interface": link["ifname"], "mac": link["address"]}
+    if plan["network"]["mtu"] is not None:
+        wanted["mtu"], have["mtu"] = plan["network"]["mtu"], link["mtu"]
+    else:
+        del wanted["mac"], have["mac"]  # a local bridge learns MACs by itself, so the engine may choose them
+    if wanted != have:
+        raise VerificationFailed(
+            f"The session interface of {replica['name']} on {replica['host']} is {have}, the plan says {wanted}."
+        )
+    return {"interface": link["ifname"], "mtu": link["mtu"]}
+
+
+def _prove_packets(plan: dict[str, Any], host: str, pid: int, name: str, mtu: int) -> None:
+    """Send an unfragmentable packet of the full size from this host's first replica to the first of every other host.
+
+    Every host does so, hence each pair is proven in both directions.
+    """
+    first: dict[str, dict[str, Any]] = {}
+    for replica in plan["replicas"]:
+        if replica["host"] != host:
+            first.setdefault(replica["host"], replica)
+    size = str(mtu - ICMP_OVERHEAD[4])
+
+    def ping(target: dict[str, Any]) -> str | None:
+        # Until the first reply, at most five seconds: the other end may still be coming up.
+        command = ["ping", "-n", "-q", "-M", "do", "-s", size, "-c", "1", "-w", "5", target["address"]]
+        try:
+            _in_network_of(pid, command)
+        except LinkError as error:
+            return (
+                f"No packet of the full size ({mtu} bytes, unfragmented) came back from {target['name']} on "
+                f"{target['host']} to {name} on {host}. UDP port {plan['network']['port']} has to be open between the "
+                f"hosts, and the path between them has to carry the underlay's MTU. {error}"
+            )
+        return None
+
+    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+        failures = [failure for failure in pool.map(ping, first.values()) if failure]
+    if failures:
+        raise VerificationFailed("\n".join(failures))

@@ -1,0 +1,151 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_info
+short_description: Tell what placement needs to know of a host
+version_added: 0.1.0
+description:
+  - Returns the capacity of a host, what sessions use of it, the address its tunnels use, and the subnets, tunnel
+    identifiers and ports that are taken.
+  - A host without a usable Docker Engine or without root is reported as not usable, with the reason; it is no failure.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes.state_directory
+options:
+  session_name:
+    description:
+      - Session whose records are returned.
+    type: str
+    default: ""
+  images:
+    description:
+      - Image references to look up in the engine.
+    type: list
+    elements: str
+    default: []
+  paths:
+    description:
+      - Absolute paths whose kind is returned.
+    type: list
+    elements: str
+    default: []
+  underlay_address:
+    description:
+      - Address of this host that tunnels shall use.
+      - Without it, the source address of the default route, or the only global address of the host.
+    type: str
+requirements:
+  - Docker SDK for Python 5.0 or newer
+  - iproute2
+seealso:
+  - module: cluster_compute.session.session_plan
+"""
+
+EXAMPLES = r"""
+- name: Look at every host of the resource group
+  cluster_compute.session.host_info:
+    session_name: train
+    images: [registry.example.com/train:1.4]
+    paths: [/srv/data]
+  register: cluster_compute_host
+"""
+
+RETURN = r"""
+host:
+  description: What was found.
+  returned: always
+  type: dict
+  contains:
+    usable:
+      description: Whether the host can run sessions.
+      type: bool
+      returned: always
+    problem:
+      description: Why it cannot, a full sentence; empty if it can.
+      type: str
+      returned: always
+    engine:
+      description: Version, API version and architecture of Docker Engine.
+      type: dict
+      returned: if usable
+    capacity:
+      description: CPUs in thousandths and memory in bytes, as Docker Engine sees them.
+      type: dict
+      returned: if usable
+    containers:
+      description: The containers of all sessions on this host, with the resources they were given.
+      type: list
+      elements: dict
+      returned: if usable
+    underlay:
+      description: Address, interface and MTU that tunnels use.
+      type: dict
+      returned: if usable
+    subnets:
+      description: Subnets in use by addresses, routes and Docker networks.
+      type: list
+      elements: str
+      returned: if usable
+    vnis:
+      description: VXLAN network identifiers in use.
+      type: list
+      elements: int
+      returned: if usable
+    ports:
+      description: Addresses and ports that are listened on or published.
+      type: list
+      elements: dict
+      returned: if usable
+    images:
+      description: For each asked image its id, digests and architecture, or null.
+      type: dict
+      returned: if usable
+    paths:
+      description: For each asked path V(directory), V(file) or V(missing).
+      type: dict
+      returned: if usable
+    records:
+      description: The records that this host keeps of the asked session.
+      type: list
+      elements: dict
+      returned: if usable
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "session_name": {"type": "str", "default": ""},
+            "images": {"type": "list", "elements": "str", "default": []},
+            "paths": {"type": "list", "elements": "str", "default": []},
+            "underlay_address": {"type": "str"},
+            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    host = host_facts(
+        StateDirectory(asked["state_directory"]),
+        asked["session_name"],
+        asked["images"],
+        asked["paths"],
+        asked["underlay_address"],
+    )
+    module.exit_json(changed=False, host=host)
+
+
+if __name__ == "__main__":
+    main()

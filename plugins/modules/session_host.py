@@ -1,0 +1,129 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: session_host
+short_description: Converge everything one host owes a session
+version_added: 0.1.0
+description:
+  - With O(state=present) makes what the plan gives to this host and what is missing of it - files, overlay link with its
+    forwarding and neighbour entries, networks, containers, record - in one call, containers side by side.
+  - With O(state=absent) removes everything the session has on this host, found by labels, link aliases and state,
+    whatever is left of it. Data folders and named volumes stay.
+  - When a step fails, what this call had made is removed again.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.state_directory
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  state:
+    description:
+      - Whether the session shall be there.
+    type: str
+    choices: [present, absent]
+    default: present
+  session_name:
+    description:
+      - Name of the session. Required with O(state=absent).
+    type: str
+  plan:
+    description:
+      - The plan as M(cluster_compute.session.session_plan) returns it. Required with O(state=present).
+    type: dict
+  host:
+    description:
+      - Name of this host in the plan. Required with O(state=present).
+    type: str
+  public_keys:
+    description:
+      - Public halves of the keys of every replica of the session, as M(cluster_compute.session.ssh_keys) returns them.
+    type: dict
+    default: {}
+requirements:
+  - Docker SDK for Python 5.0 or newer
+  - iproute2
+seealso:
+  - module: cluster_compute.session.session_plan
+  - module: cluster_compute.session.ssh_keys
+"""
+
+EXAMPLES = r"""
+- name: Start what the plan gives to this host
+  cluster_compute.session.session_host:
+    plan: "{{ cluster_compute_plan.plan }}"
+    host: "{{ inventory_hostname }}"
+    public_keys: "{{ cluster_compute_public_keys }}"
+
+- name: Remove everything the session has on this host
+  cluster_compute.session.session_host:
+    state: absent
+    session_name: train
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done, in order.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - create network cc-3614fdf3
+    - create container train-main1
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
+    StepFailed,
+    descriptions,
+    difference,
+    perform,
+)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "session_name": {"type": "str"},
+            "plan": {"type": "dict"},
+            "host": {"type": "str"},
+            "public_keys": {"type": "dict", "default": {}, "no_log": False},
+            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
+        },
+        required_if=[("state", "present", ["plan", "host"]), ("state", "absent", ["session_name"])],
+        supports_check_mode=True,
+    )
+    asked = module.params
+    state = StateDirectory(asked["state_directory"])
+    try:
+        engine = Engine.connect()
+        if asked["state"] == "present":
+            stages = SessionHost(engine, state, asked["plan"], asked["host"]).stages(asked["public_keys"])
+        else:
+            stages = removal_stages(engine, state, asked["session_name"])
+        if not module.check_mode:
+            perform(stages)
+    except (EngineError, LinkError, StateError, StepFailed) as error:
+        module.fail_json(msg=str(error))
+    actions = descriptions(stages)
+    module.exit_json(changed=bool(actions), actions=actions, diff=difference(stages))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: session_plan
+short_description: Decide where each replica of a session runs and what it is given
+version_added: 0.1.0
+description:
+  - Computes the plan of a session from the request (the variables whose names begin with C(session_)) and the facts of
+    the hosts, or takes the recorded plan of a session that exists.
+  - Runs on the controller and changes nothing.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  hosts:
+    description:
+      - For each host of the resource group the registered result of M(cluster_compute.session.host_info).
+      - A host that could not be reached is left out with a warning.
+    type: dict
+    required: true
+seealso:
+  - module: cluster_compute.session.host_info
+  - module: cluster_compute.session.session_host
+"""
+
+EXAMPLES = r"""
+- name: Plan the session
+  cluster_compute.session.session_plan:
+    hosts: "{{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'placement_host'))) }}"
+  register: placement_result
+  run_once: true
+"""
+
+RETURN = r"""
+status:
+  description: V(SCHEDULED) if the session has a place, V(PENDING) if it has to wait.
+  returned: success
+  type: str
+session_name:
+  description: Name of the session.
+  returned: success
+  type: str
+fresh:
+  description: Whether the session is a new one, so that a failed launch may remove all of it.
+  returned: success
+  type: bool
+replaces:
+  description: Whether a session of the same name has to be removed first.
+  returned: success
+  type: bool
+hosts:
+  description: Hosts that run replicas, in the order of the inventory.
+  returned: success
+  type: list
+  elements: str
+plan:
+  description: The full desired state of the session; null while it is pending.
+  returned: success
+  type: dict
+report:
+  description: The outcome for people, line by line.
+  returned: success
+  type: list
+  elements: str
+"""

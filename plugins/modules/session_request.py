@@ -1,0 +1,58 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: session_request
+short_description: Check what a user asks for before any host is touched
+version_added: 0.1.0
+description:
+  - Reads the request from the variables whose names begin with C(session_), from wherever Ansible has them, checks it,
+    and reports everything that is wrong with it at once.
+  - Runs on the controller and changes nothing.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.info
+options:
+  only:
+    description:
+      - V(launch) checks the whole request; V(name) only the session's name and its resource group, which is all that
+        a playbook for an existing session needs.
+    type: str
+    choices: [launch, name]
+    default: launch
+seealso:
+  - module: cluster_compute.session.session_plan
+"""
+
+EXAMPLES = r"""
+- name: Check the request
+  cluster_compute.session.session_request:
+  register: cluster_compute_request
+"""
+
+RETURN = r"""
+session_name:
+  description: Name of the session.
+  returned: success
+  type: str
+resource_group:
+  description: Inventory group whose hosts the session may use.
+  returned: success
+  type: str
+images:
+  description: Images that the session needs.
+  returned: when O(only=launch)
+  type: list
+  elements: str
+paths:
+  description: Host paths that the session mounts.
+  returned: when O(only=launch)
+  type: list
+  elements: str
+"""
