@@ -156,7 +156,7 @@ def _first_files(host: HostNames, settings: HostSettings, authorized: str) -> Ma
         "/etc/docker/daemon.json": (json.dumps(engine, indent=2) + "\n", 0o644),
         "/etc/default/docker": (
             "# The start script raises limits, which the machine under a lab may not permit.\n"
-            'ulimit() { command ulimit "$@" 2>/dev/null || true; }\n',
+            'ulimit() { command ulimit "$@" 2>/dev/null || command ulimit "$1" "$(command ulimit -H "$1")"; }\n',
             0o644,
         ),
     }

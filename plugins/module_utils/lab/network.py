@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import HostNames, Lab, hardware_address
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError, run
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError, locked, run
 
 
 def _json(argv: list[str]) -> list[dict[str, Any]]:
@@ -150,7 +150,9 @@ def attach_host(host: HostNames, address: str, subnet: str, mtu: int) -> None:
     """Give a host which is not running a fresh network namespace and a link to the bridge."""
     detach_host(host)
     prefix = ipaddress.ip_network(subnet).prefixlen
-    run(["ip", "netns", "add", host.namespace])
+    with locked(f"{os.path.dirname(host.lab.lock)}/namespaces"):
+        # The first 'ip netns add' of a machine makes /run/netns a shared mount, and two at once trip over each other.
+        run(["ip", "netns", "add", host.namespace])
     run(
         ["ip", "-batch", "-"],
         stdin=f"link add name {host.link} mtu {mtu} type veth "

@@ -1,0 +1,225 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image_archive
+short_description: Build a container image from Debian packages, with no registry and no engine
+version_added: 0.1.0
+description:
+  - Builds the image's file system with C(mmdebstrap) and writes an archive as C(docker save) does, so that the image
+    has the same id on every engine that loads it.
+  - The same recipe and the same package versions give the same image. A finished archive stays in the cache folder.
+author: The cluster_compute.session authors (@cluster-compute)
+options:
+  cache:
+    description: Absolute path of the cache folder on this machine.
+    type: path
+    required: true
+  name:
+    description: Name of the image with its tag.
+    type: str
+    required: true
+  release:
+    description: Code name of the Debian release.
+    type: str
+    required: true
+  mirror:
+    description: Address of the Debian mirror. Empty means the one which this machine itself uses.
+    type: str
+    default: ""
+  variant:
+    description:
+      - V(minbase) installs the packages on top of Debian's essential ones.
+      - V(extract) unpacks the packages and nothing else, and runs none of their scripts.
+    type: str
+    choices: [minbase, extract]
+    default: minbase
+  packages:
+    description: The packages.
+    type: list
+    elements: str
+    required: true
+  files:
+    description: Files to put into the image.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description: Absolute path in the image.
+        type: str
+        required: true
+      content:
+        description: Text of the file.
+        type: str
+        required: true
+      mode:
+        description: Octal permissions.
+        type: str
+        default: "644"
+  shell:
+    description: The program and its arguments which reads O(setup) from its standard input inside the image.
+    type: list
+    elements: str
+    default: [/bin/sh, -e]
+  setup:
+    description: Script that runs inside the image when packages and files are in place.
+    type: str
+    default: ""
+  user:
+    description: The user as whom the image's containers run, by default.
+    type: str
+    default: ""
+  working_directory:
+    description: The folder in which the image's containers start.
+    type: str
+    default: /
+  environment:
+    description: Environment variables of the image.
+    type: dict
+    default: {}
+  entrypoint:
+    description: The image's entrypoint.
+    type: list
+    elements: str
+    default: []
+  command:
+    description: The image's default command.
+    type: list
+    elements: str
+    default: []
+requirements:
+  - mmdebstrap
+  - util-linux
+attributes:
+  check_mode:
+    description: Can run in check mode and tell what it would change.
+    support: full
+  diff_mode:
+    description: Shows what it changes as a difference.
+    support: full
+seealso:
+  - module: cluster_compute.session.lab_image
+"""
+
+EXAMPLES = r"""
+- name: Build an image which holds busybox and nothing else
+  cluster_compute.session.image_archive:
+    cache: /var/cache/cluster-compute-lab
+    name: cluster-compute/busybox:latest
+    release: bookworm
+    variant: extract
+    packages: [busybox-static]
+    shell: [/bin/busybox, sh, -e]
+    setup: /bin/busybox --install -s /bin
+    command: [/bin/sh]
+"""
+
+RETURN = r"""
+path:
+  description: Where the archive lies.
+  type: str
+  returned: success
+  sample: /var/cache/cluster-compute-lab/images/cluster-compute-demo-0123456789ab.tar
+recipe:
+  description: Name of the recipe, which the image carries as a label.
+  type: str
+  returned: success
+  sample: cluster-compute-demo-0123456789ab
+image_id:
+  description: The image's id, empty in check mode when there is no archive yet.
+  type: str
+  returned: success
+  sample: sha256:9834876dcfb05cb167a5c24953eba58c4ac89b1adf57f28f2f9d09af107ee8f0
+seconds:
+  description: How long the build took, in seconds; 0 when nothing was built.
+  type: float
+  returned: success
+  sample: 41.2
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab import debian, images
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError
+
+
+def main() -> None:
+    """Entry point of the module."""
+    strings = {"type": "list", "elements": "str", "default": []}
+    module = AnsibleModule(
+        argument_spec={
+            "cache": {"type": "path", "required": True},
+            "name": {"type": "str", "required": True},
+            "release": {"type": "str", "required": True},
+            "mirror": {"type": "str", "default": ""},
+            "variant": {"type": "str", "choices": ["minbase", "extract"], "default": "minbase"},
+            "packages": {"type": "list", "elements": "str", "required": True},
+            "files": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "path": {"type": "str", "required": True},
+                    "content": {"type": "str", "required": True},
+                    "mode": {"type": "str", "default": "644"},
+                },
+            },
+            "shell": {**strings, "default": ["/bin/sh", "-e"]},
+            "setup": {"type": "str", "default": ""},
+            "user": {"type": "str", "default": ""},
+            "working_directory": {"type": "str", "default": "/"},
+            "environment": {"type": "dict", "default": {}},
+            "entrypoint": strings,
+            "command": strings,
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    began = time.monotonic()
+    environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **given["environment"]}
+    try:
+        recipe = images.ImageRecipe(
+            name=given["name"],
+            release=given["release"],
+            mirror=given["mirror"] or debian.machine_mirror(),
+            variant=given["variant"],
+            packages=tuple(given["packages"]),
+            files=tuple((file["path"], file["content"], file["mode"]) for file in given["files"]),
+            shell=tuple(given["shell"]),
+            setup=given["setup"],
+            config={
+                "User": given["user"],
+                "WorkingDir": given["working_directory"],
+                "Env": [f"{name}={value}" for name, value in environment.items()],
+                "Entrypoint": given["entrypoint"] or None,
+                "Cmd": given["command"] or None,
+            },
+        )
+        if module.check_mode:
+            archive = images.find_archive(given["cache"], recipe)
+            changed = archive is None
+            path = archive.path if archive else f"{given['cache']}/images/{recipe.key}.tar"
+            image_id = archive.image_id if archive else ""
+        else:
+            built, changed = images.build_archive(given["cache"], recipe)
+            path, image_id = built.path, built.image_id
+    except LabError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=changed,
+        path=path,
+        recipe=recipe.key,
+        image_id=image_id,
+        seconds=round(time.monotonic() - began, 1) if changed else 0.0,
+        diff={"before": "" if changed else f"{path}\n", "after": f"{path}\n"},
+    )
+
+
+if __name__ == "__main__":
+    main()

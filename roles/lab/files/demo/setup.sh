@@ -1,0 +1,10 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Runs inside the demo image when its packages and files are in place.
+useradd --uid 1000 --create-home --shell /bin/bash work
+mkdir -p /run/sshd
+# Nobody logs in by password; keys come with the session.
+passwd --lock work
+sed -i 's/^#PasswordAuthentication .*/PasswordAuthentication no/' /etc/ssh/sshd_config
+rm -f /etc/subuid- /etc/subgid- /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow-
