@@ -22,9 +22,10 @@ check() {
 shell_scripts() {
     git ls-files -z --cached --others --exclude-standard -- ':!.collections' |
         while IFS= read -r -d '' file; do
-            if [ -f "$file" ] && head -c 64 "$file" | head -n 1 | grep -qaE '^#!.*\b(ba|da)?sh\b'; then
-                printf '%s\0' "$file"
-            fi
+            case $file in
+                *.sh) printf '%s\0' "$file" ;;
+                *) if head -n 1 "$file" | grep -qaE '^#!.*\b(ba|da)?sh\b'; then printf '%s\0' "$file"; fi ;;
+            esac
         done
 }
 
