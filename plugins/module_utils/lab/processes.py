@@ -16,9 +16,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names 
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError, read_file, write_file
 
 
+def _proc(pid: int, name: str) -> str | None:
+    """Return a file of a process's /proc folder; None for a process which is gone or about to be (EINVAL, ESRCH)."""
+    try:
+        return read_file(f"/proc/{pid}/{name}")
+    except OSError:
+        return None
+
+
 def start_time(pid: int) -> str | None:
     """Return when a process started, in clock ticks since boot, or None when it is gone or dead."""
-    text = read_file(f"/proc/{pid}/stat")
+    text = _proc(pid, "stat")
     if text is None:
         return None
     fields = text.rpartition(")")[2].split()
@@ -52,7 +60,7 @@ def below(directory: str) -> set[int]:
     mark = f"upperdir={directory.rstrip('/')}/"
     found = set()
     for name in os.listdir("/proc"):
-        if name.isdigit() and name != "self" and mark in (read_file(f"/proc/{name}/mountinfo") or ""):
+        if name.isdigit() and mark in (_proc(int(name), "mountinfo") or ""):
             found.add(int(name))
     return found
 
@@ -80,4 +88,4 @@ def kill(directory: str, seconds: float = 20.0) -> bool:
 
 
 def _words(pids: Iterable[int]) -> str:
-    return ", ".join(f"{pid} ({(read_file(f'/proc/{pid}/comm') or '?').strip()})" for pid in sorted(pids))
+    return ", ".join(f"{pid} ({(_proc(pid, 'comm') or '?').strip()})" for pid in sorted(pids))

@@ -83,5 +83,5 @@ def read_file(path: str) -> str | None:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             return stream.read()
-    except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
+    except (FileNotFoundError, NotADirectoryError):
         return None
