@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_request
@@ -43,7 +42,7 @@ class ActionModule(ActionBase):
                 return {"changed": False, "session_name": name, "resource_group": group}
             request = parse_request(variables, known=KNOWN_ELSEWHERE)
         except CoreError as error:
-            raise AnsibleActionFail(f"The request cannot be launched.\n{error}") from error
+            return {"failed": True, "msg": f"The request cannot be used; no host was touched.\n{error}"}
         return {
             "changed": False,
             "session_name": request.name,

@@ -132,7 +132,7 @@ def server_configuration(address: str, directory: str, environment: dict[str, st
 
     A line break cannot be written in sshd_config, so a variable whose value holds one is left to the environment file.
     """
-    values = " ".join(_quote(f"{name}={value}") for name, value in environment.items() if "\n" not in value)
+    values = " ".join(_quote(f"{name}={value}") for name, value in sorted(environment.items()) if "\n" not in value)
     return (
         f"ListenAddress {address}\n"
         f"HostKey {directory}/{HOST_KEY}\n"
