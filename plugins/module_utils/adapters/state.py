@@ -15,6 +15,7 @@ Every file is written aside, flushed to disk and renamed, so that a reader never
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -59,10 +60,14 @@ class StateDirectory:
                 found.append(record)
         return found
 
-    def remove_empty(self) -> None:
-        """Remove the sessions folder if no session is left in it; the state directory itself belongs to the host."""
-        if self.sessions.is_dir() and not any(self.sessions.iterdir()):
+    def remove_session(self, session_id: str) -> None:
+        """Remove everything this host keeps of the session; the state directory itself belongs to the host."""
+        shutil.rmtree(self.session(session_id).path)
+        try:
             self.sessions.rmdir()
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+                raise
 
 
 class SessionDirectory:
@@ -113,10 +118,6 @@ class SessionDirectory:
     def exists(self) -> bool:
         """Tell whether this host keeps anything of the session."""
         return self.path.exists()
-
-    def remove(self) -> None:
-        """Remove everything this host keeps of the session."""
-        shutil.rmtree(self.path)
 
 
 def make_directory(path: Path, mode: int = 0o700) -> None:

@@ -58,7 +58,7 @@ def removal_stages(engine: Engine, state: StateDirectory, session_name: str) -> 
                 "remove",
                 "state",
                 str(state.session(session_id).path),
-                state.session(session_id).remove,
+                lambda session_id=session_id: state.remove_session(session_id),  # type: ignore[misc]
                 before="present",
             )
             for session_id in sorted(ids)
