@@ -93,14 +93,17 @@ def main() -> None:
         engine = Engine.connect()
         found = engine.session_containers(labels)
         if not found:
-            raise EngineError(f"This host runs no replica {asked['replica']} of a session named {asked['session_name']}.")
+            raise EngineError(
+                f"This host runs no replica {asked['replica']} of a session named {asked['session_name']}."
+            )
         code, out, err = engine.execute(found[0]["Id"], asked["command"], asked["user"])
     except EngineError as error:
         module.fail_json(msg=str(error))
     result = {"changed": True, "rc": code, "stdout": out, "stderr": err}
     if code != 0:
         module.fail_json(
-            msg=f"{asked['command'][0]} ended with exit code {code} in {asked['replica']}: {(err or out).strip()}", **result
+            msg=f"{asked['command'][0]} ended with exit code {code} in {asked['replica']}: {(err or out).strip()}",
+            **result,
         )
     module.exit_json(**result)
 

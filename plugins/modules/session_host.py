@@ -10,8 +10,8 @@ module: session_host
 short_description: Converge everything one host owes a session
 version_added: 0.1.0
 description:
-  - With O(state=present) makes what the plan gives to this host and what is missing of it - files, overlay link with its
-    forwarding and neighbour entries, networks, containers, record - in one call, containers side by side.
+  - With O(state=present) makes what the plan gives to this host and what is missing of it - files, overlay link with
+    its forwarding and neighbour entries, networks, containers, record - in one call, containers side by side.
   - With O(state=absent) removes everything the session has on this host, found by labels, link aliases and state,
     whatever is left of it. Data folders and named volumes stay.
   - When a step fails, what this call had made is removed again.

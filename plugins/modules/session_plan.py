@@ -37,7 +37,9 @@ seealso:
 EXAMPLES = r"""
 - name: Plan the session
   cluster_compute.session.session_plan:
-    hosts: "{{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'placement_host'))) }}"
+    hosts:
+      h1: "{{ hostvars['h1']['placement_host'] }}"
+      h2: "{{ hostvars['h2']['placement_host'] }}"
   register: placement_result
   run_once: true
 """

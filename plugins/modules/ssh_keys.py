@@ -56,7 +56,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 public_keys:
-  description: For each replica the public halves C(client) and C(host); null for one that check mode kept from being made.
+  description: For each replica the public halves C(client) and C(host); null for a key that only check mode holds back.
   returned: success
   type: dict
   sample:

@@ -82,7 +82,7 @@ def session_links() -> dict[str, tuple[str, str]]:
 
 
 def read_vxlan(name: str) -> Vxlan | None:
-    """Return the VXLAN device called *name* as it is now, or None. Raises LinkError if *name* is another kind of link."""
+    """Return the VXLAN device called *name* as it is, or None. Raises LinkError if *name* is another kind of link."""
     for link in _json(["ip", "-j", "-d", "link", "show"]):
         if link["ifname"] != name:
             continue
@@ -104,10 +104,8 @@ def read_vxlan(name: str) -> Vxlan | None:
 
 def create_vxlan(link: Vxlan) -> None:
     """Create the device, mark it and bring it up; nothing is left behind if a step fails."""
-    run(
-        ["ip", "link", "add", link.name, "type", "vxlan", "id", str(link.vni), "local", link.local]
-        + ["dstport", str(link.port), "nolearning", "proxy"]
-    )
+    kind = ["type", "vxlan", "id", str(link.vni), "local", link.local, "dstport", str(link.port), "nolearning", "proxy"]
+    run(["ip", "link", "add", link.name, *kind])
     try:
         run(["ip", "link", "set", "dev", link.name, "alias", link.alias])
         run(["ip", "link", "set", "dev", link.name, "mtu", str(link.mtu), "up"])

@@ -11,6 +11,7 @@ leave that host; only the public halves travel (authorized_keys and known_hosts 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,8 @@ def read_public_key(path: Path) -> str | None:
         return None
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise KeyFileError(
-            f"The key file {path} holds no usable private key ({error}). Launch again with session_regenerate_keys=true "
-            "to replace the keys of this session."
+            f"The key file {path} holds no usable private key ({error}). Launch again with "
+            "session_regenerate_keys=true to replace the keys of this session."
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise KeyFileError(f"The key file {path} holds a key of another type than ed25519.")
@@ -99,12 +100,12 @@ def converge_keys(directory: Path, regenerate: bool, check_mode: bool) -> tuple[
     return public, made
 
 
-def known_hosts(peers: list[dict[str, Any]], public_keys: dict[str, dict[str, str]]) -> str:
+def known_hosts(peers: list[dict[str, Any]], public_keys: Mapping[str, Mapping[str, str]]) -> str:
     """Return the known_hosts file of a session: every replica by name and by address."""
     return "".join(f"{peer['name']},{peer['address']} {public_keys[peer['name']]['host']}\n" for peer in peers)
 
 
-def authorized_keys(peers: list[dict[str, Any]], public_keys: dict[str, dict[str, str]], subnet: str) -> str:
+def authorized_keys(peers: list[dict[str, Any]], public_keys: Mapping[str, Mapping[str, str]], subnet: str) -> str:
     """Return the authorized_keys file of a session: every replica's client key, from the session's subnet only."""
     return "".join(f'from="{subnet}" {public_keys[peer["name"]]["client"]} {peer["name"]}\n' for peer in peers)
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
@@ -163,8 +164,8 @@ class SessionHost:
                 "create",
                 "link",
                 wanted.name,
-                lambda: link.create_vxlan(wanted),
-                lambda: link.delete_link(wanted.name),
+                partial(link.create_vxlan, wanted),
+                partial(link.delete_link, wanted.name),
                 after=vars(wanted),
             )
         ]
@@ -226,10 +227,8 @@ class SessionHost:
                         "create",
                         "network",
                         name,
-                        lambda name=name, subnet=subnet, choice=choice: self.engine.create_network(  # type: ignore[misc]
-                            name, subnet, self.labels, **choice
-                        ),
-                        lambda name=name: self.engine.remove_network(name),  # type: ignore[misc]
+                        partial(self.engine.create_network, name, subnet, self.labels, **choice),
+                        partial(self.engine.remove_network, name),
                         after=after,
                     )
                 )
@@ -243,7 +242,7 @@ class SessionHost:
                 "remove",
                 "container",
                 f"{self.session['name']}-{name}",
-                lambda entry=entry: self.engine.remove_container(entry["Id"]),  # type: ignore[misc]
+                partial(self.engine.remove_container, entry["Id"]),
                 before=entry["State"],
             )
             for name, entry in sorted(containers.items())
@@ -267,7 +266,7 @@ class SessionHost:
                         "start",
                         "container",
                         replica["container"],
-                        lambda identity=found["Id"], replica=replica: self._start(identity, replica),  # type: ignore[misc]
+                        partial(self._start, found["Id"], replica),
                         before=found["State"],
                         after="running",
                     )
@@ -278,7 +277,9 @@ class SessionHost:
         made: list[str] = []
 
         def create() -> None:
-            container = self.engine.create_container(replica["container"], self._body(replica), self._endpoints(replica))
+            container = self.engine.create_container(
+                replica["container"], self._body(replica), self._endpoints(replica)
+            )
             made.append(container)
             try:
                 self._start(container, replica)
@@ -401,7 +402,7 @@ class SessionHost:
                 "update" if found else "create",
                 "record",
                 self.session["name"],
-                lambda: self.directory.write_record(wanted),
+                partial(self.directory.write_record, wanted),
                 before=found and {"status": found["status"], "revision": found["revision"]},
                 after={"status": wanted["status"], "revision": wanted["revision"]},
             )
@@ -418,7 +419,9 @@ def _write_step(path: Any, content: str) -> Step | None:
 
     # Digests, not contents: the environment of a session may hold its user's secrets.
     before = _digest(path.read_bytes()) if path.is_file() else None
-    return Step("update" if before else "create", "file", str(path), write, before=before, after=_digest(content.encode()))
+    return Step(
+        "update" if before else "create", "file", str(path), write, before=before, after=_digest(content.encode())
+    )
 
 
 def _digest(content: bytes) -> str:

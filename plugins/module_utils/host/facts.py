@@ -86,7 +86,7 @@ def _network_subnets(engine: Engine) -> set[str]:
 def _ports(listening: list[dict[str, Any]], containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add to what listens the ports that containers publish: an engine without its proxy has no listener for them."""
     published = {
-        (port.get("IP", "0.0.0.0"), int(port["PublicPort"]), port["Type"])
+        (port.get("IP", ""), int(port["PublicPort"]), port["Type"])
         for entry in containers
         for port in entry.get("Ports", [])
         if "PublicPort" in port

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
@@ -34,7 +36,7 @@ def removal_stages(engine: Engine, state: StateDirectory, session_name: str) -> 
                 "remove",
                 "container",
                 entry["Names"][0].lstrip("/"),
-                lambda entry=entry: _remove_container(engine, entry["Id"], entry["State"]),  # type: ignore[misc]
+                partial(_remove_container, engine, entry["Id"], entry["State"]),
                 before=entry["State"],
             )
             for entry in containers
@@ -44,21 +46,18 @@ def removal_stages(engine: Engine, state: StateDirectory, session_name: str) -> 
                 "remove",
                 "network",
                 network["Name"],
-                lambda network=network: engine.remove_network(network["Id"]),  # type: ignore[misc]
+                partial(engine.remove_network, network["Id"]),
                 before=network["Driver"],
             )
             for network in networks
         ],
-        [
-            Step("remove", "link", name, lambda name=name: link.delete_link(name), before="present")  # type: ignore[misc]
-            for name in sorted(links)
-        ],
+        [Step("remove", "link", name, partial(link.delete_link, name), before="present") for name in sorted(links)],
         [
             Step(
                 "remove",
                 "state",
                 str(state.session(session_id).path),
-                lambda session_id=session_id: state.remove_session(session_id),  # type: ignore[misc]
+                partial(state.remove_session, session_id),
                 before="present",
             )
             for session_id in sorted(ids)

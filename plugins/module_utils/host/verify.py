@@ -81,7 +81,10 @@ def _prove_interface(plan: dict[str, Any], replica: dict[str, Any], pid: int) ->
     interface = plan["network"]["interface"]
     links = json.loads(_in_network_of(pid, ["ip", "-j", "address", "show"]))
     found = {
-        address["local"]: link for link in links for address in link.get("addr_info", []) if address["scope"] == "global"
+        address["local"]: link
+        for link in links
+        for address in link.get("addr_info", [])
+        if address["scope"] == "global"
     }
     link = found.get(replica["address"])
     if link is None:
