@@ -1,0 +1,761 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Packing replicas into hosts, as numbers: vectors of what a replica asks for and of the room that hosts have.
+
+A *shape* is what one replica asks for, one number for each resource; the last resource is the replica itself, so
+that a limit on replicas is room like any other. `Task` answers three questions: which one host takes everything,
+what is the least number of hosts, and which hosts it should be. A task is *linear* where there is one shape, or where
+main1 has a shape of its own beside one other: then all answers come from closed forms on the number of *slots* (how
+many replicas of the last shape a host takes). Otherwise `_Search` looks for them, within a budget of work that is
+counted, not timed, so that the same input gives the same answer on any machine.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, combinations, islice, permutations
+from math import comb
+
+SEARCH_WORK = 1_500_000
+"""Work the search for several shapes may do before it gives up proving: about a microsecond a unit."""
+MAXIMUM_OPTIONS = 3_000
+"""Ways to fill one host with several shapes; of a host with more only a part is searched, and nothing is proven."""
+COMBINATION_WORK = 200_000
+"""Hosts looked at while trying all combinations of groups, for each number of groups."""
+TABLE_WORK = 2_000_000
+"""Steps of finding the fewest groups by dynamic programming; above it the best by a bound are taken."""
+CANDIDATE_WORK = 60_000
+"""Hosts looked at while the policy chooses among equally close sets of groups."""
+SUBSET_WORK = 1_000_000
+"""Machine words touched to find the hosts that leave exactly the least behind; above it a greedy set is taken."""
+MAINS_TRIED = 16
+"""Hosts tried for a main1 with a shape of its own, to leave the least behind."""
+
+Vector = tuple[int, ...]
+Counts = dict[int, list[int]]
+"""Replicas of each shape on each used host."""
+
+
+@dataclass(frozen=True)
+class Least:
+    """The least number of hosts, None where nothing fits. proven: surely so. found: counts, if a search made them."""
+
+    hosts: int | None
+    proven: bool
+    found: Counts | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Counts on the least number of hosts in the fewest groups. closest_proven: surely the fewest groups."""
+
+    counts: Counts
+    closest_proven: bool
+
+
+class Task:
+    """One packing task.
+
+    shapes: main1's first. counts: replicas of each shape. rooms: one vector a host, in inventory order. leftover:
+    per host what else it would leave behind, less is better, ending in its number (the pack policy's tie-break).
+    main_alone: main1 is the only replica of the first shape.
+    """
+
+    def __init__(
+        self,
+        shapes: Sequence[Vector],
+        counts: Sequence[int],
+        rooms: Sequence[Vector],
+        leftover: Sequence[Vector],
+        policy: str,
+        main_alone: bool,
+    ) -> None:
+        self.shapes = list(shapes)
+        self.counts = tuple(counts)
+        self.size = sum(counts)
+        self.rooms = rooms
+        self.leftover = leftover
+        self.policy = policy
+        self.dimensions = len(shapes[0])
+        self.linear = len(shapes) == 1 or (len(shapes) == 2 and main_alone)
+        self.need = self.counts[-1]
+        self.slots: list[int] = []
+        self.beside_main: list[int] = []
+        self.cut = False
+        """Some search for a set of groups ran out of work."""
+        if self.linear:
+            self.slots = [self.slots_of(room, len(shapes) - 1) for room in rooms]
+            if len(shapes) == 2:
+                for room in rooms:
+                    rest = _less(room, self.shapes[0], 1)
+                    self.beside_main.append(self.slots_of(rest, 1) if min(rest) >= 0 else -1)
+
+    def slots_of(self, room: Vector, shape: int) -> int:
+        """How many replicas of one shape fit into *room*, at most as many as there are."""
+        most = self.counts[shape]
+        for have, ask in zip(room, self.shapes[shape]):
+            if ask and have < ask * most:
+                most = have // ask
+        return most
+
+    def total(self, counts: Sequence[int]) -> list[int]:
+        """What so many replicas of each shape ask for in all."""
+        return [sum(n * shape[d] for n, shape in zip(counts, self.shapes)) for d in range(self.dimensions)]
+
+    def one_host(self) -> int | None:
+        """The host that takes everything, by policy, None where there is none."""
+        total = self.total(self.counts)
+        fitting = [i for i, room in enumerate(self.rooms) if all(have >= ask for have, ask in zip(room, total))]
+        if not fitting or self.policy == "inventory":
+            return fitting[0] if fitting else None
+        if self.policy == "spread":
+            return max(fitting, key=lambda i: (self.leftover[i][1:-1], -i))
+        return min(fitting, key=lambda i: self.leftover[i])
+
+    def fewest(self, ids: Sequence[int], work: int = SEARCH_WORK) -> Least:
+        """The least number of the hosts *ids* that take everything."""
+        if not self.linear:
+            return _Search(self, ids, work).fewest()
+        order = sorted(ids, key=lambda i: -self.slots[i])
+        sums = [0, *accumulate(self.slots[i] for i in order)]
+        if not self.beside_main:
+            least = bisect_left(sums, self.need)
+            return Least(least if least < len(sums) else None, True)
+        low, high = 1, len(order)
+        if not high or not self._with_main(order, sums, high):
+            return Least(None, True)
+        while low < high:
+            middle = (low + high) // 2
+            if self._with_main(order, sums, middle):
+                high = middle
+            else:
+                low = middle + 1
+        return Least(low, True)
+
+    def _with_main(self, order: Sequence[int], sums: Sequence[int], k: int) -> bool:
+        """Whether main1's host and its best k-1 companions take everything. order: most slots first; sums: of slots."""
+        for position, i in enumerate(order):
+            beside = self.beside_main[i]
+            if beside >= 0:
+                others = sums[k] - self.slots[i] if position < k else sums[k - 1]
+                if beside + others >= self.need:
+                    return True
+        return False
+
+    def largest(self, single: bool) -> int:
+        """For a linear task: how many replicas fit, main1 first, on one host or on all."""
+        if not self.beside_main:
+            return max(self.slots, default=0) if single else sum(self.slots)
+        able = [i for i, beside in enumerate(self.beside_main) if beside >= 0]
+        if not able:
+            return 0
+        if single:
+            return 1 + max(self.beside_main[i] for i in able)
+        return 1 + sum(self.slots) - min(self.slots[i] - self.beside_main[i] for i in able)
+
+    def covers(self, ids: Sequence[int], k: int) -> bool:
+        """Whether k of the hosts *ids* take everything."""
+        if not self.linear:
+            search = _Search(self, ids, SEARCH_WORK // 40)
+            found = search.cover(k)
+            self.cut = self.cut or (found is None and not search.exhaustive)
+            return found is not None
+        order = heapq.nsmallest(k, ids, key=lambda i: -self.slots[i])
+        sums = [0, *accumulate(self.slots[i] for i in order)]
+        if not self.beside_main or sums[-1] < self.need:
+            return sums[-1] >= self.need
+        chosen = set(order)
+        rest = [i for i in ids if i not in chosen and self.beside_main[i] >= 0]
+        return self._with_main(order + rest, sums + [sums[-1]] * len(rest), min(k, len(order)))
+
+    # Which hosts, once their number is known.
+
+    def solve(self, ids: Sequence[int], least: Least, levels: Sequence[Sequence[object]]) -> Chosen:
+        """Choose as few of the hosts *ids* as *least* says, in the fewest groups, level by level, by policy.
+
+        levels: the group of every host, coarse to fine.
+        """
+        k = least.hosts or 0
+        sets, proven = _closest(self, list(ids), k, levels)
+        best: tuple[tuple[Vector, list[int]], Counts] | None = None
+        work = CANDIDATE_WORK
+        for members in sets:
+            chosen = self._choose(members, k)
+            if chosen is not None:
+                key = (chosen[0], sorted(chosen[1]))
+                if best is None or key < best[0]:
+                    best = (key, chosen[1])
+            work -= len(members) if self.linear else CANDIDATE_WORK // 4
+            if work <= 0 and best is not None:
+                break
+        if best is None:
+            # Only the budgeted search can fail to find again what it found before.
+            return Chosen(least.found or {}, False)
+        return Chosen(best[1], proven and not self.cut)
+
+    def preference(self, i: int) -> Vector:
+        """The policy's order of hosts."""
+        slots = self.slots[i] if self.linear else 0
+        if self.policy == "inventory":
+            return (i,)
+        if self.policy == "spread":
+            return (-slots, *(-amount for amount in self.leftover[i][1:-1]), i)
+        return (slots, *self.leftover[i])
+
+    def _choose(self, ids: Sequence[int], k: int) -> tuple[Vector, Counts] | None:
+        """Choose k of the hosts *ids* by policy and fill them. Returns a score, less is better, and the counts."""
+        if not self.linear:
+            found = _Search(self, ids, SEARCH_WORK // 4).cover(k)
+            if found is not None and self.policy == "spread":
+                self._even_out(found)
+            return None if found is None else ((max(sum(c) for c in found.values()),), found)
+        order = sorted(ids, key=self.preference)
+        best: tuple[int, int | None, dict[int, int]] | None = None
+        for main in self._mains(order, k) if self.beside_main else [None]:
+            beside = 0 if main is None else self.beside_main[main]
+            others = [i for i in order if i != main]
+            chosen = self._first_set(others, k if main is None else k - 1, self.need - beside)
+            if chosen is not None:
+                room = {i: self.slots[i] for i in chosen}
+                if main is not None:
+                    room[main] = beside
+                spare = sum(room.values()) - self.need
+                if best is None or spare < best[0]:
+                    best = (spare, main, room)
+                if self.policy != "pack" or spare == 0:
+                    break
+        if best is None:
+            return None
+        spare, main, room = best
+        counts = self._fill(room, main)
+        score = {"spread": (max(counts.values()),), "pack": (spare,)}.get(self.policy, ())
+        if main is None:
+            return score, {i: [count] for i, count in counts.items()}
+        return score, {i: [1, count - 1] if i == main else [0, count] for i, count in counts.items()}
+
+    def _mains(self, order: Sequence[int], k: int) -> list[int]:
+        """Hosts that can take main1 and still allow k hosts, the policy's favourite first."""
+        able = [i for i in order if self.beside_main[i] >= 0]
+        if self.policy == "pack":
+            able.sort(key=lambda i: self.slots[i] - self.beside_main[i])
+        elif self.policy == "spread":
+            able.sort(key=lambda i: -self.beside_main[i])
+        top = heapq.nsmallest(k, order, key=lambda i: -self.slots[i])
+        inside = set(top)
+        sum_all = sum(self.slots[i] for i in top)
+        sum_less = sum_all - (self.slots[top[-1]] if len(top) == k else 0)
+        good = (
+            i for i in able if self.beside_main[i] + (sum_all - self.slots[i] if i in inside else sum_less) >= self.need
+        )
+        return list(islice(good, MAINS_TRIED))
+
+    def _first_set(self, order: Sequence[int], k: int, need: int) -> list[int] | None:
+        """The k hosts with slots enough that come first in *order*: of all such sets the lexicographically first.
+
+        For policy pack, where that leaves slots over and the work is bearable, a set that leaves the least.
+        """
+        best = heapq.nsmallest(k, range(len(order)), key=lambda p: (-self.slots[order[p]], p))
+        spare = sum(self.slots[order[p]] for p in best) - need
+        if spare < 0 or len(best) < k:
+            return None
+        waiting = set(best)
+        chosen: list[int] = []
+        for position, i in enumerate(order):
+            if len(chosen) == k:
+                break
+            if position in waiting:
+                waiting.discard(position)
+                chosen.append(i)
+                continue
+            # Take it in place of the smallest that is still to come, where the spare slots allow it.
+            while best[-1] not in waiting:
+                best.pop()
+            loss = self.slots[order[best[-1]]] - self.slots[i]
+            if loss <= spare:
+                spare -= loss
+                waiting.discard(best.pop())
+                chosen.append(i)
+        if self.policy == "pack" and spare and len(order) * k * (need // 64 + 1) <= SUBSET_WORK:
+            return self._tightest_set(order, k, need)
+        return chosen
+
+    def _tightest_set(self, order: Sequence[int], k: int, need: int) -> list[int]:
+        """The k hosts whose slots exceed *need* by the least; sets of sums are bits of whole numbers."""
+        # reach[p][j]: the sums that j of the hosts from position p on can have.
+        reach = [[1] + [0] * k]
+        for i in reversed(order):
+            after = reach[-1]
+            reach.append([1, *(after[j] | (after[j - 1] << self.slots[i]) for j in range(1, k + 1))])
+        reach.reverse()
+        enough = reach[0][k] >> need
+        target = need + (enough & -enough).bit_length() - 1
+        chosen: list[int] = []
+        for position, i in enumerate(order):
+            left = k - len(chosen)
+            if not left:
+                break
+            if target >= self.slots[i] and reach[position + 1][left - 1] >> (target - self.slots[i]) & 1:
+                chosen.append(i)
+                target -= self.slots[i]
+        return chosen
+
+    def _fill(self, room: Mapping[int, int], main: int | None) -> dict[int, int]:
+        """Hand out the replicas of the last shape to hosts with *room* slots. Returns replicas, main1 included."""
+        left = self.need
+        counts = {i: 1 if i == main else 0 for i in room}
+        if self.policy == "spread":
+            free = dict(room)
+            queue = [(counts[i], i) for i in room if room[i]]
+            heapq.heapify(queue)
+            while left:
+                load, i = heapq.heappop(queue)
+                counts[i] += 1
+                free[i] -= 1
+                left -= 1
+                if free[i]:
+                    heapq.heappush(queue, (load + 1, i))
+            return counts
+        by_room = self.policy == "pack"
+        for i in sorted(room, key=lambda i: (i != main, -room[i] if by_room else 0, i)):
+            number = min(left, room[i])
+            left -= number
+            counts[i] += number
+        return counts
+
+    def _even_out(self, counts: Counts) -> None:
+        """Move replicas from the fullest to the emptiest hosts while that evens the numbers out."""
+        while self._move_one(counts):
+            pass
+
+    def _move_one(self, counts: Counts) -> bool:
+        """Move one replica to a host that has at least two fewer; every move lowers the sum of squares."""
+        by_load = sorted(counts, key=lambda i: (sum(counts[i]), i))
+        for source in reversed(by_load):
+            for target in by_load:
+                if sum(counts[source]) - sum(counts[target]) < 2:
+                    break
+                for shape, number in enumerate(counts[source]):
+                    more = [n + (s == shape) for s, n in enumerate(counts[target])]
+                    if number and all(ask <= have for ask, have in zip(self.total(more), self.rooms[target])):
+                        counts[source][shape] -= 1
+                        counts[target] = more
+                        return True
+        return False
+
+
+def _less(room: Vector, shape: Vector, number: int) -> Vector:
+    return tuple(have - number * ask for have, ask in zip(room, shape))
+
+
+# Groups: zones and racks.
+
+
+def _closest(task: Task, ids: list[int], k: int, levels: Sequence[Sequence[object]]) -> tuple[list[list[int]], bool]:
+    """Return sets of hosts, each a union of groups, that hold k hosts enough in the fewest groups, level by level.
+
+    Second: whether these are surely the fewest. For each number of groups that the bound allows, all combinations
+    are tried where they are few; else groups are ranked by the bound, and dynamic programming finds the exact number
+    where its table is not too large.
+    """
+    if not levels:
+        return [ids], True
+    by_group: dict[object, list[int]] = {}
+    for i in ids:
+        by_group.setdefault(levels[0][i], []).append(i)
+    groups = list(by_group.values())
+    if task.linear:
+        groups = [
+            [i for i in group if task.slots[i] or (task.beside_main and task.beside_main[i] >= 0)] for group in groups
+        ]
+        groups = [group for group in groups if group]
+    found, proven = _fewest_groups(task, groups, k)
+    if len(levels) == 1:
+        return found, proven
+    best: list[list[int]] = []
+    best_count: Vector | None = None
+    work = CANDIDATE_WORK
+    for union in found:
+        if work <= 0:
+            proven = False
+            break
+        work -= len(union)
+        finer, finer_proven = _closest(task, union, k, levels[1:])
+        proven = proven and finer_proven
+        count = tuple(min(len({level[i] for i in members}) for members in finer) for level in levels[1:])
+        if best_count is None or count < best_count:
+            best, best_count = [], count
+        if count == best_count:
+            best.extend(finer)
+    return best, proven
+
+
+def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[list[list[int]], bool]:
+    lower, rankings = _group_bound(task, groups, k)
+    average = max(1, sum(len(group) for group in groups) // len(groups))
+
+    def union(chosen: Iterable[int]) -> list[int]:
+        return sorted(i for g in chosen for i in groups[g])
+
+    def try_all(t: int) -> list[list[int]] | None:
+        """All sets of t groups that do, None where there are too many to try."""
+        if comb(len(groups), t) * t * average > (COMBINATION_WORK if task.linear else 40 * t * average):
+            return None
+        unions = (union(chosen) for chosen in combinations(range(len(groups)), t))
+        return [members for members in unions if task.covers(members, k)]
+
+    skipped = False
+    t = lower
+    while t <= len(groups):
+        tried = try_all(t)
+        if tried:
+            return tried, not skipped
+        if tried is None:
+            break
+        t += 1
+    if t > len(groups):
+        # Cannot be where k hosts of all groups are enough; a search that ran out of work may say so.
+        return [union(range(len(groups)))], False
+    # Along a ranking, more groups are never worse: bisect for the number that is enough.
+    best = len(groups) + 1
+    sets: set[tuple[int, ...]] = set()
+    for ranking in rankings:
+        low, high = t, min(best, len(groups))
+        while low < high:
+            middle = (low + high) // 2
+            if task.covers(union(ranking[:middle]), k):
+                high = middle
+            else:
+                low = middle + 1
+        if low < best:
+            best, sets = low, set()
+        if low == best:
+            sets.add(tuple(sorted(ranking[:low])))
+    proven = best == t
+    if not proven and task.linear and (best - 1) * k * sum(min(len(group), k) for group in groups) <= TABLE_WORK:
+        proven = True
+        smaller = _group_table(task, groups, k, best - 1)
+        if smaller is not None:
+            sets = {smaller}
+    elif not proven:
+        for fewer in range(t + 1, best):
+            tried = try_all(fewer)
+            if tried:
+                return tried, False
+    return [union(chosen) for chosen in sorted(sets)], proven
+
+
+def _group_bound(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[int, list[list[int]]]:
+    """Return a number of groups that is surely not too many, and orders in which to try groups.
+
+    For any threshold T, k hosts of a union of groups have at most k*T slots plus the sum over its groups of what
+    their hosts have above T (Lagrange's bound). So groups are ranked by what they have above T, for several T.
+    """
+    if not task.linear:
+        totals = task.total(task.counts)
+        worth = [sum(min(h / ask for h, ask in zip(task.rooms[i], totals) if ask) for i in group) for group in groups]
+        return 1, [sorted(range(len(groups)), key=lambda g: (-worth[g], g))]
+    values = sorted({task.slots[i] for group in groups for i in group} | {0})
+    lower = 1
+    rankings: list[list[int]] = []
+    with_main = [any(task.beside_main[i] >= 0 for i in group) for group in groups] if task.beside_main else []
+    for threshold in values[:: max(1, len(values) // 12)]:
+        above = [sum(task.slots[i] - threshold for i in group if task.slots[i] > threshold) for group in groups]
+        ranking = sorted(range(len(groups)), key=lambda g: (-above[g], g))
+        sums = [0, *accumulate(above[g] for g in ranking)]
+        lower = max(lower, min(len(groups), bisect_left(sums, task.need - k * threshold)))
+        if with_main and not with_main[ranking[0]]:
+            first = next(g for g in ranking if with_main[g])
+            ranking = [first, *(g for g in ranking if g != first)]
+        if ranking not in rankings:
+            rankings.append(ranking)
+    return lower, rankings
+
+
+def _group_table(task: Task, groups: Sequence[Sequence[int]], k: int, most: int) -> tuple[int, ...] | None:
+    """Return the fewest groups, at most *most*, that hold k hosts enough, None where there are none.
+
+    Dynamic programming: for every number of groups and of hosts, without and with main1's host, the most slots.
+    """
+    nothing = -1
+    # value[m][t][j], and the groups that reach it as bits of a whole number.
+    value = [[[nothing] * (k + 1) for _t in range(most + 1)] for _m in range(2)]
+    chosen = [[[0] * (k + 1) for _t in range(most + 1)] for _m in range(2)]
+    value[0][0][0] = 0
+    for g, group in enumerate(groups):
+        order = sorted(group, key=lambda i: -task.slots[i])[:k]
+        plain = [0, *accumulate(task.slots[i] for i in order)]
+        gains = [(0, 0, plain), (1, 1, plain)]
+        if task.beside_main:
+            with_main = [nothing] * (len(order) + 1)
+            for j in range(1, len(order) + 1):
+                first = set(order[:j])
+                for i in group:
+                    if task.beside_main[i] >= 0:
+                        others = plain[j] - task.slots[i] if i in first else plain[j - 1]
+                        with_main[j] = max(with_main[j], task.beside_main[i] + others)
+            gains.append((0, 1, with_main))
+        bit = 1 << g
+        for t in range(most, 0, -1):
+            for start, end, gain in reversed(gains):
+                source, target = value[start][t - 1], value[end][t]
+                for have in range(k):
+                    if source[have] != nothing:
+                        for j in range(1, min(len(order), k - have) + 1):
+                            total = source[have] + gain[j]
+                            if gain[j] != nothing and total > target[have + j]:
+                                target[have + j] = total
+                                chosen[end][t][have + j] = chosen[start][t - 1][have] | bit
+    end = 1 if task.beside_main else 0
+    for t in range(1, most + 1):
+        for j in range(1, k + 1):
+            if value[end][t][j] >= task.need:
+                return tuple(g for g in range(len(groups)) if chosen[end][t][j] >> g & 1)
+    return None
+
+
+# Several shapes.
+
+
+class _Search:
+    """Exact search for several shapes: fewest hosts by branch and bound, within a budget of work.
+
+    Hosts of equal room form a class and are interchangeable. A host takes one of its *options*: the ways to fill it
+    to which no further replica can be added. Upper bounds on what r hosts can take, one for each resource and for
+    each shape, cut the search; states found hopeless are remembered.
+    """
+
+    def __init__(self, task: Task, ids: Sequence[int], work: int) -> None:
+        self.task = task
+        self.work = work
+        self.exhaustive = True
+        """No way to fill a host was left out, and the budget was never used up."""
+        classes: dict[Vector, list[int]] = {}
+        self.order = sorted(ids, key=task.preference)
+        for i in self.order:
+            room = task.rooms[i]
+            if any(task.slots_of(room, shape) for shape in range(len(task.shapes))):
+                classes.setdefault(room, []).append(i)
+        totals = task.total(task.counts)
+        largest = [max((room[d] for room in classes), default=0) for d in range(task.dimensions)]
+        self.weights = [max(ask / max(1, most) for ask, most in zip(shape, largest)) for shape in task.shapes]
+        ranked = sorted(
+            classes.items(), key=lambda item: -min(have / total for have, total in zip(item[0], totals) if total)
+        )
+        self.rooms = [room for room, members in ranked]
+        self.members = [members for room, members in ranked]
+        self.class_of = {i: c for c, members in enumerate(self.members) for i in members}
+        self.total_hosts = len(self.class_of)
+        self._options: dict[int, list[Vector]] = {}
+        self._sums: dict[tuple[int, int], list[int]] = {}
+
+    def _spend(self, work: int) -> bool:
+        """Take from the budget; False when it is used up."""
+        self.work -= work
+        if self.work <= 0:
+            self.exhaustive = False
+        return self.work > 0
+
+    def fewest(self) -> Least:
+        least = self.lower_bound()
+        if least is None:
+            return Least(None, True)
+        best = self._greedy(self.total_hosts)
+        if best is None:
+            best = self._descend(self.total_hosts, self.work // 2)
+            if best is None:
+                return Least(None, self.exhaustive)
+        for k in range(least, len(best)):
+            found = self._descend(k, self.work)
+            if found is not None:
+                return Least(len(found), self.exhaustive or len(found) == least, found)
+            if self.work <= 0:
+                break
+        return Least(len(best), self.exhaustive or len(best) == least, best)
+
+    def cover(self, k: int) -> Counts | None:
+        """Counts on at most k hosts; None where there are none, or where the work ran out (see `exhaustive`)."""
+        if not self.rooms or self._hopeless(0, k, self.task.counts):
+            return None
+        greedy = self._greedy(k)
+        return greedy if greedy is not None else self._descend(k, self.work)
+
+    def lower_bound(self) -> int | None:
+        """A number of hosts that is surely not too many, None where even all of them are too few."""
+        if not self.rooms or self._hopeless(0, self.total_hosts, self.task.counts):
+            return None
+        return max(
+            bisect_left(self._best_sums(0, bound), self._demand(self.task.counts, bound))
+            for bound in range(self._bounds())
+        )
+
+    # Bounds: one for each resource, then one for each shape.
+
+    def _bounds(self) -> int:
+        return self.task.dimensions + len(self.task.shapes)
+
+    def _demand(self, need: Sequence[int], bound: int) -> int:
+        if bound < self.task.dimensions:
+            return sum(n * shape[bound] for n, shape in zip(need, self.task.shapes))
+        return need[bound - self.task.dimensions]
+
+    def _best_sums(self, c: int, bound: int) -> list[int]:
+        """The most that 0, 1, 2, ... hosts of the classes from c on can give in terms of one bound."""
+        key = (c, bound)
+        if key not in self._sums:
+            shape = bound - self.task.dimensions
+            worths: list[int] = []
+            for d in range(c, len(self.rooms)):
+                worth = self.rooms[d][bound] if shape < 0 else self.task.slots_of(self.rooms[d], shape)
+                worths.extend([worth] * len(self.members[d]))
+            worths.sort(reverse=True)
+            self._spend(len(worths))
+            self._sums[key] = [0, *accumulate(worths)]
+        return self._sums[key]
+
+    def _hopeless(self, c: int, hosts: int, need: Sequence[int]) -> bool:
+        for bound in range(self._bounds()):
+            sums = self._best_sums(c, bound)
+            if sums[min(hosts, len(sums) - 1)] < self._demand(need, bound):
+                return True
+        return False
+
+    def options(self, c: int) -> list[Vector]:
+        """The ways to fill a host of class c to which no replica can be added, those that take most first."""
+        if c not in self._options:
+            task = self.task
+            last = len(task.shapes) - 1
+            found: list[Vector] = []
+            stack: list[tuple[Vector, Vector]] = [((), self.rooms[c])]
+            visited = 0
+            while stack:
+                taken, room = stack.pop()
+                visited += 1
+                if visited > 4 * MAXIMUM_OPTIONS or len(found) >= MAXIMUM_OPTIONS or not self._spend(4):
+                    self.exhaustive = False
+                    break
+                shape = len(taken)
+                most = task.slots_of(room, shape)
+                if shape < last:
+                    stack.extend(
+                        ((*taken, number), _less(room, task.shapes[shape], number)) for number in range(most + 1)
+                    )
+                    continue
+                rest = _less(room, task.shapes[last], most)
+                if not any(taken[s] < task.counts[s] and task.slots_of(rest, s) for s in range(last)):
+                    found.append((*taken, most))
+            found.sort(key=lambda option: (-sum(w * n for w, n in zip(self.weights, option)), option))
+            self._options[c] = found
+        return self._options[c]
+
+    # Greedy attempts: they find the least number nearly always; the search has to prove it.
+
+    def _greedy(self, k: int) -> Counts | None:
+        """Fill host after host, in several orders of hosts and of shapes. Returns the best on at most k hosts."""
+        task = self.task
+        shapes = sorted(range(len(task.shapes)), key=lambda s: -self.weights[s])
+        by_policy = [i for i in self.order if i in self.class_of]
+        by_size = [i for members in self.members for i in members]
+        best: Counts | None = None
+        fills = list(islice(permutations(shapes), 6 if self.total_hosts <= 1000 else 1))
+        for order in (by_policy, by_size, by_size[::-1]):
+            for fill in fills:
+                best = self._fill_in_order(order, fill, k if best is None else len(best) - 1) or best
+        return self._fill_by_options(by_size, k if best is None else len(best) - 1) or best
+
+    def _fill_in_order(self, order: Sequence[int], fill: Sequence[int], limit: int) -> Counts | None:
+        """Give each host as many as it takes of one shape after the other."""
+        task = self.task
+        need = list(task.counts)
+        counts: Counts = {}
+        for i in order:
+            room = task.rooms[i]
+            taken = [0] * len(need)
+            for shape in fill:
+                number = min(need[shape], task.slots_of(room, shape)) if need[shape] else 0
+                if number:
+                    taken[shape] = number
+                    need[shape] -= number
+                    room = _less(room, task.shapes[shape], number)
+            if any(taken):
+                if len(counts) == limit:
+                    return None
+                counts[i] = taken
+                if not any(need):
+                    return counts
+        return None
+
+    def _fill_by_options(self, order: Sequence[int], limit: int) -> Counts | None:
+        """Give each host the option that covers most of what is still needed, scarce shapes weighing more."""
+        need = self.task.counts
+        counts: Counts = {}
+        before = self.exhaustive
+        budget = self.work // 4
+        for i in order:
+            start = self.work
+            options = self.options(self.class_of[i])
+            self._spend(len(options))
+            budget -= start - self.work
+            if budget <= 0 or len(counts) == limit or not options:
+                break
+            best = max(
+                ([min(o, n) for o, n in zip(option, need)] for option in options),
+                key=lambda taken: sum(w * t for w, t in zip(self.weights, taken)),
+            )
+            if any(best):
+                counts[i] = best
+                need = tuple(n - t for n, t in zip(need, best))
+                if not any(need):
+                    return counts
+        if self.work > 0:
+            self.exhaustive = before
+        return None
+
+    # The search itself.
+
+    def _moves(self, c: int, first: int, used: int, need: Vector) -> Iterator[tuple[int, int, int, Vector, Vector]]:
+        """What can be done in a state: fill one more host of class c, or go on to the next class."""
+        if used < len(self.members[c]):
+            seen = set()
+            options = self.options(c)
+            for number in range(first, len(options)):
+                taken = tuple(min(o, n) for o, n in zip(options[number], need))
+                if any(taken) and taken not in seen:
+                    seen.add(taken)
+                    yield c, number, used + 1, tuple(n - t for n, t in zip(need, taken)), taken
+        if c + 1 < len(self.rooms):
+            yield c + 1, 0, 0, need, ()
+
+    def _descend(self, k: int, work: int) -> Counts | None:
+        """Depth-first search for counts on at most k hosts, with part of the budget."""
+        stop = self.work - work
+        if self._hopeless(0, k, self.task.counts):
+            return None
+        failed: set[tuple[int, int, int, int, Vector]] = set()
+        start = (0, 0, 0, self.task.counts)
+        # One entry a decision: the state after it, hosts left, what the host filled takes; and what to try from there.
+        path: list[tuple[tuple[int, int, int, Vector], int, Vector]] = [(start, k, ())]
+        stack = [self._moves(*start)]
+        while stack:
+            if not self._spend(20) or self.work <= stop:
+                self.exhaustive = False
+                return None
+            (c, first, used, need), hosts, _taken = path[-1]
+            move = next(stack[-1], None)
+            if move is None:
+                failed.add((c, first, used, hosts, need))
+                stack.pop()
+                path.pop()
+                continue
+            c, first, used, need, taken = move
+            left = hosts - 1 if taken else hosts
+            if not any(need):
+                path.append(((c, first, used, need), left, taken))
+                return {self.members[s[0]][s[2] - 1]: list(took) for s, _hosts, took in path if took}
+            if left and (c, first, used, left, need) not in failed and not self._hopeless(c, left, need):
+                path.append(((c, first, used, need), left, taken))
+                stack.append(self._moves(c, first, used, need))
+        return None
