@@ -182,13 +182,7 @@ class Engine:
         try:
             for network, settings in endpoints.items():
                 if network not in at_once:
-                    self.call(
-                        f"connect the container {name} to the network {network}",
-                        self._client.connect_container_to_network,
-                        container,
-                        network,
-                        ipv4_address=settings["IPAMConfig"]["IPv4Address"],
-                    )
+                    self.connect_container(container, network, settings)
         except EngineError:
             self.remove_container(container)
             raise
@@ -204,6 +198,28 @@ class Engine:
         if self.api_version >= API_ENDPOINT_IFNAME:
             settings["DriverOpts"] = {OPTION_IFNAME: interface}
         return settings
+
+    def connect_container(self, container: str, network: str, settings: dict[str, Any]) -> None:
+        """Attach a container to a network with endpoint *settings* (Docker Engine API, NetworkConnect)."""
+
+        def post() -> None:
+            # The SDK's own method knows neither MAC nor driver options in the releases that distributions carry.
+            url = self._client._url("/networks/{0}/connect", network)
+            body = {"Container": container, "EndpointConfig": settings}
+            self._client._raise_for_status(self._client._post_json(url, data=body))
+
+        self.call(f"connect the container {container} to the network {network}", post)
+
+    def reconnect_container(self, container: str, network: str, settings: dict[str, Any]) -> None:
+        """Give a running container a new interface in *network*, its processes untouched."""
+        self.call(
+            f"disconnect the container {container} from the network {network}",
+            self._client.disconnect_container_from_network,
+            container,
+            network,
+            force=True,
+        )
+        self.connect_container(container, network, settings)
 
     def start_container(self, container: str) -> None:
         """Start a created or stopped container."""

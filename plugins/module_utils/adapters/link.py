@@ -44,6 +44,33 @@ def _json(command: list[str]) -> list[dict[str, Any]]:
     return json.loads(output) if output.strip() else []
 
 
+def run_in_network_of(pid: int, command: list[str]) -> str:
+    """Run *command* in the network namespace of the process *pid* and return its standard output."""
+    return run(["nsenter", f"--net=/proc/{pid}/ns/net", *command])
+
+
+def addresses_of(pid: int) -> dict[str, dict[str, Any]]:
+    """Return the global addresses in the network namespace of the process *pid*, each with its link."""
+    links = json.loads(run_in_network_of(pid, ["ip", "-j", "address", "show"]))
+    return {
+        address["local"]: link
+        for link in links
+        for address in link.get("addr_info", [])
+        if address.get("scope") == "global"
+    }
+
+
+def name_interface(pid: int, address: str, name: str) -> None:
+    """Give the interface with *address* in the network namespace of *pid* the name *name*, if it has another one."""
+    link = addresses_of(pid).get(address)
+    if link is None:
+        raise LinkError(f"The process {pid} has no interface with the address {address}.")
+    if link["ifname"] != name:
+        run_in_network_of(pid, ["ip", "link", "set", "dev", link["ifname"], "down"])
+        run_in_network_of(pid, ["ip", "link", "set", "dev", link["ifname"], "name", name])
+        run_in_network_of(pid, ["ip", "link", "set", "dev", name, "up"])
+
+
 @dataclass(frozen=True)
 class Vxlan:
     """One VXLAN device as the plan wants it. *port* is the UDP port, *mtu* in bytes, *alias* marks the owner."""

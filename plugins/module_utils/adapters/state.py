@@ -9,6 +9,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/record.json            the durable account of the session
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
     sessions/<session id>/replicas/<name>.hosts  mounted at /etc/hosts in the replica
+    sessions/<session id>/replicas/<name>.owner  uid:gid that the replica's image runs as, to whom its keys belong
 
 Every file is written aside, flushed to disk and renamed, so that a reader never meets half a file.
 """
@@ -85,6 +86,20 @@ class SessionDirectory:
     def hosts_file(self, name: str) -> Path:
         """Return the file that is mounted at /etc/hosts in the replica *name*."""
         return self.replicas / f"{name}.hosts"
+
+    def read_owner(self, name: str) -> tuple[int, int] | None:
+        """Return uid and gid of the user that the replica *name* runs as, or None before it was first started."""
+        try:
+            uid, _, gid = (self.replicas / f"{name}.owner").read_text(encoding="ascii").strip().partition(":")
+            return int(uid), int(gid)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise StateError(f"The file {self.replicas / name}.owner does not hold uid:gid.") from error
+
+    def write_owner(self, name: str, uid: int, gid: int) -> None:
+        """Remember uid and gid of the user that the replica *name* runs as."""
+        write_file(self.replicas / f"{name}.owner", f"{uid}:{gid}\n")
 
     def read_record(self) -> dict[str, Any] | None:
         """Return the record, or None where there is none.

@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
@@ -74,12 +75,14 @@ class SessionHost:
             for entry in self.engine.session_containers({docker_engine.LABEL_SESSION_ID: self.session["id"]})
         }
         self._refuse_foreign_containers(set(containers))
+        link_steps = self._link_steps()
         return [
             self._file_steps(public_keys),
-            self._link_steps(),
+            link_steps,
             self._peer_steps(),
             self._network_steps(),
             self._surplus_steps(containers),
+            self._reconnect_steps(containers) if link_steps else [],
             self._container_steps(containers),
             self._record_steps(),
         ]
@@ -102,7 +105,20 @@ class SessionHost:
                 steps.append(_write_step(folder / name, content))
             if self.network is not None:
                 steps.append(_write_step(self.directory.hosts_file(replica["name"]), self._hosts_file()))
+                steps += self._owner_steps(replica["name"])
         return [step for step in steps if step is not None]
+
+    def _owner_steps(self, name: str) -> Stage:
+        """Give keys made anew to the user of a replica that exists; a new replica gets its keys when it starts."""
+        owner = self.directory.read_owner(name)
+        return [
+            Step("update", "owner of key", str(path), partial(os.chown, path, *owner), before=found, after=owner)
+            for path in self._key_files(name)
+            if owner is not None and path.exists() and (found := (path.stat().st_uid, path.stat().st_gid)) != owner
+        ]
+
+    def _key_files(self, name: str) -> list[Path]:
+        return [self.directory.replica(name) / "ssh" / key for key in (ssh_keys.CLIENT_KEY, ssh_keys.HOST_KEY)]
 
     def _files(self, replica: dict[str, Any], public_keys: PublicKeys) -> dict[str, str]:
         """Return the files of /etc/cluster-compute that are no secret: relative path to content."""
@@ -249,6 +265,28 @@ class SessionHost:
             if name not in wanted
         ]
 
+    def _reconnect_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
+        """Give running containers a new session interface: a link that was lost took the ones on it away."""
+        return [
+            Step(
+                "reconnect",
+                "container",
+                replica["container"],
+                partial(self._reconnect, containers[replica["name"]]["Id"], replica),
+                before="without its link",
+                after="connected",
+            )
+            for replica in self.replicas
+            if containers.get(replica["name"], {}).get("State") == "running"
+        ]
+
+    def _reconnect(self, container: str, replica: dict[str, Any]) -> None:
+        network = self.network["name"]
+        self.engine.reconnect_container(container, network, self._endpoints(replica)[network])
+        # The engine counts on: the new interface is eth2, while everything in the replica has been told eth1.
+        pid = (self.engine.inspect(container) or {})["State"]["Pid"]
+        link.name_interface(pid, replica["address"], self.network["interface"])
+
     def _container_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
         steps = []
         for replica in self.replicas:
@@ -305,8 +343,9 @@ class SessionHost:
         """Give the replica's private keys to the user its image runs as: OpenSSH takes no key that others may read."""
         description = self.engine.inspect(container) or {}
         uid, gid = self._image_user(container, description["Config"]["User"])
-        for key in (ssh_keys.CLIENT_KEY, ssh_keys.HOST_KEY):
-            os.chown(self.directory.replica(name) / "ssh" / key, uid, gid)
+        self.directory.write_owner(name, uid, gid)
+        for path in self._key_files(name):
+            os.chown(path, uid, gid)
 
     def _image_user(self, container: str, user: str) -> tuple[int, int]:
         """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group"."""

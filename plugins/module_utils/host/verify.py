@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError, run
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
+    LinkError,
+    addresses_of,
+    run_in_network_of,
+)
 
 ICMP_OVERHEAD = {4: 28, 6: 48}
 """Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
@@ -72,20 +75,10 @@ def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float
         delay = min(delay * 2, 1.0)
 
 
-def _in_network_of(pid: int, command: list[str]) -> str:
-    return run(["nsenter", f"--net=/proc/{pid}/ns/net", *command])
-
-
 def _prove_interface(plan: dict[str, Any], replica: dict[str, Any], pid: int) -> dict[str, Any]:
     """Compare the replica's session interface with the plan: name, address, MAC, MTU."""
     interface = plan["network"]["interface"]
-    links = json.loads(_in_network_of(pid, ["ip", "-j", "address", "show"]))
-    found = {
-        address["local"]: link
-        for link in links
-        for address in link.get("addr_info", [])
-        if address["scope"] == "global"
-    }
+    found = addresses_of(pid)
     link = found.get(replica["address"])
     if link is None:
         raise VerificationFailed(
@@ -120,7 +113,7 @@ def _prove_packets(plan: dict[str, Any], host: str, pid: int, name: str, mtu: in
         # Until the first reply, at most five seconds: the other end may still be coming up.
         command = ["ping", "-n", "-q", "-M", "do", "-s", size, "-c", "1", "-w", "5", target["address"]]
         try:
-            _in_network_of(pid, command)
+            run_in_network_of(pid, command)
         except LinkError as error:
             return (
                 f"No packet of the full size ({mtu} bytes, unfragmented) came back from {target['name']} on "
