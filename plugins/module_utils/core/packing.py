@@ -424,6 +424,8 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
     sets: set[tuple[int, ...]] = set()
     for ranking in rankings:
         low, high = t, min(best, len(groups))
+        if high < len(groups) and not task.covers(union(ranking[:high]), k):
+            continue
         while low < high:
             middle = (low + high) // 2
             if task.covers(union(ranking[:middle]), k):
