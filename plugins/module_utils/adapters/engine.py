@@ -210,8 +210,8 @@ class Engine:
 
         self.call(f"connect the container {container} to the network {network}", post)
 
-    def reconnect_container(self, container: str, network: str, settings: dict[str, Any]) -> None:
-        """Give a running container a new interface in *network*, its processes untouched."""
+    def disconnect_container(self, container: str, network: str) -> None:
+        """Detach a container from a network, whatever state its interface is in."""
         self.call(
             f"disconnect the container {container} from the network {network}",
             self._client.disconnect_container_from_network,
@@ -219,7 +219,6 @@ class Engine:
             network,
             force=True,
         )
-        self.connect_container(container, network, settings)
 
     def start_container(self, container: str) -> None:
         """Start a created or stopped container."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class SessionHost:
             self._file_steps(public_keys),
             link_steps,
             self._peer_steps(),
-            self._network_steps(),
+            self._network_steps(containers, bool(link_steps)),
             self._surplus_steps(containers),
             self._reconnect_steps(containers) if link_steps else [],
             self._container_steps(containers),
@@ -220,35 +220,55 @@ class SessionHost:
             )
         ]
 
-    def _network_steps(self) -> Stage:
-        wanted: list[tuple[str, str, dict[str, Any]]] = [
-            (self.egress["name"], self.egress["subnet"], {"driver": "bridge", "options": {}, "internal": False})
-        ]
+    def _network_steps(self, containers: dict[str, dict[str, Any]], link_is_lost: bool) -> Stage:
+        found = {one["Name"] for one in self.engine.networks(self.labels)}
+        rebooted = link_is_lost and not any(entry["State"] == "running" for entry in containers.values())
+        steps = []
+        for name, choice in self._network_choices().items():
+            create = partial(self.engine.create_network, name, labels=self.labels, **choice)
+            if name not in found:
+                undo = partial(self.engine.remove_network, name)
+                steps.append(Step("create", "network", name, create, undo, after=choice))
+            elif rebooted and choice["driver"] == "macvlan":
+                # The engine lists the network, but its driver gave it up at start, when the link was not there yet.
+                attached = [replica for replica in self.replicas if replica["name"] in containers]
+                reload = partial(self._reload_network, create, attached)
+                steps.append(Step("reload", "network", name, reload, before="without its link", after=choice))
+        return steps
+
+    def _network_choices(self) -> dict[str, dict[str, Any]]:
+        """Return the networks of the session: name to subnet, driver, options and internal."""
+        choices: dict[str, dict[str, Any]] = {
+            self.egress["name"]: {
+                "subnet": self.egress["subnet"],
+                "driver": "bridge",
+                "options": {},
+                "internal": False,
+            }
+        }
         if self.network is not None:
             if self.network["driver"] == "vxlan":
-                options = {"parent": self.network["link"], "macvlan_mode": "bridge"}
-                choice = {"driver": "macvlan", "options": options, "internal": True}
+                driver, options = "macvlan", {"parent": self.network["link"], "macvlan_mode": "bridge"}
             else:
                 # Without an address on the bridge neither the host nor anything routed through it gets in.
-                options = {"com.docker.network.bridge.inhibit_ipv4": "true"}
-                choice = {"driver": "bridge", "options": options, "internal": True}
-            wanted.append((self.network["name"], self.network["subnet"], choice))
-        found = {one["Name"]: one for one in self.engine.networks(self.labels)}
-        steps = []
-        for name, subnet, choice in wanted:
-            after = {"subnet": subnet, **choice}
-            if name not in found:
-                steps.append(
-                    Step(
-                        "create",
-                        "network",
-                        name,
-                        partial(self.engine.create_network, name, subnet, self.labels, **choice),
-                        partial(self.engine.remove_network, name),
-                        after=after,
-                    )
-                )
-        return steps
+                driver, options = "bridge", {"com.docker.network.bridge.inhibit_ipv4": "true"}
+            choices[self.network["name"]] = {
+                "subnet": self.network["subnet"],
+                "driver": driver,
+                "options": options,
+                "internal": True,
+            }
+        return choices
+
+    def _reload_network(self, create: Callable[[], None], replicas: list[dict[str, Any]]) -> None:
+        """Make the session's network anew and attach the stopped containers of *replicas* to it as before."""
+        network = self.network["name"]
+        for replica in replicas:
+            self.engine.disconnect_container(replica["container"], network)
+        self.engine.remove_network(network)
+        create()
+        for replica in replicas:
+            self.engine.connect_container(replica["container"], network, self._endpoints(replica)[network])
 
     def _surplus_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
         """Remove containers of this session that the slice does not (or no longer) give to this host."""
@@ -282,7 +302,8 @@ class SessionHost:
 
     def _reconnect(self, container: str, replica: dict[str, Any]) -> None:
         network = self.network["name"]
-        self.engine.reconnect_container(container, network, self._endpoints(replica)[network])
+        self.engine.disconnect_container(container, network)
+        self.engine.connect_container(container, network, self._endpoints(replica)[network])
         # The engine counts on: the new interface is eth2, while everything in the replica has been told eth1.
         pid = (self.engine.inspect(container) or {})["State"]["Pid"]
         link.name_interface(pid, replica["address"], self.network["interface"])
