@@ -52,6 +52,7 @@ lint: setup ## Static checks: style, types, YAML, playbooks, shell, changelog
 
 .PHONY: unit
 unit: setup ## Unit tests of the core, the modules and the tools
+	@tools/need.sh ssh=openssh-client
 	pytest tests/unit
 
 .PHONY: sanity

@@ -1,0 +1,85 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The tracker through which all changes of a host go."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
+    Step,
+    StepFailed,
+    descriptions,
+    difference,
+    perform,
+)
+
+
+def refuse(what: str) -> None:
+    raise RuntimeError(what)
+
+
+def test_stages_run_in_order() -> None:
+    log: list[str] = []
+    perform(
+        [
+            [Step("create", "link", "a", partial(log.append, "a"))],
+            [],
+            [Step("create", "link", "b", lambda: log.append("b"))],
+        ]
+    )
+    assert log == ["a", "b"]
+
+
+def test_a_failure_undoes_what_was_done_in_reverse_and_starts_no_further_stage() -> None:
+    log: list[str] = []
+
+    def step(name: str) -> Step:
+        return Step("create", "thing", name, partial(log.append, f"+{name}"), partial(log.append, f"-{name}"))
+
+    bad = Step("create", "thing", "bad", partial(refuse, "no room"), partial(log.append, "-bad"))
+    with pytest.raises(StepFailed, match="Could not create thing bad: no room"):
+        perform([[step("a")], [step("b")], [bad], [step("never")]])
+    assert log == ["+a", "+b", "-b", "-a"]
+
+
+def test_every_failure_of_a_stage_is_told_and_its_successes_are_undone() -> None:
+    log: list[str] = []
+    stage = [
+        Step("start", "container", "one", partial(refuse, "first")),
+        Step("start", "container", "two", partial(log.append, "+two"), partial(log.append, "-two")),
+        Step("start", "container", "three", partial(refuse, "third")),
+    ]
+    with pytest.raises(StepFailed) as caught:
+        perform([stage])
+    assert str(caught.value).splitlines() == [
+        "Could not start container one: first",
+        "Could not start container three: third",
+    ]
+    assert log == ["+two", "-two"]
+
+
+def test_a_failing_undo_does_not_stop_the_others() -> None:
+    log: list[str] = []
+    stages = [
+        [Step("create", "link", "a", lambda: None, partial(log.append, "-a"))],
+        [Step("create", "link", "b", lambda: None, partial(refuse, "stuck"))],
+        [Step("create", "link", "c", partial(refuse, "bad"))],
+    ]
+    with pytest.raises(StepFailed, match="Could not undo 'create link b': stuck"):
+        perform(stages)
+    assert log == ["-a"]
+
+
+def test_descriptions_and_difference_come_from_the_same_steps() -> None:
+    stages = [
+        [Step("create", "network", "n", lambda: None, after={"subnet": "s"})],
+        [Step("remove", "link", "l", lambda: None, before="up")],
+    ]
+    assert descriptions(stages) == ["create network n", "remove link l"]
+    assert difference(stages) == {
+        "before": {"network n": None, "link l": "up"},
+        "after": {"network n": {"subnet": "s"}, "link l": None},
+    }
