@@ -33,6 +33,8 @@ _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _RELEASE = re.compile(r"[a-z]+")
 _MIRROR = re.compile(r"https?://[A-Za-z0-9._~:/?#@!&=+%,-]+")
 
+_OPTION = re.compile(r"Acquire::(Check-Valid-Until|Check-Date|https?::(Proxy|CaInfo|Verify-Peer|Verify-Host)(::.+)?)")
+
 _INITTAB = """\
 # The lab has made file systems and network ready; only the services are left to start.
 id:2:initdefault:
@@ -117,6 +119,22 @@ def machine_mirror() -> str:
     return find_mirror(texts)
 
 
+def machine_apt_options() -> list[str]:
+    """Return the settings by which this machine's own apt reaches mirrors and judges their age."""
+    done = run(["apt-config", "dump", "--no-empty", "--format", "%f %v%n"], check=False)
+    return apt_options(done.stdout.splitlines())
+
+
+def apt_options(dump: Iterable[str]) -> list[str]:
+    """Pick proxies, certificates and checks of age from lines of 'name value', as apt.conf(5) writes them."""
+    found = []
+    for line in dump:
+        name, _separator, value = line.partition(" ")
+        if _OPTION.fullmatch(name) and value and '"' not in value:
+            found.append(f'{name} "{value}"')
+    return found
+
+
 def bootstrap(
     release: str,
     mirror: str,
@@ -126,7 +144,6 @@ def bootstrap(
     variant: str = "minbase",
     hook: str = "",
     options: Sequence[str] = (),
-    keep_lists: bool = False,
     scratch: str,
 ) -> None:
     """Run mmdebstrap with `destination` a directory or a .tar file.
@@ -141,10 +158,9 @@ def bootstrap(
         *("mmdebstrap", "--quiet", "--mode=root", f"--variant={variant}", f"--keyring={KEYRING}"),
         *("--dpkgopt=force-unsafe-io", '--aptopt=Acquire::Languages "none"'),
         *("--aptopt=Acquire::Retries 3", "--aptopt=APT::Install-Recommends false"),
+        *(f"--aptopt={option}" for option in machine_apt_options()),
         *(f"--include={','.join(packages)}", *options),
     ]
-    if keep_lists:
-        arguments.append("--skip=cleanup/apt")
     if hook:
         path = f"{scratch}/hook"
         write_file(path, hook, 0o700)
@@ -200,7 +216,7 @@ def _finish_tree(tree: str) -> None:
     for name in os.listdir(f"{tree}/etc/ssh"):
         if name.startswith("ssh_host_"):
             os.unlink(f"{tree}/etc/ssh/{name}")
-    for path in ("etc/machine-id", "etc/hostname"):
+    for path in ("etc/machine-id", "etc/hostname", "etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap"):
         if os.path.exists(f"{tree}/{path}"):
             os.unlink(f"{tree}/{path}")
     run(["chroot", tree, "apt-get", "update", "--quiet"])

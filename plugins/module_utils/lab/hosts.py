@@ -154,6 +154,9 @@ def _first_files(host: HostNames, settings: HostSettings, authorized: str) -> Ma
         "/etc/ssh/ssh_host_ed25519_key.pub": (public, 0o644),
         "/root/.ssh/authorized_keys": (authorized, 0o600),
         "/etc/docker/daemon.json": (json.dumps(engine, indent=2) + "\n", 0o644),
+        # Services start at boot and when they are told to, not from within a package's scripts: an engine started there
+        # can keep files of the installer open, for which the installer then waits without end.
+        "/usr/sbin/policy-rc.d": ("#!/bin/sh\nexit 101\n", 0o755),
         "/etc/default/docker": (
             "# The start script raises limits, which the machine under a lab may not permit.\n"
             'ulimit() { command ulimit "$@" 2>/dev/null || command ulimit "$1" "$(command ulimit -H "$1")"; }\n',

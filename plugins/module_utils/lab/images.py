@@ -36,6 +36,7 @@ _EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/
 _TIDY = r"""
 rm -rf "$1"/var/cache/apt/* "$1"/var/lib/apt/lists/* "$1"/var/log/* "$1"/var/cache/ldconfig/aux-cache
 rm -rf "$1"/var/cache/debconf/*-old "$1"/var/lib/dpkg/*-old "$1"/var/lib/systemd/catalog
+rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap
 rm -f "$1"/etc/machine-id "$1"/etc/hostname "$1"/etc/resolv.conf "$1"/etc/ssh/ssh_host_*
 find "$1"/usr/lib/python3* "$1"/usr/share -depth -name __pycache__ -exec rm -rf {} + 2>/dev/null || true
 """
