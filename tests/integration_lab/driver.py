@@ -1,0 +1,364 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Drive the lab as a user does: ansible-playbook on the controller, SSH to a host, docker exec into a replica."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parents[1]
+INVENTORY = HERE / "inventory"
+DIRECTORY = Path("/var/lib/cluster-compute-lab/it")
+STATE = "/var/lib/cluster-compute"
+DEMO = "cluster-compute/demo:latest"
+BUSYBOX = "cluster-compute/busybox:latest"
+ADDRESSES = {"n1": "10.211.0.11", "n2": "10.211.0.12", "n3": "10.211.0.13"}
+HOSTS = tuple(ADDRESSES)
+SLEEP = ["sleep", "infinity"]
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass
+class Run:
+    """What one ansible-playbook did. results: one dict a task and host. recap: counters by host."""
+
+    code: int
+    output: str
+    tasks: list[str] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
+    recap: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def ok(self) -> Run:
+        """Return the run itself; raises AssertionError unless it succeeded everywhere."""
+        assert self.code == 0, self.output
+        return self
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """Number of changed tasks by host."""
+        return {host: counters["changed"] for host, counters in self.recap.items()}
+
+    @property
+    def changed_hosts(self) -> set[str]:
+        """Hosts on which something changed."""
+        return {host for host, count in self.changed.items() if count}
+
+    @property
+    def failures(self) -> str:
+        """All messages of failed tasks."""
+        return "\n".join(str(one["values"].get("msg")) for one in self.results if one["outcome"] == "failed")
+
+    def of(self, task: str) -> list[dict[str, Any]]:
+        """Return the results of a task, by the end of its name."""
+        return [one for one in self.results if one["task"].endswith(task)]
+
+    def actions(self) -> dict[str, list[str]]:
+        """Return what the module that converges or removes did (or would do) on each host."""
+        found: dict[str, list[str]] = {}
+        for one in self.results:
+            found.setdefault(one["host"], []).extend(one["values"].get("actions") or [])
+        return {host: actions for host, actions in found.items() if actions}
+
+    def differences(self) -> str:
+        """Return all diffs as text."""
+        return json.dumps([one["values"]["diff"] for one in self.results if one["values"].get("diff")])
+
+    @property
+    def report(self) -> list[str]:
+        """The lines that say what was decided: one sentence, or the table of a pending session."""
+        return [line for one in self.of("Say what was decided") for line in one["values"]["msg"]]
+
+    @property
+    def table(self) -> dict[str, dict[str, str]]:
+        """The table at the end of a launch: replica to its row."""
+        lines = [line for one in self.of("Say what runs where") for line in one["values"]["msg"]]
+        if not lines:
+            return {}
+        head = lines[0].lower().split()
+        rows = [dict(zip(head, line.split())) for line in lines[1:] if not line.startswith("Log in")]
+        return {row["replica"]: row for row in rows}
+
+    @property
+    def placed(self) -> dict[str, str]:
+        """Replica to host, from the table."""
+        return {name: row["host"] for name, row in self.table.items()}
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment of a command of the checkout's own tools and settings."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", **more}
+
+
+def command(
+    playbook: str, variables: Path, *options: str, inventory: Path | None = None, overlay: Path | None = None
+) -> list[str]:
+    """Return the argument list of one ansible-playbook."""
+    inventories = [str(inventory or INVENTORY)] + ([str(overlay)] if overlay else [])
+    words = ["ansible-playbook", *(word for one in inventories for word in ("-i", one))]
+    return [*words, str(CHECKOUT / "playbooks" / f"{playbook}.yml"), "-e", f"@{variables}", *options]
+
+
+def play(
+    playbook: str,
+    variables: Mapping[str, Any] | None = None,
+    *options: str,
+    hosts: Mapping[str, Mapping[str, Any]] | None = None,
+    inventory: Path | None = None,
+    seconds: float = 300,
+) -> Run:
+    """Run a playbook of the collection; *hosts* sets inventory variables of single hosts for this run."""
+    with tempfile.TemporaryDirectory(prefix="cluster-compute-it-") as folder:
+        given, overlay, record = (Path(folder) / name for name in ("variables.json", "overlay.json", "record"))
+        given.write_text(json.dumps(variables or {}), encoding="utf-8")
+        if hosts:
+            overlay.write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")
+        record.touch()
+        done = subprocess.run(
+            command(playbook, given, *options, inventory=inventory, overlay=overlay if hosts else None),
+            cwd=CHECKOUT,
+            env=environment(
+                ANSIBLE_CALLBACK_PLUGINS=str(HERE / "callback"),
+                ANSIBLE_CALLBACKS_ENABLED="recorder",
+                CLUSTER_COMPUTE_TEST_RECORD=str(record),
+            ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        run = Run(done.returncode, _COLOUR.sub("", done.stdout))
+        for line in record.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            kind = entry.pop("kind")
+            if kind == "task":
+                run.tasks.append(entry["task"])
+            elif kind == "result":
+                run.results.append(entry)
+            else:
+                run.recap[entry.pop("host")] = entry
+        return run
+
+
+def launch(variables: Mapping[str, Any], *options: str, **more: Any) -> Run:
+    """Run launch_cluster."""
+    return play("launch_cluster", variables, *options, **more)
+
+
+def teardown(name: str, *options: str, **more: Any) -> Run:
+    """Run teardown_cluster."""
+    return play("teardown_cluster", {"session_name": name}, *options, **more)
+
+
+def ssh_options() -> list[str]:
+    """Return ssh's options for the hosts of the lab; connections are kept for the next command."""
+    return [
+        *("-i", str(DIRECTORY / "ssh/id_ed25519"), "-o", f"UserKnownHostsFile={DIRECTORY}/ssh/known_hosts"),
+        *("-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"),
+        *("-o", "ConnectTimeout=5", "-o", "ControlMaster=auto", "-o", "ControlPersist=20"),
+        *("-o", f"ControlPath={tempfile.gettempdir()}/cluster-compute-it-%C", "-o", "LogLevel=ERROR"),
+    ]
+
+
+def try_on(
+    host: str, words: Iterable[str], stdin: str | None = None, seconds: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Run a program on a host of the lab as root, over its SSH, and return how it ended."""
+    return subprocess.run(
+        ["ssh", *ssh_options(), f"root@{ADDRESSES[host]}", shlex.join(words)],
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def on(host: str, *words: str, stdin: str | None = None, seconds: float = 60) -> str:
+    """Run a program on a host of the lab and return its output; it has to succeed."""
+    done = try_on(host, words, stdin, seconds)
+    assert done.returncode == 0, f"{shlex.join(words)} on {host}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def script(host: str, text: str) -> str:
+    """Run a shell script on a host of the lab and return its output; it has to succeed."""
+    return on(host, "sh", "-eu", stdin=text)
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One container of a session, as its engine describes it."""
+
+    name: str
+    host: str
+    container: str
+    about: dict[str, Any]
+
+    def attempt(self, *words: str, stdin: str | None = None, user: str = "", seconds: float = 60) -> Any:
+        """Run a program in the replica and return how it ended."""
+        chosen = ["--user", user] if user else []
+        return try_on(self.host, ["docker", "exec", "-i", *chosen, self.container, *words], stdin or "", seconds)
+
+    def run(self, *words: str, stdin: str | None = None, user: str = "", seconds: float = 60) -> str:
+        """Run a program in the replica and return its output; it has to succeed."""
+        done = self.attempt(*words, stdin=stdin, user=user, seconds=seconds)
+        assert done.returncode == 0, f"{shlex.join(words)} in {self.name}: {done.stdout}{done.stderr}"
+        return str(done.stdout)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the replica's first process."""
+        return parse_environment(self.run("cat", "/proc/1/environ"))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the container."""
+        return dict(self.about["Config"]["Labels"])
+
+    @property
+    def networks(self) -> dict[str, dict[str, Any]]:
+        """The networks the container is on."""
+        return dict(self.about["NetworkSettings"]["Networks"])
+
+    @property
+    def files(self) -> str:
+        """The folder on the host that the replica sees at /etc/cluster-compute."""
+        found = [one["Source"] for one in self.about["Mounts"] if one["Destination"] == "/etc/cluster-compute"]
+        assert len(found) == 1
+        return str(found[0])
+
+
+def parse_environment(text: str) -> dict[str, str]:
+    """Return NUL-separated NAME=value text as a dict."""
+    return dict(item.split("=", 1) for item in text.split("\0") if item)
+
+
+def replicas(session: str) -> dict[str, Replica]:
+    """Return the replicas of a session that exist in the lab, by name, running or not, in rank order."""
+
+    def look(host: str) -> list[Replica]:
+        ids = on(host, "docker", "ps", "-aq", "--filter", f"label=cluster-compute.session-name={session}").split()
+        if not ids:
+            return []
+        found = json.loads(on(host, "docker", "inspect", *ids))
+        return [Replica(one["Config"]["Hostname"], host, one["Name"].lstrip("/"), one) for one in found]
+
+    with ThreadPoolExecutor(len(HOSTS)) as pool:
+        found = [replica for some in pool.map(look, HOSTS) for replica in some]
+    found.sort(key=lambda replica: (replica.name != "main1", len(replica.name), replica.name))
+    return {replica.name: replica for replica in found}
+
+
+def record(session: str) -> dict[str, Any]:
+    """Return the session's record, which every host of it has to have alike."""
+    found = []
+    for host in HOSTS:
+        text = script(host, f"cat {STATE}/sessions/*/record.json 2>/dev/null || true")
+        found += [json.loads(line) for line in text.splitlines() if line]
+    mine = [one for one in found if one["plan"]["session"]["name"] == session]
+    assert mine, f"no host has a record of {session}"
+    assert all(one == mine[0] for one in mine)
+    return dict(mine[0])
+
+
+_SNAPSHOT = r"""
+import hashlib, json, os, re, subprocess
+
+def out(*words):
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    return done.stdout if done.returncode == 0 else ""
+
+def tree(top):
+    found = {}
+    for folder, folders, files in os.walk(top):
+        for path in [folder] + [os.path.join(folder, name) for name in files]:
+            status = os.lstat(path)
+            digest = ""
+            if os.path.isfile(path) and not os.path.islink(path):
+                digest = hashlib.sha256(open(path, "rb").read()).hexdigest()
+            found[path] = [oct(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns, digest]
+    return found
+
+links = json.loads(out("ip", "-j", "-d", "link") or "[]")
+addresses = json.loads(out("ip", "-j", "address") or "[]")
+ids = out("docker", "ps", "-aq", "--no-trunc").split()
+inspected = json.loads(out("docker", "inspect", *ids) or "[]") if ids else []
+rules = [re.sub(r"\[\d+:\d+\]", "", line) for table in ("filter", "nat", "mangle", "raw")
+         for line in out("iptables-save", "-t", table).splitlines() if not line.startswith("#")]
+programs = []
+for pid in os.listdir("/proc"):
+    if pid.isdigit():
+        try:
+            words = open("/proc/%s/cmdline" % pid).read().split("\0")
+        except OSError:
+            continue
+        name = os.path.basename(words[0])
+        if name in ("containerd-shim-runc-v2", "docker-proxy", "docker-init"):
+            programs.append(name)
+print(json.dumps({
+    "engine": out("docker", "version", "--format", "{{.Server.Version}}").strip(),
+    "containers": {one["Name"]: [one["Id"], one["State"]["Status"], one["State"]["StartedAt"]] for one in inspected},
+    "networks": sorted(out("docker", "network", "ls", "--no-trunc", "--format", "{{.ID}} {{.Name}} {{.Driver}}").splitlines()),
+    "volumes": sorted(out("docker", "volume", "ls", "-q").splitlines()),
+    "images": sorted(out("docker", "images", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}").splitlines()),
+    "links": sorted([one["ifname"], one["mtu"], one.get("ifalias", ""), one.get("linkinfo", {}).get("info_kind", "")] for one in links),
+    "addresses": sorted([one["ifname"], info["local"], info["prefixlen"]] for one in addresses for info in one["addr_info"]
+                        if not info["local"].startswith("fe80")),
+    "routes": sorted(re.sub(r" linkdown", "", line).strip() for line in out("ip", "-4", "route", "show", "table", "all").splitlines()),
+    "forwarding": sorted(line for line in out("bridge", "fdb").splitlines() if " dst " in line),
+    "neighbours": sorted(out("ip", "neigh", "show", "nud", "permanent").splitlines()),
+    "rules": sorted(rules),
+    "state": tree("/var/lib/cluster-compute"),
+    "mounts": sorted(line.split()[4] for line in open("/proc/self/mountinfo")),
+    "programs": sorted(programs),
+    "temporary": sorted(name for name in os.listdir("/tmp") if "ansible" not in name and not name.startswith(".")),
+}))
+"""
+
+
+Snapshot = dict[str, dict[str, Any]]
+
+
+def snapshot(hosts: Iterable[str] = HOSTS) -> Snapshot:
+    """Return all that a session could have left on the hosts: compare one from before with one from after."""
+    hosts = list(hosts)
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        taken = list(pool.map(lambda host: json.loads(on(host, "python3", "-", stdin=_SNAPSHOT)), hosts))
+    for one in taken:
+        assert one["engine"], "the engine of a host does not answer"
+    return dict(zip(hosts, taken))
+
+
+def differences(before: Snapshot, after: Snapshot) -> list[str]:
+    """Return what differs between two snapshots, in words."""
+    assert before.keys() == after.keys()
+    return [
+        f"{host} {kind}: {before[host][kind]} -> {after[host][kind]}"
+        for host in before
+        for kind in before[host]
+        if before[host][kind] != after[host][kind]
+    ]
+
+
+def in_parallel(function: Any, items: Iterable[Any]) -> list[Any]:
+    """Call *function* with each item, side by side, and return the results in order."""
+    with ThreadPoolExecutor(12) as pool:
+        return list(pool.map(function, items))
