@@ -82,7 +82,7 @@ class SessionHost:
             self._peer_steps(),
             self._network_steps(containers, bool(link_steps)),
             self._surplus_steps(containers),
-            self._reconnect_steps(containers) if link_steps else [],
+            self._connect_steps(containers, bool(link_steps)),
             self._container_steps(containers),
             self._record_steps(),
         ]
@@ -231,10 +231,17 @@ class SessionHost:
                 steps.append(Step("create", "network", name, create, undo, after=choice))
             elif rebooted and choice["driver"] == "macvlan":
                 # The engine lists the network, but its driver gave it up at start, when the link was not there yet.
-                attached = [replica for replica in self.replicas if replica["name"] in containers]
-                reload = partial(self._reload_network, create, attached)
-                steps.append(Step("reload", "network", name, reload, before="without its link", after=choice))
+                renew = partial(self._renew_network, name, create, list(containers.values()))
+                steps.append(Step("renew", "network", name, renew, before="without its link", after=choice))
         return steps
+
+    def _renew_network(self, name: str, create: Callable[[], None], containers: list[dict[str, Any]]) -> None:
+        """Make a network anew that stopped containers refer to."""
+        for entry in containers:
+            if name in entry["NetworkSettings"]["Networks"]:
+                self.engine.disconnect_container(entry["Id"], name)
+        self.engine.remove_network(name)
+        create()
 
     def _network_choices(self) -> dict[str, dict[str, Any]]:
         """Return the networks of the session: name to subnet, driver, options and internal."""
@@ -260,16 +267,6 @@ class SessionHost:
             }
         return choices
 
-    def _reload_network(self, create: Callable[[], None], replicas: list[dict[str, Any]]) -> None:
-        """Make the session's network anew and attach the stopped containers of *replicas* to it as before."""
-        network = self.network["name"]
-        for replica in replicas:
-            self.engine.disconnect_container(replica["container"], network)
-        self.engine.remove_network(network)
-        create()
-        for replica in replicas:
-            self.engine.connect_container(replica["container"], network, self._endpoints(replica)[network])
-
     def _surplus_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
         """Remove containers of this session that the slice does not (or no longer) give to this host."""
         wanted = {replica["name"] for replica in self.replicas}
@@ -285,28 +282,32 @@ class SessionHost:
             if name not in wanted
         ]
 
-    def _reconnect_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
-        """Give running containers a new session interface: a link that was lost took the ones on it away."""
-        return [
-            Step(
-                "reconnect",
-                "container",
-                replica["container"],
-                partial(self._reconnect, containers[replica["name"]]["Id"], replica),
-                before="without its link",
-                after="connected",
-            )
-            for replica in self.replicas
-            if containers.get(replica["name"], {}).get("State") == "running"
-        ]
+    def _connect_steps(self, containers: dict[str, dict[str, Any]], link_is_lost: bool) -> Stage:
+        """Attach existing containers to the networks of the session where they are not, or not to the live one."""
+        live = {one["Name"]: one["Id"] for one in self.engine.networks(self.labels)}
+        steps = []
+        for replica in self.replicas:
+            entry = containers.get(replica["name"])
+            if entry is None:
+                continue
+            attached = {name: settings["NetworkID"] for name, settings in entry["NetworkSettings"]["Networks"].items()}
+            for name in self._network_choices():
+                lost = link_is_lost and name != self.egress["name"]
+                if lost or name not in live or attached.get(name) != live[name]:
+                    connect = partial(self._connect, entry, replica, name)
+                    what = f"{replica['container']} to network {name}"
+                    steps.append(Step("connect", "container", what, connect, before="detached", after="attached"))
+        return steps
 
-    def _reconnect(self, container: str, replica: dict[str, Any]) -> None:
-        network = self.network["name"]
-        self.engine.disconnect_container(container, network)
-        self.engine.connect_container(container, network, self._endpoints(replica)[network])
-        # The engine counts on: the new interface is eth2, while everything in the replica has been told eth1.
-        pid = (self.engine.inspect(container) or {})["State"]["Pid"]
-        link.name_interface(pid, replica["address"], self.network["interface"])
+    def _connect(self, entry: dict[str, Any], replica: dict[str, Any], network: str) -> None:
+        """Give a container a new endpoint in *network*; the processes of a running one are not touched."""
+        found = self.engine.inspect(entry["Id"]) or {}
+        if network in found["NetworkSettings"]["Networks"]:
+            self.engine.disconnect_container(entry["Id"], network)
+        self.engine.connect_container(entry["Id"], network, self._endpoints(replica)[network])
+        if self.network is not None and network == self.network["name"] and found["State"]["Running"]:
+            # The engine counts on: the new interface is eth2, while everything in the replica has been told eth1.
+            link.name_interface(found["State"]["Pid"], replica["address"], self.network["interface"])
 
     def _container_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
         steps = []
