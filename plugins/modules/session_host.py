@@ -114,7 +114,8 @@ def main() -> None:
     try:
         engine = Engine.connect()
         if asked["state"] == "present":
-            stages = SessionHost(engine, state, asked["plan"], asked["host"]).stages(asked["public_keys"])
+            session = SessionHost(engine, state, asked["plan"], asked["host"])
+            stages = session.stages(asked["public_keys"], module.check_mode)
         else:
             stages = removal_stages(engine, state, asked["session_name"])
         if not module.check_mode:

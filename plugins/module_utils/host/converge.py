@@ -63,18 +63,19 @@ class SessionHost:
 
     # ---- plan -----------------------------------------------------------------------------------------------------
 
-    def stages(self, public_keys: PublicKeys) -> list[Stage]:
+    def stages(self, public_keys: PublicKeys, check_mode: bool = False) -> list[Stage]:
         """Compare the host with the slice and return the steps that are missing, stage by stage.
 
         *public_keys* holds the public halves of every replica of the session: {name: {"client", "host"}}; it may be
-        empty in check mode, before the keys exist. Raises EngineError when a container of the same name belongs to
+        empty in check mode, before the keys exist. In check mode the session that this one replaces is still there, so
+        its containers are not in the way. Raises EngineError when a container of the same name belongs to
         somebody else.
         """
         containers = {
             entry["Labels"][docker_engine.LABEL_REPLICA]: entry
             for entry in self.engine.session_containers({docker_engine.LABEL_SESSION_ID: self.session["id"]})
         }
-        self._refuse_foreign_containers(set(containers))
+        self._refuse_foreign_containers(set(containers), check_mode)
         link_steps = self._link_steps()
         return [
             self._file_steps(public_keys),
@@ -87,10 +88,12 @@ class SessionHost:
             self._record_steps(),
         ]
 
-    def _refuse_foreign_containers(self, own: set[str]) -> None:
+    def _refuse_foreign_containers(self, own: set[str], check_mode: bool) -> None:
         wanted = {replica["container"] for replica in self.replicas if replica["name"] not in own}
         for name, entry in sorted(self.engine.containers_named(wanted).items()):
             owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME)
+            if check_mode and owner == self.session["name"]:
+                continue
             whose = f"belongs to another session named {owner!r}" if owner else "does not belong to any session"
             raise EngineError(
                 f"The host {self.host} already has a container named {name}, which {whose} and is not touched. "
