@@ -13,10 +13,13 @@ if [ ${#scenarios[@]} -eq 0 ]; then
 fi
 # Without this, molecule copies the tree to the home folder, and that copy shadows the checkout.
 export ANSIBLE_COLLECTIONS_PATH=$PWD/.collections
-export MOLECULE_EPHEMERAL_DIRECTORY=$PWD/.cache/molecule
+if [ ! -t 1 ]; then
+    export NO_COLOR=1
+fi
 for scenario in "${scenarios[@]}"; do
     name=$(basename "$(dirname "$scenario")")
     echo "molecule test --scenario-name $name"
+    export MOLECULE_EPHEMERAL_DIRECTORY=$PWD/.cache/molecule/$name
     molecule test --scenario-name "$name"
 done
 echo "${#scenarios[@]} scenario(s) passed"
