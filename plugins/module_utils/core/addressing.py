@@ -142,6 +142,27 @@ def choose_subnets(pool: str, count: int, hosts_needed: int, in_use: Iterable[st
     return chosen
 
 
+def outside(in_use: Iterable[str], own: Iterable[str]) -> set[str]:
+    """Return those networks and addresses that do not lie within one of *own*."""
+    networks = [netaddr.IPNetwork(subnet) for subnet in own]
+    return {text for text in in_use if not any(_network(text) in network for network in networks)}
+
+
+def is_free(pool: str, subnet: str, in_use: Iterable[str]) -> bool:
+    """Tell whether *subnet* lies in the pool and overlaps nothing in use. Raises InvalidInput for a bad pool."""
+    network = netaddr.IPNetwork(subnet)
+    return network in parse_subnet_pool(pool) and not _intervals(in_use, int(network.first), int(network.last))
+
+
+def _network(text: str) -> netaddr.IPNetwork:
+    try:
+        return netaddr.IPNetwork(text)
+    except (netaddr.AddrFormatError, ValueError, TypeError):
+        raise InvalidInput.single(
+            "subnets", text, "A host reports this as a network in use, and it is none. It must read address/prefix."
+        ) from None
+
+
 def _shown(low: int, high: int) -> str:
     span = netaddr.iprange_to_cidrs(netaddr.IPAddress(low, 4), netaddr.IPAddress(high, 4))
     return str(span[0]) if len(span) == 1 else f"{netaddr.IPAddress(low, 4)}-{netaddr.IPAddress(high, 4)}"
@@ -151,12 +172,7 @@ def _intervals(in_use: Iterable[str], first: int, last: int) -> list[tuple[int, 
     """Merge what is in use within first..last to sorted intervals that do not touch."""
     found = []
     for text in set(in_use):
-        try:
-            network = netaddr.IPNetwork(text)
-        except (netaddr.AddrFormatError, ValueError):
-            raise InvalidInput.single(
-                "subnets", text, "A host reports this as a network in use, and it is none. It must read address/prefix."
-            ) from None
+        network = _network(text)
         if network.version != 4 or network.prefixlen == 0:
             continue
         low, high = max(first, int(network.first)), min(last, int(network.last))

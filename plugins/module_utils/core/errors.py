@@ -16,14 +16,20 @@ _LONGEST_VALUE_SHOWN = 120
 
 def show(value: object) -> str:
     """Return *value* as text that is safe on a terminal: control characters escaped, long values cut."""
+    if value is None:
+        return "not given"
     try:
-        text = str(value) if isinstance(value, (bool, int, float)) or value is None else repr(value)
+        text = str(value) if isinstance(value, (bool, int, float)) else repr(value)
     except ValueError:  # Python refuses to print whole numbers of more than some thousand digits
         return "a number too long to show"
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    text = _escape(text)
     if len(text) > _LONGEST_VALUE_SHOWN:
         return text[:_LONGEST_VALUE_SHOWN] + f"... (cut, {len(text)} characters)"
     return text
+
+
+def _escape(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.variable} is {show(self.value)}: {self.message}"
+        return f"{_escape(self.variable)} is {show(self.value)}: {self.message}"
 
 
 class CoreError(Exception):

@@ -87,6 +87,8 @@ class Task:
         self.beside_main: list[int] = []
         self.cut = False
         """Some search for a set of groups ran out of work."""
+        self.options: dict[Vector, tuple[list[Vector], bool]] = {}
+        """For hosts of equal room, the ways to fill one; and whether these are all."""
         if self.linear:
             self.slots = [self.slots_of(room, len(shapes) - 1) for room in rooms]
             if len(shapes) == 2:
@@ -160,7 +162,7 @@ class Task:
     def covers(self, ids: Sequence[int], k: int) -> bool:
         """Whether k of the hosts *ids* take everything."""
         if not self.linear:
-            search = _Search(self, ids, SEARCH_WORK // 40)
+            search = _Search(self, ids, SEARCH_WORK // 20)
             found = search.cover(k)
             self.cut = self.cut or (found is None and not search.exhaustive)
             return found is not None
@@ -194,8 +196,10 @@ class Task:
                 break
         if best is None:
             # Only the budgeted search can fail to find again what it found before.
-            return Chosen(least.found or {}, False)
-        return Chosen(best[1], proven and not self.cut)
+            return Chosen(least.found or {}, not levels)
+        # One group at every level cannot be improved on, however the search for it ended.
+        one = all(len({level[i] for i in best[1]}) == 1 for level in levels)
+        return Chosen(best[1], one or (proven and not self.cut))
 
     def preference(self, i: int) -> Vector:
         """The policy's order of hosts."""
@@ -551,7 +555,6 @@ class _Search:
         self.members = [members for room, members in ranked]
         self.class_of = {i: c for c, members in enumerate(self.members) for i in members}
         self.total_hosts = len(self.class_of)
-        self._options: dict[int, list[Vector]] = {}
         self._sums: dict[tuple[int, int], list[int]] = {}
 
     def _spend(self, work: int) -> bool:
@@ -627,31 +630,36 @@ class _Search:
 
     def options(self, c: int) -> list[Vector]:
         """The ways to fill a host of class c to which no replica can be added, those that take most first."""
-        if c not in self._options:
-            task = self.task
-            last = len(task.shapes) - 1
-            found: list[Vector] = []
-            stack: list[tuple[Vector, Vector]] = [((), self.rooms[c])]
-            visited = 0
-            while stack:
-                taken, room = stack.pop()
-                visited += 1
-                if visited > 4 * MAXIMUM_OPTIONS or len(found) >= MAXIMUM_OPTIONS or not self._spend(4):
-                    self.exhaustive = False
-                    break
-                shape = len(taken)
-                most = task.slots_of(room, shape)
-                if shape < last:
-                    stack.extend(
-                        ((*taken, number), _less(room, task.shapes[shape], number)) for number in range(most + 1)
-                    )
-                    continue
-                rest = _less(room, task.shapes[last], most)
-                if not any(taken[s] < task.counts[s] and task.slots_of(rest, s) for s in range(last)):
-                    found.append((*taken, most))
-            found.sort(key=lambda option: (-sum(w * n for w, n in zip(self.weights, option)), option))
-            self._options[c] = found
-        return self._options[c]
+        if self.rooms[c] not in self.task.options:
+            self.task.options[self.rooms[c]] = self._find_options(self.rooms[c])
+        found, complete = self.task.options[self.rooms[c]]
+        self.exhaustive = self.exhaustive and complete
+        return found
+
+    def _find_options(self, room: Vector) -> tuple[list[Vector], bool]:
+        task = self.task
+        last = len(task.shapes) - 1
+        found: list[Vector] = []
+        stack: list[tuple[Vector, Vector]] = [((), room)]
+        visited = 0
+        complete = True
+        while stack:
+            taken, room = stack.pop()
+            visited += 1
+            if visited > 4 * MAXIMUM_OPTIONS or len(found) >= MAXIMUM_OPTIONS:
+                complete = False
+                break
+            shape = len(taken)
+            most = task.slots_of(room, shape)
+            if shape < last:
+                stack.extend(((*taken, number), _less(room, task.shapes[shape], number)) for number in range(most + 1))
+                continue
+            rest = _less(room, task.shapes[last], most)
+            if not any(taken[s] < task.counts[s] and task.slots_of(rest, s) for s in range(last)):
+                found.append((*taken, most))
+        self._spend(4 * visited)
+        found.sort(key=lambda option: (-sum(w * n for w, n in zip(self.weights, option)), option))
+        return found, complete
 
     # Greedy attempts: they find the least number nearly always; the search has to prove it.
 

@@ -20,9 +20,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.addre
     addresses,
     choose_subnets,
     choose_vni,
+    is_free,
     mac_of,
+    outside,
     parse_subnet_pool,
     parse_vni_pool,
+    prefix_for,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
     SessionView,
@@ -42,8 +45,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.place
     format_amount,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    MAXIMUM_SIZE,
-    MODES,
     MULTI_NODE,
     SINGLE_NODE,
     Request,
@@ -54,7 +55,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
     split_list,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
-    Resources,
     parse_accelerators,
     parse_cpus,
     parse_memory,
@@ -169,7 +169,7 @@ def _host(name: str, facts: Mapping[str, Any], variables: Mapping[str, Any], ign
             problems.append(Problem(f"{variable} of host {name}", value, str(error)))
             return default
 
-    capacity = facts.get("capacity", {})
+    capacity = facts.get("capacity") or {}
     cpus = read("cpus", parse_cpus, None)
     memory = read("memory", parse_memory, None)
     reserved_cpus = read("reserved_cpus", lambda value: parse_cpus(value, minimum=0), 0)
@@ -184,7 +184,9 @@ def _host(name: str, facts: Mapping[str, Any], variables: Mapping[str, Any], ign
     if problems:
         raise InvalidInput(problems)
     others = [
-        c for c in facts.get("containers", ()) if ignore_session is None or c.get("session_name") != ignore_session
+        container
+        for container in facts.get("containers") or ()
+        if ignore_session is None or container.get("session_name") != ignore_session
     ]
     held: dict[str, int] = {}
     for container in others:
@@ -249,7 +251,7 @@ def check_request_against_hosts(
             and name not in request.excluded_hosts
         ]
     for position, mount in enumerate(request.mounts):
-        missing = [n for n in names if facts_by_host[n].get("paths", {}).get(mount.source) == "missing"]
+        missing = [n for n in names if (facts_by_host[n].get("paths") or {}).get(mount.source) == "missing"]
         if missing:
             problems.append(
                 Problem(
@@ -262,7 +264,7 @@ def check_request_against_hosts(
         main_host = placement.assignments[0][1]
         own = _own_ports(current, main_host)
         for position, port in enumerate(request.ports):
-            for taken in facts_by_host[main_host].get("ports", ()):
+            for taken in facts_by_host[main_host].get("ports") or ():
                 there = (str(taken.get("address", "")), int(taken["port"]), str(taken.get("protocol", "tcp")))
                 if (port.host_port, port.protocol) not in own and ports_collide(
                     port.host_ip, port.host_port, port.protocol, *there
@@ -276,7 +278,7 @@ def check_request_against_hosts(
                     )
                     break
         for replica, host in placement.assignments:
-            for container in facts_by_host[host].get("containers", ()):
+            for container in facts_by_host[host].get("containers") or ():
                 same = container.get("name") == f"{request.name}-{replica}"
                 if same and container.get("session_name") != request.name:
                     problems.append(
@@ -333,31 +335,67 @@ def build_plan(
     per_host: dict[str, int] = {}
     for _replica, host in placement.assignments:
         per_host[host] = per_host.get(host, 0) + 1
-    in_use = {subnet for facts in hosts_facts.values() for subnet in facts.get("subnets", ())}
+    in_use = {subnet for facts in hosts_facts.values() for subnet in facts.get("subnets") or ()}
     network, egress = _networks(
         request, placement, session_id, hosts_facts, settings, in_use, max(per_host.values()), current
     )
+    entries = _entries(request, session_id, placement.mode, host_of, placement.node_order, network)
+    hosts = {}
+    for host in placement.hosts:
+        underlay = hosts_facts[host].get("underlay") or {}
+        hosts[host] = {
+            "underlay_address": underlay.get("address"),
+            "underlay_interface": underlay.get("interface"),
+            "replicas": [entry["name"] for entry in entries if entry["host"] == host],
+        }
+    return {
+        "schema": SCHEMA,
+        "session": {
+            "id": session_id,
+            "name": request.name,
+            "mode": placement.mode,
+            "requested_mode": request.mode,
+            "size": request.size,
+            "resource_group": request.resource_group,
+        },
+        "request": request.to_dict(),
+        "network": network,
+        "egress": {"name": f"cc-{id8}-egress", "subnet": egress},
+        "hosts": hosts,
+        "replicas": entries,
+    }
+
+
+def _entries(
+    request: Request,
+    session_id: str,
+    mode: str,
+    host_of: Mapping[str, str],
+    node_order: Sequence[str],
+    network: Mapping[str, Any] | None,
+) -> list[dict[str, Any]]:
+    """Return the plan's entry of every replica, in rank order."""
     replicas = request.replicas()
     names = tuple(name for name, role, index in replicas)
     view = SessionView(
         session_id=session_id,
-        mode=placement.mode,
+        mode=mode,
         replicas=names,
         roles=tuple((role.name, role.replicas) for role in request.roles),
         master_port=request.master_port,
-        interface=None if network is None else str(network["interface"]),
+        interface=None if network is None else network["interface"],
     )
-    given_addresses: list[str | None] = [None] * len(names)
+    given_addresses: Sequence[str | None] = [None] * len(names)
     if network is not None:
-        given_addresses = list(addresses(str(network["subnet"]), len(names)))
-    node_rank = {host: rank for rank, host in enumerate(placement.node_order)}
-    seen: dict[str, int] = {}
+        given_addresses = addresses(network["subnet"], len(names))
+    node_rank = {host: rank for rank, host in enumerate(node_order)}
+    there: dict[str, int] = {}
+    plain = request.to_dict()
     entries = []
-    for rank, (name, role, index) in enumerate(replicas):
+    for rank, ((name, role, index), address) in enumerate(zip(replicas, given_addresses)):
         host = host_of[name]
-        local_rank = seen.get(host, 0)
-        seen[host] = local_rank + 1
-        address = given_addresses[rank]
+        local_rank = there.get(host, 0)
+        there[host] = local_rank + 1
         kernel = kernel_id(session_id, name)
         entries.append(
             {
@@ -387,34 +425,11 @@ def build_plan(
                     user=dict(role.env),
                 ),
                 "command": None if role.command is None else list(role.command),
-                "ports": request.to_dict()["ports"] if rank == 0 else [],
-                "mounts": [{"source": m.source, "target": m.target, "read_only": m.read_only} for m in request.mounts],
+                "ports": [dict(port) for port in plain["ports"]] if rank == 0 else [],
+                "mounts": [dict(mount) for mount in plain["mounts"]],
             }
         )
-    hosts = {}
-    for host in placement.hosts:
-        underlay = hosts_facts[host].get("underlay") or {}
-        hosts[host] = {
-            "underlay_address": underlay.get("address"),
-            "underlay_interface": underlay.get("interface"),
-            "replicas": [name for name in names if host_of[name] == host],
-        }
-    return {
-        "schema": SCHEMA,
-        "session": {
-            "id": session_id,
-            "name": request.name,
-            "mode": placement.mode,
-            "requested_mode": request.mode,
-            "size": request.size,
-            "resource_group": request.resource_group,
-        },
-        "request": request.to_dict(),
-        "network": network,
-        "egress": {"name": f"cc-{id8}-egress", "subnet": egress},
-        "hosts": hosts,
-        "replicas": entries,
-    }
+    return entries
 
 
 def _networks(
@@ -433,12 +448,12 @@ def _networks(
     old = kept["network"] if kept is not None else None
     if kept is not None:
         # The session's own networks are in use by itself.
-        own = {kept["egress"]["subnet"]} | ({old["subnet"]} if old else set())
-        in_use = in_use - own
+        own = [kept["egress"]["subnet"], *([old["subnet"]] if old else [])]
+        in_use = outside(in_use, own)
     network: dict[str, Any] | None = None
     if request.size > 1:
         driver = VXLAN if len(placement.hosts) > 1 else BRIDGE
-        subnet = _kept_subnet(old["subnet"] if old else None, request.size, settings)
+        subnet = _kept_subnet(old["subnet"] if old else None, request.size, settings, in_use)
         if subnet is None:
             subnet = choose_subnets(settings.subnet_pool, 1, request.size, in_use, session_id)[0]
         network = {
@@ -453,7 +468,7 @@ def _networks(
         }
         in_use = in_use | {subnet}
         if driver == VXLAN:
-            vnis = {int(vni) for facts in hosts_facts.values() for vni in facts.get("vnis", ())}
+            vnis = {int(vni) for facts in hosts_facts.values() for vni in facts.get("vnis") or ()}
             vni = old["vni"] if old else None
             if vni is None:
                 vni = choose_vni(settings.vni_pool, vnis, session_id)
@@ -463,20 +478,17 @@ def _networks(
                 port=settings.vxlan_port,
                 link=f"ccx{id8}",
             )
-    egress = _kept_subnet(kept["egress"]["subnet"] if kept else None, most_on_a_host, settings)
+    egress = _kept_subnet(kept["egress"]["subnet"] if kept else None, most_on_a_host, settings, in_use)
     if egress is None:
         egress = choose_subnets(settings.subnet_pool, 1, most_on_a_host, in_use, session_id)[0]
     return network, egress
 
 
-def _kept_subnet(subnet: str | None, replicas: int, settings: Settings) -> str | None:
-    """The subnet the session has, if a new choice would be of the same size and from the same pool."""
-    if subnet is None:
+def _kept_subnet(subnet: str | None, replicas: int, settings: Settings, in_use: Iterable[str]) -> str | None:
+    """The subnet the session has, if a new choice would be of the same size and pool, and nothing else uses it."""
+    if subnet is None or subnet.partition("/")[2] != str(prefix_for(replicas)):
         return None
-    from_pool = choose_subnets(settings.subnet_pool, 1, replicas, (), "")[0]
-    same_size = subnet.partition("/")[2] == from_pool.partition("/")[2]
-    pool = parse_subnet_pool(settings.subnet_pool)
-    return subnet if same_size and subnet.partition("/")[0] in pool else None
+    return subnet if is_free(settings.subnet_pool, subnet, in_use) else None
 
 
 def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]]) -> int:
@@ -598,27 +610,7 @@ def _replicas(number: int) -> str:
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLAN_KEYS = ("schema", "session", "request", "network", "egress", "hosts", "replicas")
-_SESSION_KEYS = ("id", "name", "mode", "requested_mode", "size", "resource_group")
 _NETWORK_KEYS = ("driver", "name", "subnet", "interface", "mtu", "vni", "port", "link")
-_REPLICA_KEYS = (
-    "name",
-    "role",
-    "index",
-    "rank",
-    "host",
-    "local_rank",
-    "node_rank",
-    "kernel_id",
-    "address",
-    "mac",
-    "container",
-    "image",
-    "resources",
-    "environment",
-    "command",
-    "ports",
-    "mounts",
-)
 
 
 class _Checker:
@@ -629,6 +621,10 @@ class _Checker:
         if not good:
             self.problems.append(f"The plan's {place} is {show(value)}, where {wanted} is expected.")
         return good
+
+    def equal(self, place: str, value: object, wanted: object) -> bool:
+        same = type(value) is type(wanted) and value == wanted
+        return self.expect(same, place, value, "nothing" if wanted is None else show(wanted))
 
     def keys(self, place: str, value: object, keys: Iterable[str]) -> bool:
         if not self.expect(isinstance(value, Mapping), place, value, "a mapping"):
@@ -665,125 +661,109 @@ def validate_plan(plan: object) -> None:
         )
     if not check.keys("top level", plan, _PLAN_KEYS):
         raise InvalidPlan(check.problems)
-    session, network, replicas, hosts = plan["session"], plan["network"], plan["replicas"], plan["hosts"]
-    request: Request | None = None
     try:
         request = Request.from_dict(plan["request"])
     except InvalidInput as error:
-        check.problems.extend(f"The plan's request is malformed: {problem}" for problem in error.problems)
-    if check.keys("session", session, _SESSION_KEYS):
-        good_id = isinstance(session["id"], str) and _SESSION_ID.fullmatch(session["id"]) is not None
-        check.expect(good_id, "session.id", session["id"], "a UUID")
-        check.expect(session["mode"] in MODES, "session.mode", session["mode"], " or ".join(MODES))
-        if request is not None:
-            for key, value in (
-                ("name", request.name),
-                ("requested_mode", request.mode),
-                ("size", request.size),
-                ("resource_group", request.resource_group),
-            ):
-                check.expect(session[key] == value, f"session.{key}", session[key], f"{show(value)}, as in its request")
-    if network is not None and check.keys("network", network, _NETWORK_KEYS):
-        check.expect(network["driver"] in (BRIDGE, VXLAN), "network.driver", network["driver"], "bridge or vxlan")
-        check.expect(_is_subnet(network["subnet"]), "network.subnet", network["subnet"], "an IPv4 network")
-        for key in ("name", "interface"):
-            check.expect(_is_word(network[key]), f"network.{key}", network[key], "a name")
-        numbers = ("mtu", "vni", "port")
-        for key in numbers:
-            good = _is_whole(network[key], 1) if network["driver"] == VXLAN else network[key] is None
-            check.expect(good, f"network.{key}", network[key], "a number for vxlan and null for bridge")
-        good = _is_word(network["link"]) if network["driver"] == VXLAN else network["link"] is None
-        check.expect(good, "network.link", network["link"], "a name for vxlan and null for bridge")
-    if check.keys("egress", plan["egress"], ("name", "subnet")):
-        check.expect(_is_word(plan["egress"]["name"]), "egress.name", plan["egress"]["name"], "a name")
-        check.expect(_is_subnet(plan["egress"]["subnet"]), "egress.subnet", plan["egress"]["subnet"], "an IPv4 network")
-    if check.expect(isinstance(hosts, Mapping) and len(hosts) > 0, "hosts", hosts, "a mapping of the used hosts"):
-        for name, entry in hosts.items():
-            if check.keys(f"hosts.{name}", entry, ("underlay_address", "underlay_interface", "replicas")):
-                names = entry["replicas"]
-                good = isinstance(names, list) and all(isinstance(replica, str) for replica in names)
-                check.expect(good, f"hosts.{name}.replicas", names, "a list of replica names")
-    if check.expect(isinstance(replicas, list) and 0 < len(replicas) <= MAXIMUM_SIZE, "replicas", replicas, "a list"):
-        sound = [_check_replica(check, rank, replica, network) for rank, replica in enumerate(replicas)]
-        if not check.problems and request is not None and all(sound):
-            _check_whole(check, request, session, network, hosts, replicas)
+        raise InvalidPlan(f"The plan's request is malformed: {problem}" for problem in error.problems) from None
+    _check_session(check, plan, request)
+    if not check.problems:
+        _check_replicas(check, plan, request)
     if check.problems:
         raise InvalidPlan(check.problems)
 
 
-def _check_replica(check: _Checker, rank: int, replica: Any, network: Any) -> bool:
-    place = f"replicas[{rank}]"
-    if not check.keys(place, replica, _REPLICA_KEYS):
-        return False
-    before = len(check.problems)
-    check.expect(replica["rank"] == rank, f"{place}.rank", replica["rank"], str(rank))
-    for key in ("name", "role", "host", "kernel_id", "container", "image"):
-        check.expect(_is_word(replica[key]), f"{place}.{key}", replica[key], "text")
-    for key, least in (("index", 1), ("local_rank", 0), ("node_rank", 0)):
-        check.expect(_is_whole(replica[key], least), f"{place}.{key}", replica[key], f"a number of at least {least}")
-    if network is None:
-        check.expect(replica["address"] is None, f"{place}.address", replica["address"], "null")
-        check.expect(replica["mac"] is None, f"{place}.mac", replica["mac"], "null")
-    else:
-        good = isinstance(replica["address"], str) and _is_subnet(replica["address"] + "/32")
-        if check.expect(good, f"{place}.address", replica["address"], "an IPv4 address"):
-            wanted = mac_of(replica["address"])
-            check.expect(replica["mac"] == wanted, f"{place}.mac", replica["mac"], wanted)
-    try:
-        Resources.from_dict(replica["resources"] if isinstance(replica["resources"], Mapping) else {})
-    except ValueError as error:
-        check.problems.append(f"The plan's {place}.resources is {show(replica['resources'])}: {error}")
-    environment = replica["environment"]
-    good = isinstance(environment, Mapping) and all(
-        isinstance(key, str) and isinstance(value, str) for key, value in environment.items()
-    )
-    check.expect(good, f"{place}.environment", "something else", "a mapping of text to text")
-    command = replica["command"]
-    good = command is None or (isinstance(command, list) and all(isinstance(word, str) for word in command))
-    check.expect(good, f"{place}.command", command, "a list of words or null")
-    for key in ("ports", "mounts"):
-        good = isinstance(replica[key], list) and all(isinstance(entry, Mapping) for entry in replica[key])
-        check.expect(good, f"{place}.{key}", replica[key], "a list of mappings")
-    return len(check.problems) == before
-
-
-def _check_whole(
-    check: _Checker, request: Request, session: Any, network: Any, hosts: Any, replicas: Sequence[Mapping[str, Any]]
-) -> None:
-    """Judge what only holds for all parts together."""
-    check.expect((network is None) == (request.size == 1), "network", network, "one for a session of several replicas")
-    names = [replica["name"] for replica in replicas]
-    check.expect(
-        names == [name for name, role, index in request.replicas()], "replicas", names, "its request's replicas"
-    )
+def _check_session(check: _Checker, plan: Mapping[str, Any], request: Request) -> None:
+    """Judge everything but the replicas."""
+    session, network, egress, hosts = plan["session"], plan["network"], plan["egress"], plan["hosts"]
+    if not check.keys("session", session, ("id", "name", "mode", "requested_mode", "size", "resource_group")):
+        return
+    good = isinstance(session["id"], str) and _SESSION_ID.fullmatch(session["id"]) is not None
+    if not check.expect(good, "session.id", session["id"], "a UUID"):
+        return
+    id8 = session["id"][:8]
+    if not check.expect(isinstance(hosts, Mapping) and len(hosts) > 0, "hosts", hosts, "a mapping of the used hosts"):
+        return
     multi = len(hosts) > 1
-    check.expect(
-        session["mode"] == (MULTI_NODE if multi else SINGLE_NODE), "session.mode", session["mode"], "its hosts' mode"
-    )
-    if network is not None:
-        wanted = VXLAN if multi else BRIDGE
-        check.expect(network["driver"] == wanted, "network.driver", network["driver"], wanted)
-        room = set(addresses(network["subnet"], min(len(names), 2 ** (32 - int(network["subnet"].split("/")[1])) - 3)))
-        found = [replica["address"] for replica in replicas]
-        good = len(set(found)) == len(found) and room.issuperset(found)
-        check.expect(good, "addresses", found, f"different ones of {network['subnet']} from the second on")
+    for key, value in (
+        ("name", request.name),
+        ("requested_mode", request.mode),
+        ("mode", MULTI_NODE if multi else SINGLE_NODE),
+        ("size", request.size),
+        ("resource_group", request.resource_group),
+    ):
+        check.equal(f"session.{key}", session[key], value)
     for name, entry in hosts.items():
-        there = [replica["name"] for replica in replicas if replica["host"] == name]
-        check.expect(entry["replicas"] == there, f"hosts.{name}.replicas", entry["replicas"], show(there))
-    strange = [replica["host"] for replica in replicas if replica["host"] not in hosts]
-    check.expect(not strange, "replicas' hosts", strange, "only hosts of the plan")
-    for replica in replicas:
-        wanted_id = kernel_id(session["id"], replica["name"])
-        good = replica["kernel_id"] == wanted_id
-        check.expect(good, f"replica {replica['name']}'s kernel_id", replica["kernel_id"], wanted_id)
+        if check.keys(f"hosts.{name}", entry, ("underlay_address", "underlay_interface", "replicas")):
+            for key in ("underlay_address", "underlay_interface"):
+                good = _is_word(entry[key]) or (entry[key] is None and not multi)
+                check.expect(good, f"hosts.{name}.{key}", entry[key], "text")
+    if check.keys("egress", egress, ("name", "subnet")):
+        check.equal("egress.name", egress["name"], f"cc-{id8}-egress")
+        check.expect(_is_subnet(egress["subnet"]), "egress.subnet", egress["subnet"], "an IPv4 network")
+    if network is None or request.size == 1:
+        check.expect(
+            network is None and request.size == 1, "network", network, "one where, and only where, there are peers"
+        )
+    elif check.keys("network", network, _NETWORK_KEYS):
+        check.equal("network.driver", network["driver"], VXLAN if multi else BRIDGE)
+        check.equal("network.name", network["name"], f"cc-{id8}")
+        check.equal("network.interface", network["interface"], INTERFACE)
+        check.equal("network.link", network["link"], f"ccx{id8}" if multi else None)
+        check.expect(_is_subnet(network["subnet"]), "network.subnet", network["subnet"], "an IPv4 network")
+        for key, most in (("mtu", 65535), ("vni", 2**24 - 1), ("port", 65535)):
+            good = _is_whole(network[key], 1, most) if multi else network[key] is None
+            check.expect(good, f"network.{key}", network[key], f"a number up to {most}" if multi else "none")
+
+
+def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) -> None:
+    """Make the entries anew from request, hosts and network, and compare.
+
+    Environments are not compared: a later release may set more variables.
+    """
+    replicas, hosts = plan["replicas"], plan["hosts"]
+    names = [name for name, role, index in request.replicas()]
+    if not check.expect(
+        isinstance(replicas, list) and [r.get("name") if isinstance(r, Mapping) else r for r in replicas] == names,
+        "replicas",
+        replicas,
+        f"a list of {show(', '.join(names))}",
+    ):
+        return
+    host_of = {replica["name"]: replica.get("host") for replica in replicas}
+    for name, host in host_of.items():
+        if not check.expect(isinstance(host, str) and host in hosts, f"host of {name}", host, "one of its hosts"):
+            return
+    ranks: dict[str, str] = {show(replica.get("node_rank")): replica["host"] for replica in reversed(replicas)}
+    order = [ranks.get(str(rank), "") for rank in range(len(hosts))]
+    good = len(ranks) == len(hosts) and set(order) == set(hosts) and order[0] == host_of[names[0]]
+    if not check.expect(good, "node_rank", sorted(ranks), "one number a host, main1's host first,"):
+        return
+    try:
+        entries = _entries(request, plan["session"]["id"], plan["session"]["mode"], host_of, order, plan["network"])
+    except ValueError as error:
+        check.problems.append(str(error))
+        return
+    for replica, wanted in zip(replicas, entries):
+        place = f"replica {wanted['name']}"
+        if check.keys(place, replica, wanted):
+            for key, value in wanted.items():
+                if key != "environment":
+                    check.equal(f"{place}.{key}", replica[key], value)
+            environment = replica["environment"]
+            good = isinstance(environment, Mapping) and all(
+                isinstance(key, str) and isinstance(value, str) for key, value in environment.items()
+            )
+            check.expect(good, f"{place}.environment", "(not shown)", "a mapping of text to text")
+    for name, entry in hosts.items():
+        check.equal(f"hosts.{name}.replicas", entry["replicas"], [n for n in names if host_of[n] == name])
 
 
 def _is_word(value: object) -> bool:
     return isinstance(value, str) and bool(value) and is_plain(value)
 
 
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def _is_whole(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _is_subnet(value: object) -> bool:

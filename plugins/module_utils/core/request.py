@@ -203,7 +203,7 @@ class Request:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Request:
-        """Read the JSON form back. Raises InvalidInput where it is malformed, naming the place as ``request.…``."""
+        """Read the JSON form back. Raises InvalidInput where it is malformed, or not what `to_dict` makes."""
         reader = _Reader()
         problems = reader.problems
         if not isinstance(data, Mapping):
@@ -230,7 +230,13 @@ class Request:
         variables.update(
             ("session_" + key, value) for key, value in data.items() if key != "roles" and value is not None
         )
-        return parse_request(variables)
+        request = parse_request(variables)
+        for key, value in request.to_dict().items():
+            if data[key] != value:
+                reader.add(f"request.{key}", data[key], "It is not in the form that the collection writes.")
+        if problems:
+            raise InvalidInput(problems)
+        return request
 
 
 _REQUEST_FIELDS = (
@@ -251,7 +257,7 @@ _REQUEST_FIELDS = (
 
 def _amounts(resources: Any) -> dict[str, Any]:
     if not isinstance(resources, Mapping):
-        return {"cpus": None}
+        return {"cpus": "malformed"}
     amounts = dict(resources)
     if isinstance(amounts.get("cpus"), int) and not isinstance(amounts["cpus"], bool):
         amounts["cpus"] = "{}m".format(amounts["cpus"])
