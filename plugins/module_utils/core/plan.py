@@ -250,20 +250,20 @@ def check_request_against_hosts(
             and (not request.hosts or name in request.hosts)
             and name not in request.excluded_hosts
         ]
-    for position, mount in enumerate(request.mounts):
+    for mount in request.mounts:
         missing = [n for n in names if (facts_by_host[n].get("paths") or {}).get(mount.source) == "missing"]
         if missing:
             problems.append(
                 Problem(
-                    f"session_mounts[{position}].source",
+                    "session_mounts",
                     mount.source,
-                    f"It does not exist on {_some(missing)}. Make it there, or mount something that every host has.",
+                    f"This source does not exist on {_some(missing)}. Make it there, or mount what every host has.",
                 )
             )
     if placement is not None:
         main_host = placement.assignments[0][1]
         own = _own_ports(current, main_host)
-        for position, port in enumerate(request.ports):
+        for port in request.ports:
             for taken in facts_by_host[main_host].get("ports") or ():
                 there = (str(taken.get("address", "")), int(taken["port"]), str(taken.get("protocol", "tcp")))
                 if (port.host_port, port.protocol) not in own and ports_collide(
@@ -271,7 +271,7 @@ def check_request_against_hosts(
                 ):
                     problems.append(
                         Problem(
-                            f"session_ports[{position}]",
+                            "session_ports",
                             f"{port.host_ip}:{port.host_port}/{port.protocol}",
                             f"This port is taken on {main_host}, the host of main1. Choose another host_port.",
                         )

@@ -141,7 +141,8 @@ class Request:
     """What the user asked for; two requests are equal where they ask for the same session.
 
     roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
-    allowed, where any are named. max_replicas_per_host: None for no limit.
+    allowed, where any are named. max_replicas_per_host: None for no limit. Where order means nothing (mounts, ports,
+    hosts) it is sorted away.
     """
 
     name: str
@@ -540,7 +541,7 @@ class _Reader:
             if any(mount.target == other.target for other in mounts):
                 self.add(place + ".target", mount.target, "Another mount has the same target.")
             mounts.append(mount)
-        return tuple(mounts)
+        return tuple(sorted(mounts, key=lambda mount: mount.target))
 
     def port(self, variable: str, entry: object) -> Port | None:
         host_ip: object = None
@@ -613,7 +614,7 @@ class _Reader:
                     self.add(place, entry, f"Port {port.host_port}/{port.protocol} of the host is published twice.")
                     break
             ports.append(port)
-        return tuple(ports)
+        return tuple(sorted(ports, key=lambda port: (port.host_port, port.protocol, port.host_ip)))
 
     def host_names(self, variable: str, value: object) -> tuple[str, ...]:
         names: list[str] = []
@@ -625,7 +626,7 @@ class _Reader:
                 self.add(place, entry, "This host is named twice.")
             else:
                 names.append("".join(entry.strip()))
-        return tuple(names)
+        return tuple(sorted(names))
 
     def resources(self, prefix: str, values: Mapping[str, Any], default: Resources) -> Resources:
         """Read cpus, memory, shm_size and accelerators from *values*; what is not given comes from *default*."""
@@ -666,8 +667,8 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
     names = set(KNOWN_VARIABLES).union(known)
     for variable in sorted(str(key) for key in variables if isinstance(key, str) and key.startswith("session_")):
         if variable not in names:
-            hint = closest(variable, names)
-            more = f" Did you mean {hint}?" if hint else " Known are {}.".format(", ".join(KNOWN_VARIABLES))
+            hint = closest(variable[len("session_") :], (name[len("session_") :] for name in names))
+            more = f" Did you mean session_{hint}?" if hint else " Known are {}.".format(", ".join(KNOWN_VARIABLES))
             reader.add(variable, variables[variable], f"There is no such variable.{more}")
 
     def value(key: str) -> Any:
@@ -853,7 +854,7 @@ def diff_requests(old: Request, new: Request) -> list[tuple[str, str, str]]:
 
 
 def _flat(request: Request) -> dict[str, str]:
-    flat = {"name": request.name, "mode": request.mode}
+    flat = {"name": request.name, "mode": request.mode, "roles": ",".join(role.name for role in request.roles)}
     for role in request.roles:
         place = f"roles.{role.name}."
         flat[place + "replicas"] = str(role.replicas)

@@ -35,7 +35,8 @@ bounded = settings(max_examples=200, deadline=None, derandomize=True)
 
 
 @pytest.mark.parametrize(
-    ("replicas", "prefix"), [(1, 28), (13, 28), (14, 27), (29, 27), (30, 26), (61, 26), (253, 24), (254, 23), (4096, 19)]
+    ("replicas", "prefix"),
+    [(1, 28), (13, 28), (14, 27), (29, 27), (30, 26), (61, 26), (253, 24), (254, 23), (4096, 19)],
 )
 def test_prefix(replicas, prefix):
     assert prefix_for(replicas) == prefix
@@ -114,9 +115,23 @@ def test_exhaustion_says_what_is_in_the_way():
 
 @pytest.mark.parametrize(
     "pool",
-    ["", "10.213.0.0", "10.213.0.1/16", "10.213.0.0/29", "10.0.0.0/7", "fd00::/64", "pool", None, 5, [], "10.213.0.0/33",
-     "10.213/16/5", "10.213.0.0/16; ls", "999.1.1.1/16"],
-)  # fmt: skip
+    [
+        "",
+        "10.213.0.0",
+        "10.213.0.1/16",
+        "10.213.0.0/29",
+        "10.0.0.0/7",
+        "fd00::/64",
+        "pool",
+        None,
+        5,
+        [],
+        "10.213.0.0/33",
+        "10.213/16/5",
+        "10.213.0.0/16; ls",
+        "999.1.1.1/16",
+    ],
+)
 def test_bad_subnet_pools(pool):
     with pytest.raises(InvalidInput, match="cluster_compute_subnet_pool is"):
         parse_subnet_pool(pool)

@@ -166,7 +166,7 @@ def test_hostfiles():
 
 
 def test_environment_file():
-    assert environment_file({"B": "it's", "A": "$HOME `id` \"x\" \\"}) == (
+    assert environment_file({"B": "it's", "A": '$HOME `id` "x" \\'}) == (
         "export A='$HOME `id` \"x\" \\'\nexport B='it'\\''s'\n"
     )
 
