@@ -145,8 +145,7 @@ seconds:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import debian, images
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab import debian, images, system
 
 
 def main() -> None:
@@ -184,6 +183,7 @@ def main() -> None:
     began = time.monotonic()
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **given["environment"]}
     try:
+        system.need_root()
         recipe = images.ImageRecipe(
             name=given["name"],
             release=given["release"],
@@ -209,7 +209,7 @@ def main() -> None:
         else:
             built, changed = images.build_archive(given["cache"], recipe)
             path, image_id = built.path, built.image_id
-    except LabError as error:
+    except system.LabError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=changed,

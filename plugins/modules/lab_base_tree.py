@@ -77,8 +77,7 @@ seconds:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import debian
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab import debian, system
 
 
 def main() -> None:
@@ -96,6 +95,7 @@ def main() -> None:
     given = module.params
     began = time.monotonic()
     try:
+        system.need_root()
         recipe = debian.TreeRecipe(
             release=given["release"],
             mirror=given["mirror"] or debian.machine_mirror(),
@@ -107,7 +107,7 @@ def main() -> None:
             changed = not debian.has_tree(given["cache"], recipe)
         else:
             changed = debian.build_tree(given["cache"], recipe)
-    except LabError as error:
+    except system.LabError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=changed,

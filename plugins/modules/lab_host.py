@@ -103,12 +103,18 @@ state:
   type: str
   returned: success
   sample: absent
+seconds:
+  description: How long the change took, in seconds; 0 when there was nothing to change.
+  type: float
+  returned: success
+  sample: 1.2
 """
 
+import time
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab import hosts, system
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError
 
 _NEEDED = ["tree", "address", "subnet", "images"]
 _RESULTS = {"present": "running", "off": "off", "absent": "absent"}
@@ -134,7 +140,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
+    began = time.monotonic()
     try:
+        system.need_root()
         host = Lab(given["lab"], given["directory"]).host(given["name"])
         before = hosts.state(host)
         if given["state"] == "present":
@@ -151,11 +159,12 @@ def main() -> None:
             changed = hosts.ensure_off(host, module.check_mode)
         else:
             changed = hosts.ensure_absent(host, module.check_mode)
-    except LabError as error:
+    except system.LabError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=changed,
         state=before,
+        seconds=round(time.monotonic() - began, 1) if changed else 0.0,
         diff={"before": f"{before}\n", "after": f"{_RESULTS[given['state']]}\n"},
     )
 

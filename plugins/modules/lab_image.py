@@ -79,7 +79,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     if _DOCKER_ERROR:
-        module.fail_json(msg=missing_required_lib("docker"), exception=_DOCKER_ERROR)
+        module.fail_json(
+            msg=f"{missing_required_lib('docker')} The playbook prepare_hosts installs it.", exception=_DOCKER_ERROR
+        )
     name, recipe = module.params["name"], module.params["recipe"]
     try:
         client = docker.DockerClient(base_url="unix:///run/docker.sock", version="auto", timeout=300)

@@ -59,9 +59,8 @@ bridge:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import network
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab import network, system
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError, locked
 
 
 def main() -> None:
@@ -75,12 +74,13 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
+        system.need_root()
         lab = Lab(module.params["lab"], module.params["directory"])
-        with locked(lab.lock):
+        with system.locked(lab.lock):
             missing = network.missing_network(lab, module.params["subnet"])
             if missing and not module.check_mode:
                 network.create_network(lab, module.params["subnet"], missing)
-    except LabError as error:
+    except system.LabError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=bool(missing),

@@ -54,9 +54,8 @@ removed:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab import hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab import hosts, system
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError
 
 
 def main() -> None:
@@ -69,8 +68,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
+        system.need_root()
         removed = hosts.remove_lab(Lab(module.params["lab"], module.params["directory"]), module.check_mode)
-    except LabError as error:
+    except system.LabError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=bool(removed),

@@ -22,8 +22,6 @@ def hierarchies() -> list[str]:
         kind = fields[fields.index("-") + 1]
         if kind in ("cgroup", "cgroup2") and (fields[4] == _MOUNT or fields[4].startswith(f"{_MOUNT}/")):
             found.append(fields[4])
-    if not found:
-        raise LabError("No control groups are mounted below /sys/fs/cgroup; Docker Engine needs them.")
     return list(dict.fromkeys(found))
 
 
@@ -32,7 +30,10 @@ def enter(group: str) -> None:
 
     The leaf is for version 2, where a group that holds processes cannot hand its controllers down to containers.
     """
-    for mount in hierarchies():
+    mounts = hierarchies()
+    if not mounts:
+        raise LabError("No control groups are mounted below /sys/fs/cgroup; Docker Engine needs them.")
+    for mount in mounts:
         path = mount
         for part in (*group.split("/"), "init"):
             path = f"{path}/{part}"

@@ -216,7 +216,12 @@ def _finish_tree(tree: str) -> None:
     for name in os.listdir(f"{tree}/etc/ssh"):
         if name.startswith("ssh_host_"):
             os.unlink(f"{tree}/etc/ssh/{name}")
-    for path in ("etc/machine-id", "etc/hostname", "etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap"):
+    for path in (
+        "etc/machine-id",
+        "etc/hostname",
+        "etc/apt/apt.conf.d/99mmdebstrap",
+        "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
+    ):
         if os.path.exists(f"{tree}/{path}"):
             os.unlink(f"{tree}/{path}")
     run(["chroot", tree, "apt-get", "update", "--quiet"])

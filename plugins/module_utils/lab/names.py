@@ -16,6 +16,8 @@ _LAB = re.compile(r"[a-z][a-z0-9-]{0,11}")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 _DIRECTORY = re.compile(r"(/[A-Za-z0-9_.@+-]+){2,}")
 
+LINK_PREFIX = "lv-"
+
 KNOWN_ENTRIES = frozenset({"hosts", "ssh", "shared"})
 """What a lab directory may hold; anything else means that the directory is not a lab's."""
 
@@ -103,8 +105,8 @@ class HostNames:
 
     @property
     def link(self) -> str:
-        """Name of the bridge's port to the host."""
-        return "ve-" + hashlib.sha256(f"{self.lab.name}/{self.name}".encode()).hexdigest()[:12]
+        """Name of the bridge's port to the host; a prefix that no network manager takes for its own."""
+        return LINK_PREFIX + hashlib.sha256(f"{self.lab.name}/{self.name}".encode()).hexdigest()[:12]
 
     @property
     def cgroup(self) -> str:

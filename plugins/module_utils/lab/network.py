@@ -9,9 +9,15 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import shutil
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import HostNames, Lab, hardware_address
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import (
+    LINK_PREFIX,
+    HostNames,
+    Lab,
+    hardware_address,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system import LabError, locked, run
 
 
@@ -62,12 +68,16 @@ def _rule(lab: Lab) -> list[str]:
 
 
 def _has_rule(lab: Lab) -> bool:
+    if shutil.which("iptables") is None:
+        return False
     return run(["iptables", "-w", "-C", *_rule(lab)], check=False).returncode == 0
 
 
 def missing_network(lab: Lab, subnet: str) -> list[str]:
     """Return what the lab's network lacks, in words. Raises LabError when the subnet is taken."""
     address = gateway(subnet)
+    if shutil.which("ip") is None:
+        return ["bridge", "address", "rule"]
     network = ipaddress.ip_network(subnet)
     for route in _json(["ip", "-json", "-4", "route", "show", "table", "main"]):
         destination = str(route.get("dst", "default"))
@@ -118,7 +128,7 @@ def remove_network(lab: Lab) -> list[str]:
         removed.append(name)
     for link in _json(["ip", "-json", "link", "show", "master", lab.bridge]):
         name = str(link["ifname"])
-        if name.startswith("ve-"):
+        if name.startswith(LINK_PREFIX):
             run(["ip", "link", "delete", "dev", name], check=False)
             removed.append(name)
     if os.path.isdir(f"/sys/class/net/{lab.bridge}"):

@@ -40,6 +40,14 @@ def run(argv: Sequence[str], *, stdin: str | None = None, check: bool = True) ->
     return done
 
 
+def need_root() -> None:
+    """Raise LabError unless this process is root's: namespaces, mounts and links need that."""
+    if os.geteuid() != 0:
+        raise LabError(
+            "A lab's hosts have networks and disks of their own, which only root can make; run this as root."
+        )
+
+
 @contextlib.contextmanager
 def locked(path: str, *, shared: bool = False, seconds: float = 1200.0) -> Iterator[int]:
     """Hold an advisory lock on `path` and yield its file descriptor.
