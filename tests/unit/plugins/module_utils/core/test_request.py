@@ -384,9 +384,24 @@ def test_two_roles_may_have_numbers_in_their_names_if_no_replica_collides():
 
 @pytest.mark.parametrize(
     "target",
-    ["/", "/etc", "/etc/", "//etc", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/etc/cluster-compute",
-     "/etc/cluster-compute/x", "/proc", "/proc/1", "/sys", "/sys/fs/cgroup", "/dev", "/dev/shm"],
-)  # fmt: skip
+    [
+        "/",
+        "/etc",
+        "/etc/",
+        "//etc",
+        "/etc/hosts",
+        "/etc/hostname",
+        "/etc/resolv.conf",
+        "/etc/cluster-compute",
+        "/etc/cluster-compute/x",
+        "/proc",
+        "/proc/1",
+        "/sys",
+        "/sys/fs/cgroup",
+        "/dev",
+        "/dev/shm",
+    ],
+)
 def test_targets_that_hide_what_replicas_need(target):
     assert "would hide" in problems(mounts=[{"source": "/a", "target": target}])["session_mounts[0].target"]
 

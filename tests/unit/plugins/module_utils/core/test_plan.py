@@ -1,0 +1,636 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan from end to end: facts in, plan out, slices, checks against hosts, and plans that are read back."""
+
+from __future__ import annotations
+
+import copy
+import ipaddress
+import json
+import uuid
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    InvalidInput,
+    InvalidPlan,
+    PoolExhausted,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
+    Capacity,
+    Host,
+    Placement,
+    Shortfall,
+    place,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
+    SCHEMA,
+    Settings,
+    build_plan,
+    check_request_against_hosts,
+    hosts_from_facts,
+    overlay_mtu,
+    render_shortfall,
+    slice_for,
+    validate_plan,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+GIB = 1024**3
+SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
+
+
+def make_request(**given_values) -> Request:
+    values = {"name": "demo", "image": "debian:12", **given_values}
+    return parse_request({f"session_{key}": value for key, value in values.items()})
+
+
+def make_facts(number=3, cpus=4, memory=16, **changes):
+    return {
+        f"h{i}": {
+            "usable": True,
+            "problem": "",
+            "capacity": {"cpus": cpus * 1000, "memory": memory * GIB},
+            "containers": [],
+            "underlay": {"address": f"192.0.2.{i}", "interface": "eth0", "mtu": 1500},
+            "subnets": ["0.0.0.0/0", "192.0.2.0/24"],
+            "vnis": [],
+            "ports": [],
+            "images": {},
+            "paths": {},
+            "records": [],
+            **copy.deepcopy(changes),
+        }
+        for i in range(1, number + 1)
+    }
+
+
+def make_plan(request=None, facts=None, session_id=SESSION, current=None, site=None):
+    request = make_request(size=4, cpus=2) if request is None else request
+    facts = make_facts() if facts is None else facts
+    placement = place(request, hosts_from_facts(facts, {}, request.name))
+    assert isinstance(placement, Placement)
+    return build_plan(request, placement, session_id, facts, site or Settings(), current)
+
+
+def test_a_multi_node_plan():
+    plan = make_plan()
+    assert plan["schema"] == SCHEMA
+    assert plan["session"] == {
+        "id": SESSION,
+        "name": "demo",
+        "mode": "multi-node",
+        "requested_mode": "multi-node",
+        "size": 4,
+        "resource_group": "cluster_compute_hosts",
+    }
+    subnet = plan["network"].pop("subnet")
+    vni = plan["network"].pop("vni")
+    assert plan["network"] == {
+        "driver": "vxlan",
+        "name": "cc-3614fdf3",
+        "interface": "eth1",
+        "mtu": 1450,
+        "port": 4789,
+        "link": "ccx3614fdf3",
+    }
+    assert 4096 <= vni <= 16777215
+    network = ipaddress.ip_network(subnet)
+    assert network.subnet_of(ipaddress.ip_network("10.213.0.0/16"))
+    assert network.prefixlen == 28
+    egress = ipaddress.ip_network(plan["egress"].pop("subnet"))
+    assert plan["egress"] == {"name": "cc-3614fdf3-egress"}
+    assert not egress.overlaps(network)
+    assert plan["hosts"] == {
+        "h1": {"underlay_address": "192.0.2.1", "underlay_interface": "eth0", "replicas": ["main1", "sub1"]},
+        "h2": {"underlay_address": "192.0.2.2", "underlay_interface": "eth0", "replicas": ["sub2", "sub3"]},
+    }
+    assert [
+        (r["name"], r["role"], r["index"], r["rank"], r["host"], r["local_rank"], r["node_rank"])
+        for r in plan["replicas"]
+    ] == [
+        ("main1", "main", 1, 0, "h1", 0, 0),
+        ("sub1", "sub", 1, 1, "h1", 1, 0),
+        ("sub2", "sub", 2, 2, "h2", 0, 1),
+        ("sub3", "sub", 3, 3, "h2", 1, 1),
+    ]
+    assert [r["address"] for r in plan["replicas"]] == [str(network[n]) for n in range(2, 6)]
+    for replica in plan["replicas"]:
+        packed = ipaddress.ip_address(replica["address"]).packed
+        assert replica["mac"] == "02:42:" + packed.hex(":")
+        assert replica["container"] == f"demo-{replica['name']}"
+        assert replica["resources"] == {
+            "cpus": 2000,
+            "memory": GIB,
+            "shm_size": 64 * 1024**2,
+            "accelerators": {},
+        }
+        environment = replica["environment"]
+        assert environment["CLUSTER_COMPUTE_HOST"] == replica["host"]
+        assert environment["LOCAL_RANK"] == str(replica["local_rank"])
+        assert environment["NODE_RANK"] == str(replica["node_rank"])
+        assert environment["RANK"] == environment["BACKENDAI_CLUSTER_LOCAL_RANK"] == str(replica["rank"])
+        assert environment["BACKENDAI_KERNEL_ID"] == replica["kernel_id"]
+        assert environment["BACKENDAI_CLUSTER_MODE"] == "multi-node"
+    assert plan["replicas"][0]["kernel_id"] == SESSION
+    assert plan["replicas"][1]["kernel_id"] == str(uuid.uuid5(uuid.UUID(SESSION), "sub1"))
+    assert len({replica["kernel_id"] for replica in plan["replicas"]}) == 4
+
+
+def test_the_plan_is_json_and_reads_back():
+    plan = make_plan(make_request(size=4, cpus=2, ports="80", mounts="/a:/b:ro", env="A=x", command="sleep 9"))
+    again = json.loads(json.dumps(plan))
+    assert again == plan
+    validate_plan(again)
+    assert Request.from_dict(again["request"]).to_dict() == plan["request"]
+    assert make_plan(Request.from_dict(again["request"])) == plan
+
+
+def test_what_fits_one_host_gets_a_bridge_there():
+    plan = make_plan(make_request(size=2, cpus=2))
+    assert plan["session"]["mode"] == "single-node"
+    assert plan["session"]["requested_mode"] == "multi-node"
+    assert plan["replicas"][1]["environment"]["BACKENDAI_CLUSTER_MODE"] == "single-node"
+    assert list(plan["hosts"]) == ["h1"]
+    network = plan["network"]
+    assert (network["driver"], network["name"], network["interface"]) == ("bridge", "cc-3614fdf3", "eth1")
+    assert [network[key] for key in ("mtu", "vni", "port", "link")] == [None] * 4
+    validate_plan(plan)
+
+
+def test_one_replica_has_no_session_network():
+    plan = make_plan(make_request())
+    assert plan["network"] is None
+    (main,) = plan["replicas"]
+    assert (main["address"], main["mac"]) == (None, None)
+    assert "NCCL_SOCKET_IFNAME" not in main["environment"]
+    assert main["environment"]["BACKENDAI_CLUSTER_MODE"] == "single-node"
+    assert plan["egress"]["subnet"].endswith("/28")
+    validate_plan(plan)
+
+
+def test_ports_are_on_main_only_and_mounts_everywhere():
+    plan = make_plan(make_request(size=4, cpus=2, ports="8080:80", mounts="/srv/data:/data"))
+    port = {"host_ip": "0.0.0.0", "host_port": 8080, "container_port": 80, "protocol": "tcp"}  # noqa: S104
+    assert [replica["ports"] for replica in plan["replicas"]] == [[port], [], [], []]
+    mount = {"source": "/srv/data", "target": "/data", "read_only": False}
+    assert [replica["mounts"] for replica in plan["replicas"]] == [[mount]] * 4
+
+
+def test_roles_of_their_own():
+    roles = [
+        {"name": "main", "cpus": 4},
+        {
+            "name": "worker",
+            "replicas": 2,
+            "cpus": "500m",
+            "image": "alpine:3",
+            "env": {"X": "1"},
+            "command": ["a", "b"],
+        },
+    ]
+    plan = make_plan(make_request(roles=roles))
+    main, first, second = plan["replicas"]
+    assert (first["name"], second["name"], second["index"], second["rank"]) == ("worker1", "worker2", 2, 2)
+    assert (main["image"], first["image"], first["command"], main["command"]) == (
+        "debian:12",
+        "alpine:3",
+        ["a", "b"],
+        None,
+    )
+    assert first["resources"]["cpus"] == 500
+    assert first["environment"]["X"] == "1"
+    assert "X" not in main["environment"]
+    assert main["environment"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,worker:2"
+    validate_plan(plan)
+
+
+def test_node_rank_zero_is_mains_host_wherever_it_is():
+    facts = make_facts(2)
+    facts["h2"]["capacity"]["cpus"] = 6000
+    plan = make_plan(make_request(size=5, cpus=2), facts)
+    assert list(plan["hosts"]) == ["h1", "h2"]
+    assert {(replica["host"], replica["node_rank"]) for replica in plan["replicas"]} == {("h2", 0), ("h1", 1)}
+    validate_plan(plan)
+    validate_plan(json.loads(json.dumps(plan, sort_keys=True)))
+
+
+def test_slices():
+    plan = make_plan()
+    before = copy.deepcopy(plan)
+    mine = slice_for(plan, "h2")
+    assert mine["host"] == "h2"
+    assert [replica["name"] for replica in mine["replicas"]] == ["sub2", "sub3"]
+    assert [(peer["name"], peer["host"], peer["underlay_address"]) for peer in mine["peers"]] == [
+        ("main1", "h1", "192.0.2.1"),
+        ("sub1", "h1", "192.0.2.1"),
+        ("sub2", "h2", "192.0.2.2"),
+        ("sub3", "h2", "192.0.2.2"),
+    ]
+    assert [(peer["address"], peer["mac"]) for peer in mine["peers"]] == [
+        (replica["address"], replica["mac"]) for replica in plan["replicas"]
+    ]
+    assert set(mine) == {*plan, "host", "peers"}
+    assert {key: mine[key] for key in ("schema", "session", "network", "egress", "hosts", "request")} == {
+        key: plan[key] for key in ("schema", "session", "network", "egress", "hosts", "request")
+    }
+    assert slice_for(plan, "h3")["replicas"] == []
+    assert plan == before
+
+
+def test_subnets_and_identifiers_in_use_anywhere_are_avoided():
+    first = make_plan()
+    facts = make_facts()
+    facts["h3"]["subnets"] += [first["network"]["subnet"], first["egress"]["subnet"]]
+    facts["h3"]["vnis"] = [first["network"]["vni"]]
+    second = make_plan(facts=facts)
+    assert second["network"]["subnet"] not in (first["network"]["subnet"], first["egress"]["subnet"])
+    assert second["egress"]["subnet"] not in (first["network"]["subnet"], first["egress"]["subnet"])
+    assert second["network"]["vni"] != first["network"]["vni"]
+
+
+def test_other_sessions_choose_other_numbers():
+    first, second = make_plan(), make_plan(session_id=str(uuid.UUID(int=7)))
+    assert first["network"]["subnet"] != second["network"]["subnet"]
+    assert first["network"]["vni"] != second["network"]["vni"]
+
+
+def test_a_session_that_runs_keeps_its_numbers():
+    first = make_plan()
+    facts = make_facts()
+    network = ipaddress.ip_network(first["network"]["subnet"])
+    for host in ("h1", "h2"):
+        facts[host]["subnets"] += [str(network), f"{network[2]}/32", f"{network[1]}/28", first["egress"]["subnet"]]
+        facts[host]["vnis"] = [first["network"]["vni"]]
+    assert make_plan(facts=facts, current=first) == first
+    assert make_plan(facts=facts)["network"] != first["network"]
+    larger = make_plan(make_request(size=20, cpus="500m"), facts, current=first)
+    assert larger["network"]["vni"] == first["network"]["vni"]
+    assert larger["network"]["subnet"].endswith("/27"), "the old subnet has become too small"
+    facts["h3"]["subnets"].append(f"{network[0] - 16}/27")
+    facts["h3"]["subnets"].append(f"{network[0]}/27")
+    moved = make_plan(facts=facts, current=first)
+    assert moved["network"]["subnet"] != first["network"]["subnet"], "somebody else has taken a larger net around it"
+
+
+def test_settings():
+    assert Settings.from_variables({}) == Settings()
+    read = Settings.from_variables(
+        {
+            "cluster_compute_subnet_pool": "10.99.0.0/20",
+            "cluster_compute_vni_pool": "5-6",
+            "cluster_compute_vxlan_port": "8472",
+            "cluster_compute_topology_keys": "room, rack",
+        }
+    )
+    assert read == Settings("10.99.0.0/20", "5-6", 8472, ("room", "rack"))
+    plan = make_plan(site=read)
+    assert plan["network"]["vni"] in (5, 6)
+    assert plan["network"]["port"] == 8472
+    assert plan["network"]["subnet"].startswith("10.99.")
+    assert Settings.from_variables({"cluster_compute_topology_keys": []}).topology_keys == ()
+    with pytest.raises(InvalidInput) as error:
+        Settings.from_variables(
+            {
+                "cluster_compute_subnet_pool": "x",
+                "cluster_compute_vni_pool": 5,
+                "cluster_compute_vxlan_port": 0,
+                "cluster_compute_topology_keys": ["rack", "rack"],
+            }
+        )
+    assert [problem.variable for problem in error.value.problems] == [
+        "cluster_compute_subnet_pool",
+        "cluster_compute_vni_pool",
+        "cluster_compute_vxlan_port",
+        "cluster_compute_topology_keys",
+    ]
+
+
+def test_exhausted_pools():
+    with pytest.raises(PoolExhausted, match="cluster_compute_subnet_pool"):
+        make_plan(site=Settings(subnet_pool="10.213.0.0/28"))
+    facts = make_facts(vnis=[5])
+    with pytest.raises(PoolExhausted, match="cluster_compute_vni_pool"):
+        make_plan(facts=facts, site=Settings(vni_pool="5-5"))
+
+
+@pytest.mark.parametrize("session_id", ["", "x", SESSION.upper(), "{" + SESSION + "}", SESSION.replace("-", "")])
+def test_ids_are_uuids_in_their_usual_form(session_id):
+    with pytest.raises(ValueError, match=r"UUID|form"):
+        make_plan(session_id=session_id)
+
+
+# MTU.
+
+
+def test_mtu_follows_the_least_underlay_of_the_used_hosts():
+    facts = make_facts()
+    facts["h2"]["underlay"]["mtu"] = 9000
+    facts["h3"]["underlay"]["mtu"] = 1300
+    assert make_plan(facts=facts)["network"]["mtu"] == 1450, "h3 is not used"
+    facts["h1"]["underlay"]["mtu"] = 1400
+    assert make_plan(facts=facts)["network"]["mtu"] == 1350
+
+
+def test_mtu_over_ipv6():
+    assert (
+        overlay_mtu({"a": {"address": "2001:db8::1", "mtu": 1500}, "b": {"address": "2001:db8::2", "mtu": 9000}})
+        == 1430
+    )
+
+
+def test_underlays_that_cannot_be():
+    with pytest.raises(InvalidInput, match="must all have IPv4, or all IPv6"):
+        overlay_mtu({"a": {"address": "2001:db8::1", "mtu": 1500}, "b": {"address": "192.0.2.1", "mtu": 1500}})
+    with pytest.raises(InvalidInput, match="cluster_compute_underlay_address of host b is not given"):
+        overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 1500}, "b": {}})
+    with pytest.raises(InvalidInput, match="MTU of eth0 on host a is 600: It leaves 550 bytes"):
+        overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 600, "interface": "eth0"}})
+
+
+# Facts.
+
+
+def test_hosts_from_facts():
+    facts = make_facts(4)
+    facts["h1"]["containers"] = [
+        {"name": "x-main1", "session_name": "x", "cpus": 1500, "memory": GIB, "state": "running"},
+        {"name": "x-sub1", "session_name": "x", "cpus": 500, "memory": GIB, "state": "exited"},
+        {"name": "demo-main1", "session_name": "demo", "cpus": 1000, "memory": GIB, "state": "running"},
+    ]
+    facts["h2"]["containers"] = [{"name": "y", "session_name": "y", "cpus": 99000, "memory": 99 * GIB}]
+    facts["h3"]["usable"] = False
+    inventory = {
+        "h1": {
+            "cluster_compute_reserved_cpus": "500m",
+            "cluster_compute_reserved_memory": "2g",
+            "cluster_compute_labels": {"rack": "r1", "zone": 1},
+            "cluster_compute_max_replicas": "5",
+            "cluster_compute_accelerators": {"gpu": 2},
+        },
+        "h2": {"cluster_compute_cpus": "2", "cluster_compute_memory": "4g", "cluster_compute_reserved_cpus": 1},
+        "h4": {"cluster_compute_reserved_cpus": 64, "cluster_compute_cpus": ""},
+    }
+    h1, h2, h4 = hosts_from_facts(facts, inventory, "demo")
+    assert h1 == Host(
+        "h1",
+        Capacity(3500, 14 * GIB, (("gpu", 2),)),
+        Capacity(1500, 12 * GIB, (("gpu", 2),)),
+        (("rack", "r1"), ("zone", "1")),
+        3,
+    )
+    assert h2 == Host("h2", Capacity(2000, 4 * GIB), Capacity(0, 0)), "what is set is what sessions may use"
+    assert h4 == Host("h4", Capacity(0, 16 * GIB), Capacity(0, 16 * GIB))
+    assert hosts_from_facts(facts, inventory)[0].free.cpus == 500, "without a name everything counts"
+
+
+def test_accelerators_in_use_are_not_free():
+    facts = make_facts(1)
+    facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "memory": 1, "accelerators": {"gpu": 1}}]
+    (host,) = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": "gpu=3"}})
+    assert host.free.accelerators == (("gpu", 2),)
+
+
+def test_bad_inventory_is_named_with_its_host():
+    bad = {
+        "cluster_compute_cpus": "many",
+        "cluster_compute_memory": 0,
+        "cluster_compute_reserved_cpus": -1,
+        "cluster_compute_reserved_memory": "x",
+        "cluster_compute_labels": ["rack"],
+        "cluster_compute_max_replicas": -1,
+        "cluster_compute_accelerators": "gpu",
+    }
+    with pytest.raises(InvalidInput) as error:
+        hosts_from_facts(make_facts(2), {"h1": bad, "h2": {"cluster_compute_labels": {"rack": True}}})
+    assert {problem.variable for problem in error.value.problems} == {
+        *(f"{name} of host h1" for name in bad),
+        "cluster_compute_labels of host h2",
+    }
+
+
+# The request against the hosts.
+
+
+def test_mounts_that_are_missing_are_named_with_their_hosts():
+    request = make_request(size=4, cpus=2, mounts="/srv/a:/a,/srv/b:/b")
+    facts = make_facts(7, paths={"/srv/a": "directory", "/srv/b": "file"})
+    check_request_against_hosts(request, facts)
+    for host in ("h2", "h7"):
+        facts[host]["paths"]["/srv/a"] = "missing"
+    with pytest.raises(InvalidInput, match=r"session_mounts is '/srv/a': This source does not exist on h2, h7\."):
+        check_request_against_hosts(request, facts)
+    check_request_against_hosts(make_request(mounts="/srv/a:/a", excluded_hosts="h2,h7"), facts)
+    check_request_against_hosts(make_request(mounts="/srv/a:/a", hosts="h1"), facts)
+    facts["h2"]["usable"] = facts["h7"]["usable"] = False
+    check_request_against_hosts(request, facts)
+
+
+def test_with_a_placement_only_its_hosts_count():
+    request = make_request(size=2, cpus=2, mounts="/srv/a:/a", ports="80")
+    facts = make_facts(2, paths={"/srv/a": "directory"})
+    placement = place(request, hosts_from_facts(facts, {}))
+    assert placement.hosts == ("h1",)
+    facts["h2"]["paths"]["/srv/a"] = "missing"
+    facts["h2"]["ports"] = [{"address": "0.0.0.0", "port": 80, "protocol": "tcp"}]  # noqa: S104
+    check_request_against_hosts(request, facts, placement)
+
+
+@pytest.mark.parametrize(
+    ("port", "address", "protocol", "taken"),
+    [
+        ("80", "0.0.0.0", "tcp", True),  # noqa: S104
+        ("80", "192.0.2.1", "tcp", True),
+        ("80", "::", "tcp", True),
+        ("80", "0.0.0.0", "udp", False),  # noqa: S104
+        ("127.0.0.1:80:80", "192.0.2.1", "tcp", False),
+        ("127.0.0.1:80:80", "127.0.0.1", "tcp", True),
+        ("127.0.0.1:80:80", "0.0.0.0", "tcp", True),  # noqa: S104
+        ("81:80", "0.0.0.0", "tcp", False),  # noqa: S104
+    ],
+)
+def test_ports_that_are_taken(port, address, protocol, taken):
+    request = make_request(ports=port)
+    facts = make_facts(1, ports=[{"address": address, "port": 80, "protocol": protocol}])
+    placement = place(request, hosts_from_facts(facts, {}))
+    if not taken:
+        check_request_against_hosts(request, facts, placement)
+        return
+    with pytest.raises(InvalidInput, match=r"session_ports is .*: This port is taken on h1, the host of main1\."):
+        check_request_against_hosts(request, facts, placement)
+    running = make_plan(request, make_facts(1))
+    check_request_against_hosts(request, facts, placement, running)
+
+
+def test_a_container_name_that_another_session_has():
+    request = make_request(name="a", roles=[{"name": "main"}, {"name": "b-sub", "replicas": 1}])
+    facts = make_facts(1, containers=[{"name": "a-b-sub1", "session_name": "a-b", "cpus": 0, "memory": 0}])
+    placement = place(request, hosts_from_facts(facts, {}))
+    with pytest.raises(InvalidInput, match="would be a-b-sub1, which session a-b has on h1"):
+        check_request_against_hosts(request, facts, placement)
+    facts["h1"]["containers"][0]["session_name"] = "a"
+    check_request_against_hosts(request, facts, placement)
+
+
+# The shortfall for people.
+
+
+def test_shortfall_table():
+    facts = make_facts(2, cpus=4, memory=2)
+    result = place(make_request(size=5, cpus=2), hosts_from_facts(facts, {}))
+    assert isinstance(result, Shortfall)
+    assert render_shortfall(result) == [
+        "5 replicas asked, mode multi-node: not enough room now. Asked per host is one replica; the last rows compare "
+        "the whole session with all hosts together.",
+        "host       resource  asked  free  missing  replicas that fit",
+        "h1         cpus      2      4     0        2",
+        "           memory    1GiB   2GiB  0B",
+        "           replicas  1      5     0",
+        "h2         cpus      2      4     0        2",
+        "           memory    1GiB   2GiB  0B",
+        "           replicas  1      5     0",
+        "all hosts  cpus      10     8     2",
+        "           memory    5GiB   4GiB  1GiB",
+        "           replicas  5      10    0",
+        "Largest size that fits now in mode multi-node: 4.",
+        "It would not fit if no other session held anything either: ask for less, or add hosts.",
+    ]
+
+
+def test_shortfall_where_nothing_fits():
+    facts = make_facts(1)
+    facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 4000, "memory": 0}]
+    lines = render_shortfall(place(make_request(cpus=2), hosts_from_facts(facts, {})))
+    assert lines[0].startswith("1 replica asked, mode single-node: not enough room now. Asked per host is the whole")
+    assert lines[-1] == "Not even main1 fits now."
+
+
+# Plans that are read back.
+
+
+def test_newer_schemas_are_refused_by_number():
+    plan = {**make_plan(), "schema": SCHEMA + 1, "unheard": "of"}
+    with pytest.raises(InvalidPlan, match="which a newer release of the collection wrote") as error:
+        validate_plan(plan)
+    assert error.value.schema == SCHEMA + 1
+    assert f"schema {SCHEMA + 1}" in str(error.value)
+
+
+def test_everything_that_is_changed_is_noticed():
+    """Every leaf of a plan but the environment, replaced by something else of its kind and of another."""
+    plan = make_plan(make_request(size=4, cpus=2, ports="80", mounts="/a:/b:ro", env="A=x", command="sleep 9"))
+
+    def leaves(node, path=()):
+        if isinstance(node, dict):
+            for key, value in node.items():
+                yield from leaves(value, (*path, key))
+        elif isinstance(node, list):
+            for position, value in enumerate(node):
+                yield from leaves(value, (*path, position))
+        else:
+            yield path, node
+
+    # Free to be anything of its kind: numbers chosen from pools, what hosts report, and user's own values.
+    free = {("network", "vni"), ("network", "mtu"), ("network", "port"), ("egress", "subnet")}
+    free |= {("request", "priority"), ("request", "master_port")}
+    tried = 0
+    for path, value in leaves(plan):
+        if "environment" in path:
+            continue
+        may_vary = path in free or "env" in path or path[-1] in ("underlay_address", "underlay_interface")
+        kinds = [[], {}, object()] + ([] if value is None else [None])
+        same_kind = value + 1 if isinstance(value, int) else f"{value}x" if isinstance(value, str) else "x"
+        for other in kinds + ([] if may_vary else [same_kind]):
+            broken = copy.deepcopy(plan)
+            node = broken
+            for key in path[:-1]:
+                node = node[key]
+            node[path[-1]] = other
+            tried += 1
+            try:
+                validate_plan(broken)
+            except InvalidPlan:
+                continue
+            pytest.fail(f"{path} may be {other!r} instead of {value!r}")
+    assert tried > 300
+
+
+def test_missing_and_unknown_keys_are_noticed():
+    plan = make_plan()
+
+    def mappings(node, path=()):
+        if isinstance(node, dict):
+            yield path
+            for key, value in node.items():
+                if key != "environment":
+                    yield from mappings(value, (*path, key))
+        elif isinstance(node, list):
+            for position, value in enumerate(node):
+                yield from mappings(value, (*path, position))
+
+    def at(root, path):
+        for key in path:
+            root = root[key]
+        return root
+
+    for path in mappings(plan):
+        if path[-1:] == ("env",) or path[-1:] == ("accelerators",):
+            continue
+        for key in list(at(plan, path)):
+            broken = copy.deepcopy(plan)
+            del at(broken, path)[key]
+            with pytest.raises(InvalidPlan):
+                validate_plan(broken)
+        broken = copy.deepcopy(plan)
+        at(broken, path)["surplus"] = 1
+        with pytest.raises(InvalidPlan):
+            validate_plan(broken)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.recursive(
+        st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4)),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3),
+            st.dictionaries(
+                st.sampled_from(["schema", "session", "request", "network", "egress", "hosts", "replicas"]), inner
+            ),
+        ),
+        max_leaves=8,
+    )
+)
+def test_no_garbage_crashes_the_reader(garbage):
+    with pytest.raises(InvalidPlan) as error:
+        validate_plan(garbage)
+    assert all(problem.endswith(".") for problem in error.value.problems)
+
+
+def test_environments_of_a_later_release_are_read():
+    plan = make_plan()
+    plan["replicas"][1]["environment"]["NEW_IN_A_LATER_RELEASE"] = "1"
+    validate_plan(plan)
+    plan["replicas"][1]["environment"]["NEW_IN_A_LATER_RELEASE"] = 1
+    with pytest.raises(InvalidPlan, match=r"replica sub1\.environment"):
+        validate_plan(plan)
+
+
+class TaggedText(str):
+    """Stands for the subclasses of text that Ansible hands over."""
+
+    __slots__ = ()
+
+
+def test_subclasses_of_plain_types_are_read():
+    plan = make_plan()
+    plan["session"]["name"] = TaggedText("demo")
+    plan["replicas"][0]["host"] = TaggedText(plan["replicas"][0]["host"])
+    validate_plan(plan)
+
+
+def test_a_large_plan_is_made_in_bearable_time():
+    facts = make_facts(64, cpus=64, memory=256)
+    plan = make_plan(make_request(size=1000), facts)
+    assert len(plan["replicas"]) == 1000
+    assert plan["replicas"][999]["address"] == str(ipaddress.ip_network(plan["network"]["subnet"])[1001])
