@@ -16,7 +16,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     InvalidInput,
     Problem,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Shortfall, place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
+    Host,
+    Placement,
+    Shortfall,
+    place,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
     HOST_VARIABLES,
     Settings,
@@ -24,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
     check_request_against_hosts,
     hosts_from_facts,
     render_shortfall,
+    room_of,
     validate_plan,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
@@ -172,25 +179,36 @@ class _Planner:
 
     def _new_plan(self, current: dict[str, Any] | None) -> dict[str, Any]:
         check_request_against_hosts(self.request, self.facts, current=current)
-        hosts = hosts_from_facts(self.facts, self.inventory, ignore_session=self.request.name)
-        placement = place(self.request, hosts, self.settings.topology_keys, self.known_hosts)
+        placement = self._place(with_undecided=True)
         if isinstance(placement, Shortfall):
+            # What only undecided sessions hold may be free in a moment: their launches end, one way or the other.
+            undecided = isinstance(self._place(with_undecided=False), Placement)
+            waiting = f"Session {self.request.name} waits for sessions that are being launched."
+            pending = [f"Session {self.request.name} is PENDING.", *render_shortfall(placement)]
             return {
                 "changed": False,
-                "status": "PENDING",
+                "status": "WAITING" if undecided else "PENDING",
                 "session_name": self.request.name,
                 "fresh": True,
                 "replaces": False,
                 "hosts": [],
+                "claims": {},
                 "plan": None,
-                "report": [f"Session {self.request.name} is PENDING.", *render_shortfall(placement)],
+                "report": [waiting] if undecided else pending,
             }
         check_request_against_hosts(self.request, self.facts, placement, current)
         plan = build_plan(self.request, placement, str(uuid.uuid4()), self.facts, self.settings)
         return self._result(plan, fresh=True, replaces=current is not None)
 
+    def _hosts(self, with_undecided: bool) -> list[Host]:
+        return hosts_from_facts(self.facts, self.inventory, self.request.name, with_undecided)
+
+    def _place(self, with_undecided: bool) -> Placement | Shortfall:
+        return place(self.request, self._hosts(with_undecided), self.settings.topology_keys, self.known_hosts)
+
     def _result(self, plan: dict[str, Any], fresh: bool, replaces: bool) -> dict[str, Any]:
         session = plan["session"]
+        rooms = {host.name: room_of(host) for host in self._hosts(with_undecided=True)}
         return {
             "changed": False,
             "status": "SCHEDULED",
@@ -198,6 +216,10 @@ class _Planner:
             "fresh": fresh,
             "replaces": replaces,
             "hosts": list(plan["hosts"]),
+            "claims": {
+                name: {"claim": claim.to_dict(), "room": rooms[name].to_dict()}
+                for name, claim in claims_of(plan).items()
+            },
             "plan": plan,
             "report": [
                 f"Session {session['name']} ({session['id']}): {session['size']} replicas, {session['mode']}, "

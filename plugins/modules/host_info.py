@@ -85,6 +85,11 @@ host:
       type: list
       elements: dict
       returned: if usable
+    reservations:
+      description: What the ledger of this host holds for sessions.
+      type: list
+      elements: dict
+      returned: if usable
     underlay:
       description: Address, interface and MTU that tunnels use.
       type: dict

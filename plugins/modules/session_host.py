@@ -46,7 +46,7 @@ options:
     type: str
   public_keys:
     description:
-      - Public halves of the keys of every replica of the session, as M(cluster_compute.session.ssh_keys) returns them.
+      - Public halves of the keys of every replica, as M(cluster_compute.session.session_prepare) returns them.
     type: dict
     default: {}
 requirements:
@@ -54,7 +54,7 @@ requirements:
   - iproute2
 seealso:
   - module: cluster_compute.session.session_plan
-  - module: cluster_compute.session.ssh_keys
+  - module: cluster_compute.session.session_prepare
 """
 
 EXAMPLES = r"""
@@ -83,6 +83,7 @@ actions:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
@@ -111,16 +112,17 @@ def main() -> None:
     )
     asked = module.params
     state = StateDirectory(asked["state_directory"])
+    ledger = LedgerFile(asked["state_directory"])
     try:
         engine = Engine.connect()
         if asked["state"] == "present":
-            session = SessionHost(engine, state, asked["plan"], asked["host"])
+            session = SessionHost(engine, state, ledger, asked["plan"], asked["host"])
             stages = session.stages(asked["public_keys"], module.check_mode)
         else:
-            stages = removal_stages(engine, state, asked["session_name"])
+            stages = removal_stages(engine, state, ledger, asked["session_name"])
         if not module.check_mode:
             perform(stages)
-    except (EngineError, LinkError, StateError, StepFailed) as error:
+    except (EngineError, LedgerError, LinkError, StateError, StepFailed) as error:
         module.fail_json(msg=str(error))
     actions = descriptions(stages)
     module.exit_json(changed=bool(actions), actions=actions, diff=difference(stages))

@@ -80,6 +80,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     asked = module.params
+    if module.check_mode:
+        module.exit_json(changed=False, replicas=[])
     try:
         replicas = verify(Engine.connect(), asked["plan"], asked["host"], asked["timeout"])
     except (EngineError, LinkError, VerificationFailed) as error:

@@ -68,7 +68,7 @@ class Host:
     """A host that sessions may use.
 
     allocatable: what sessions may use in all. free: what no other session holds now. labels: (key, value).
-    max_replicas: how many replicas more it may take, None for no limit.
+    max_replicas: how many replicas more it may take, None for no limit. replica_limit: how many it may have in all.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Host:
     free: Capacity
     labels: tuple[tuple[str, str], ...] = ()
     max_replicas: int | None = None
+    replica_limit: int | None = None
 
 
 @dataclass(frozen=True)

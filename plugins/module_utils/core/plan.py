@@ -37,6 +37,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     Problem,
     show,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+    LEASED,
+    Claim,
+    Reservation,
+    Room,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
@@ -133,12 +139,15 @@ def hosts_from_facts(
     facts_by_host: Mapping[str, Mapping[str, Any]],
     inventory_vars_by_host: Mapping[str, Mapping[str, Any]],
     ignore_session: str | None = None,
+    with_undecided: bool = True,
 ) -> list[Host]:
     """Return the usable hosts, in the order of *facts_by_host*, which is the inventory's.
 
     Allocatable is what ``cluster_compute_cpus`` and ``cluster_compute_memory`` say; where they say nothing, what was
-    detected less ``cluster_compute_reserved_*``. Free is that less what labelled containers hold, running or not.
-    ignore_session: name of the session being placed, whose own containers do not count against it.
+    detected less ``cluster_compute_reserved_*``. Free is that less what the host's ledger holds and less what
+    labelled containers hold that the ledger does not know, running or not.
+    ignore_session: name of the session being placed, whose own share does not count against it. with_undecided:
+    whether leases count, whose sessions do not know yet whether they start.
     Raises InvalidInput naming host, variable and value.
     """
     hosts = []
@@ -147,7 +156,7 @@ def hosts_from_facts(
         if not facts.get("usable"):
             continue
         try:
-            hosts.append(_host(name, facts, inventory_vars_by_host.get(name, {}), ignore_session))
+            hosts.append(_host(name, facts, inventory_vars_by_host.get(name, {}), ignore_session, with_undecided))
         except InvalidInput as error:
             problems.extend(error.problems)
     if problems:
@@ -155,7 +164,13 @@ def hosts_from_facts(
     return hosts
 
 
-def _host(name: str, facts: Mapping[str, Any], variables: Mapping[str, Any], ignore_session: str | None) -> Host:
+def _host(
+    name: str,
+    facts: Mapping[str, Any],
+    variables: Mapping[str, Any],
+    ignore_session: str | None,
+    with_undecided: bool,
+) -> Host:
     problems: list[Problem] = []
 
     def read(key: str, make: Callable[[Any], Any], default: Any) -> Any:
@@ -183,26 +198,48 @@ def _host(name: str, facts: Mapping[str, Any], variables: Mapping[str, Any], ign
     limit = read("max_replicas", _limit, None)
     if problems:
         raise InvalidInput(problems)
-    others = [
-        container
-        for container in facts.get("containers") or ()
-        if ignore_session is None or container.get("session_name") != ignore_session
-    ]
-    held: dict[str, int] = {}
-    for container in others:
-        for accelerator, count in (container.get("accelerators") or {}).items():
-            held[accelerator] = held.get(accelerator, 0) + int(count)
+    held = _held(facts, ignore_session, with_undecided)
+    accelerators_held: dict[str, int] = {}
+    for claim in held:
+        for accelerator, count in claim.accelerators:
+            accelerators_held[accelerator] = accelerators_held.get(accelerator, 0) + count
     return Host(
         name=name,
         allocatable=Capacity(cpus, memory, tuple(sorted(accelerators.items()))),
         free=Capacity(
-            max(0, cpus - sum(int(c.get("cpus") or 0) for c in others)),
-            max(0, memory - sum(int(c.get("memory") or 0) for c in others)),
-            tuple((key, max(0, count - held.get(key, 0))) for key, count in sorted(accelerators.items())),
+            max(0, cpus - sum(claim.cpus for claim in held)),
+            max(0, memory - sum(claim.memory for claim in held)),
+            tuple((key, max(0, count - accelerators_held.get(key, 0))) for key, count in sorted(accelerators.items())),
         ),
         labels=labels,
-        max_replicas=None if limit is None else max(0, limit - len(others)),
+        max_replicas=None if limit is None else max(0, limit - sum(claim.replicas for claim in held)),
+        replica_limit=limit,
     )
+
+
+def _held(facts: Mapping[str, Any], ignore_session: str | None, with_undecided: bool) -> list[Claim]:
+    """Return what sessions hold of a host: its ledger's claims, and containers that the ledger does not know."""
+    reservations = [Reservation.from_dict(entry) for entry in facts.get("reservations") or ()]
+    known = {reservation.claim.session_id for reservation in reservations}
+    claims = [held.claim for held in reservations if with_undecided or held.stage != LEASED]
+    for container in facts.get("containers") or ():
+        if container.get("session_id") not in known:
+            claims.append(
+                Claim(
+                    session_id=str(container.get("session_id") or "unknown"),
+                    session_name=str(container.get("session_name") or ""),
+                    replicas=1,
+                    cpus=int(container.get("cpus") or 0),
+                    memory=int(container.get("memory") or 0),
+                    accelerators=tuple(sorted((container.get("accelerators") or {}).items())),
+                )
+            )
+    return [claim for claim in claims if ignore_session is None or claim.session_name != ignore_session]
+
+
+def room_of(host: Host) -> Room:
+    """Return what sessions may use of a host in all, as its ledger has to know it."""
+    return Room(host.allocatable.cpus, host.allocatable.memory, host.allocatable.accelerators, host.replica_limit)
 
 
 def _labels(value: Any) -> tuple[tuple[str, str], ...]:

@@ -20,6 +20,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link, ssh_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     RECORD_SCHEMA,
     SessionDirectory,
@@ -29,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     write_file,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 MOUNT = "/etc/cluster-compute"
@@ -45,8 +47,11 @@ PublicKeys = Mapping[str, Mapping[str, str]]
 class SessionHost:
     """One host and its part of one session."""
 
-    def __init__(self, engine: Engine, state: StateDirectory, plan: dict[str, Any], host: str) -> None:
+    def __init__(
+        self, engine: Engine, state: StateDirectory, ledger: LedgerFile, plan: dict[str, Any], host: str
+    ) -> None:
         self.engine = engine
+        self.ledger = ledger
         self.plan = plan
         self.host = host
         self.session = plan["session"]
@@ -86,6 +91,7 @@ class SessionHost:
             self._connect_steps(containers, bool(link_steps)),
             self._container_steps(containers),
             self._record_steps(),
+            self._commit_steps(),
         ]
 
     def _refuse_foreign_containers(self, own: set[str], check_mode: bool) -> None:
@@ -374,7 +380,7 @@ class SessionHost:
 
     def _image_user(self, container: str, user: str) -> tuple[int, int]:
         """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group"."""
-        name, _, group = user.partition(":")
+        name, dummy, group = user.partition(":")
         if name in ("", "0", "root"):
             return 0, 0
         if name.isdigit():
@@ -469,6 +475,26 @@ class SessionHost:
                 partial(self.directory.write_record, wanted),
                 before=found and {"status": found["status"], "revision": found["revision"]},
                 after={"status": wanted["status"], "revision": wanted["revision"]},
+            )
+        ]
+
+    def _commit_steps(self) -> Stage:
+        """Make the reservation last as long as the session; a ledger that lost it gets it back."""
+        session_id = self.session["id"]
+        held = self.ledger.read().get(session_id)
+        if held is not None and held.stage == COMMITTED:
+            return []
+        claim = claims_of(self.plan)[self.host]
+        commit = partial(self.ledger.commit, claim)
+        return [
+            Step(
+                "commit",
+                "reservation",
+                self.session["name"],
+                commit,
+                partial(self.ledger.release, session_id),
+                before=held.stage if held else None,
+                after=COMMITTED,
             )
         ]
 

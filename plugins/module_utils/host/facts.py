@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 
@@ -33,7 +34,7 @@ def host_facts(
     try:
         engine = Engine.connect()
         return {"usable": True, "problem": "", **_facts(engine, state, session_name, images, paths, underlay_address)}
-    except (EngineError, LinkError, StateError) as error:
+    except (EngineError, LedgerError, LinkError, StateError) as error:
         return {"usable": False, "problem": str(error)}
 
 
@@ -51,6 +52,7 @@ def _facts(
         "engine": {key: description[key] for key in ("version", "api_version", "architecture")},
         "capacity": {key: description[key] for key in ("cpus", "memory")},
         "containers": containers,
+        "reservations": [held.to_dict() for _id, held in sorted(LedgerFile(str(state.root)).read().items())],
         "underlay": link.underlay(underlay_address),
         "subnets": sorted({*link.subnets(), *_network_subnets(engine)}),
         "vnis": link.vnis(),

@@ -11,6 +11,7 @@ from functools import partial
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
@@ -18,7 +19,7 @@ STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
 
 
-def removal_stages(engine: Engine, state: StateDirectory, session_name: str) -> list[Stage]:
+def removal_stages(engine: Engine, state: StateDirectory, ledger: LedgerFile, session_name: str) -> list[Stage]:
     """Return the steps that remove the session named *session_name*: containers, networks, links, state.
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half
@@ -29,7 +30,8 @@ def removal_stages(engine: Engine, state: StateDirectory, session_name: str) -> 
     networks = engine.networks(labels)
     links = {name: owner for name, owner in link.session_links().items() if owner[1] == session_name}
     ids = {entry["Labels"][docker_engine.LABEL_SESSION_ID] for entry in [*containers, *networks]}
-    ids |= {owner[0] for owner in links.values()} | _recorded_ids(state, session_name)
+    reserved = sorted(key for key, held in ledger.read().items() if held.claim.session_name == session_name)
+    ids |= {owner[0] for owner in links.values()} | _recorded_ids(state, session_name) | set(reserved)
     return [
         [
             Step(
@@ -62,6 +64,10 @@ def removal_stages(engine: Engine, state: StateDirectory, session_name: str) -> 
             )
             for session_id in sorted(ids)
             if state.session(session_id).exists()
+        ],
+        [
+            Step("release", "reservation", session_name, partial(ledger.release, session_id), before="held")
+            for session_id in reserved
         ],
     ]
 

@@ -26,8 +26,8 @@ class Step:
     action: str
     kind: str
     name: str
-    do: Callable[[], None]
-    undo: Callable[[], None] | None = None
+    do: Callable[[], object]
+    undo: Callable[[], object] | None = None
     before: Any = None
     after: Any = None
 

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: ssh_keys
-short_description: Make the SSH keys of a session's replicas on their host
+module: session_prepare
+short_description: Make ready what the replicas on a host need before any of them starts
 version_added: 0.1.0
 description:
-  - Makes an ed25519 client key and an ed25519 host key for each replica that this host runs, and returns their public
-    halves. Private halves stay on the host.
-  - An existing key is kept.
+  - Confirms the reservation of the session on this host, which all its hosts have granted by now.
+  - Pulls, side by side, the images which the plan needs here and which the engine does not have. An image that the
+    engine has is left as it is.
+  - Makes an ed25519 client key and an ed25519 host key for each replica on this host, and returns their public halves.
+    Private halves stay on the host. An existing key is kept.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -24,34 +26,40 @@ attributes:
   diff_mode:
     support: full
 options:
-  session_id:
+  plan:
     description:
-      - Identifier of the session, a UUID.
+      - The plan as M(cluster_compute.session.session_plan) returns it.
+    type: dict
+    required: true
+  host:
+    description:
+      - Name of this host in the plan.
     type: str
     required: true
-  replicas:
-    description:
-      - Names of the replicas that this host runs.
-    type: list
-    elements: str
-    required: true
-  regenerate:
+  regenerate_keys:
     description:
       - Make all keys anew, although they exist.
     type: bool
     default: false
+  deadline_seconds:
+    description:
+      - Seconds within which the session has to run, or its reservation is free again.
+    type: int
+    default: 1800
 requirements:
   - cryptography
+  - Docker SDK for Python 5.0 or newer
 seealso:
+  - module: cluster_compute.session.session_reserve
   - module: cluster_compute.session.session_host
 """
 
 EXAMPLES = r"""
-- name: Make the keys of the replicas on this host
-  cluster_compute.session.ssh_keys:
-    session_id: 3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa
-    replicas: [main1, sub1]
-  register: cluster_compute_keys
+- name: Make ready what the replicas on this host need
+  cluster_compute.session.session_prepare:
+    plan: "{{ launch_plan.plan }}"
+    host: "{{ inventory_hostname }}"
+  register: launch_prepared
 """
 
 RETURN = r"""
@@ -72,16 +80,20 @@ actions:
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import prepare
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "session_id": {"type": "str", "required": True},
-            "replicas": {"type": "list", "elements": "str", "required": True},
-            "regenerate": {"type": "bool", "default": False},
+            "plan": {"type": "dict", "required": True},
+            "host": {"type": "str", "required": True},
+            "regenerate_keys": {"type": "bool", "default": False, "no_log": False},
+            "deadline_seconds": {"type": "int", "default": 1800},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },
         supports_check_mode=True,
@@ -89,15 +101,18 @@ def main() -> None:
     if ssh_keys.CRYPTOGRAPHY_IMPORT_ERROR is not None:
         module.fail_json(msg=missing_required_lib("cryptography"), exception=ssh_keys.CRYPTOGRAPHY_IMPORT_ERROR)
     asked = module.params
-    public_keys = {}
-    actions = []
     try:
-        session = StateDirectory(asked["state_directory"]).session(asked["session_id"])
-        for name in asked["replicas"]:
-            folder = session.replica(name) / "ssh"
-            public_keys[name], made = ssh_keys.converge_keys(folder, asked["regenerate"], module.check_mode)
-            actions += [f"create key {name}/{key}" for key in made]
-    except (StateError, ssh_keys.KeyFileError, OSError) as error:
+        public_keys, actions = prepare(
+            Engine.connect(timeout=600),
+            StateDirectory(asked["state_directory"]),
+            LedgerFile(asked["state_directory"]),
+            asked["plan"],
+            asked["host"],
+            regenerate_keys=asked["regenerate_keys"],
+            deadline=asked["deadline_seconds"],
+            check_mode=module.check_mode,
+        )
+    except (EngineError, LedgerError, StateError, ssh_keys.KeyFileError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=bool(actions),

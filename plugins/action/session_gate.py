@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tell whether every host has done its part of a step; if not, which did not, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    """The action behind the module session_gate."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return whether every host has done its part, and the reasons of those that have not."""
+        super().run(tmp, task_vars)
+        _result, arguments = self.validate_argument_spec(
+            {
+                "hosts": {"type": "list", "elements": "str", "required": True},
+                "results": {"type": "dict", "required": True},
+                "proof": {"type": "str", "required": True},
+                "before": {"type": "dict"},
+            }
+        )
+        before = arguments["before"]
+        if before is not None and not before["passed"]:
+            return dict(before)
+        failures = {}
+        unreachable = []
+        for name in arguments["hosts"]:
+            result = arguments["results"].get(name) or {}
+            if result.get("unreachable"):
+                unreachable.append(name)
+            if arguments["proof"] not in result:
+                failures[name] = f"{name}: {str(result.get('msg') or 'It did not answer.').strip()}"
+        return {
+            "changed": False,
+            "passed": not failures,
+            "failures": list(failures.values()),
+            "failed_hosts": list(failures),
+            "unreachable_hosts": unreachable,
+        }

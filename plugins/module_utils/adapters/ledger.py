@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Keep a host's reservations on its disk, changed only under its lock.
+
+The lock is an flock(2) on the state directory, held for the time of one read and one durable write, never while
+anything else is asked. A host that holds nothing has no ledger file. Time is CLOCK_BOOTTIME within one boot
+(clock_gettime(2)), so a wrong or a changed calendar clock has no say in leases.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import make_directory, write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+    Answer,
+    Claim,
+    InvalidLedger,
+    Reservation,
+    Room,
+)
+
+LOCK_DEADLINE = 30.0
+"""Seconds to wait for the lock, which is held for milliseconds: longer means that something is wrong with the host."""
+
+
+class LedgerError(Exception):
+    """The ledger cannot be used; the message names it."""
+
+
+def boot_id() -> str:
+    """Return the identity of this boot: that of the kernel's (random(4)) and the start of the first process (proc(5)).
+
+    A host that shares its kernel, as those of the lab do, reboots without the kernel's boot changing.
+    """
+    kernel = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    first_process = Path("/proc/1/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    return f"{kernel}:{first_process[19]}"
+
+
+class LedgerFile:
+    """The ledger of one host."""
+
+    def __init__(
+        self, state_directory: str, boot: Callable[[], str] = boot_id, clock: Callable[[], float] | None = None
+    ) -> None:
+        self.path = Path(state_directory) / "ledger.json"
+        self._boot = boot
+        self._clock = clock or (lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
+
+    def read(self) -> dict[str, Reservation]:
+        """Return the live reservations by session id. Writes are atomic, so reading takes no lock."""
+        return rules.live(self._load(), self._boot(), self._clock())
+
+    def reserve(self, claim: Claim, strays: Iterable[Claim], room: Room, seconds: float) -> Answer:
+        """Lease *claim* for *seconds* if it fits now, and return the answer.
+
+        A session that is leased here already has its lease renewed; one that is further along keeps what it has.
+        """
+        with self._locked() as ledger:
+            held = ledger.get(claim.session_id)
+            if held is not None and held.stage != rules.LEASED:
+                return Answer(True)
+            answer = rules.answer(claim, ledger, strays, room)
+            if answer.granted:
+                ledger[claim.session_id] = rules.lease(claim, self._boot(), self._clock(), seconds)
+                self._store(ledger)
+            return answer
+
+    def advance(self, session_id: str, stage: str, seconds: float) -> None:
+        """Take a reservation to *stage*. Raises LedgerError where it is gone: its lease ran out or was given back."""
+        with self._locked() as ledger:
+            held = ledger.get(session_id)
+            if held is None:
+                raise LedgerError(
+                    f"The reservation of session {session_id} on this host has run out before it was {stage}. Launch "
+                    "again; a longer cluster_compute_lease_seconds helps where controllers are slow."
+                )
+            ledger[session_id] = rules.advance(held, stage, self._clock(), seconds)
+            self._store(ledger)
+
+    def commit(self, claim: Claim) -> None:
+        """Hold *claim* until its session is torn down; a running session that the ledger does not know is entered."""
+        with self._locked() as ledger:
+            ledger[claim.session_id] = Reservation(claim, rules.COMMITTED, self._boot(), None)
+            self._store(ledger)
+
+    def release(self, session_id: str) -> bool:
+        """Give back what a session holds here; return whether it held anything."""
+        if not self.path.exists():
+            return False
+        with self._locked() as ledger:
+            if ledger.pop(session_id, None) is None:
+                return False
+            self._store(ledger)
+            return True
+
+    def _load(self) -> dict[str, Reservation]:
+        try:
+            return rules.read_ledger(json.loads(self.path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, InvalidLedger) as error:
+            raise LedgerError(
+                f"The ledger {self.path} cannot be trusted: {error} The repair playbook sets it aside and rebuilds it "
+                "from the containers' labels and the sessions' records."
+            ) from error
+
+    def _store(self, ledger: dict[str, Reservation]) -> None:
+        if not ledger:
+            self.path.unlink(missing_ok=True)
+            return
+        write_file(self.path, json.dumps(rules.write_ledger(ledger), separators=(",", ":")) + "\n", mode=0o600)
+
+    @contextmanager
+    def _locked(self) -> Iterator[dict[str, Reservation]]:
+        """Hold the lock and yield the live reservations."""
+        make_directory(self.path.parent)
+        descriptor = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _lock(descriptor, self.path.parent)
+            yield rules.live(self._load(), self._boot(), self._clock())
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    """Take the lock, which the kernel gives back when the file is closed, however the process ends."""
+    deadline = time.monotonic() + LOCK_DEADLINE
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise LedgerError(f"The lock on {path} was not free within {LOCK_DEADLINE:.0f} seconds.") from None
+            time.sleep(0.005)
+        else:
+            return

@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Reserve capacity of this host: the ledger and the labels of the containers together are what is held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Answer, Claim, Room
+
+
+def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
+    """Return what the containers of sessions use of this host, one claim a session, as their labels say."""
+    claims: dict[str, Claim] = {}
+    for entry in containers:
+        labels = entry["Labels"]
+        session_id = labels[docker_engine.LABEL_SESSION_ID]
+        before = claims.get(session_id)
+        ports = [
+            (str(port.get("IP", "")), int(port["PublicPort"]), str(port["Type"]))
+            for port in entry.get("Ports", [])
+            if "PublicPort" in port
+        ]
+        claims[session_id] = Claim(
+            session_id=session_id,
+            session_name=labels.get(docker_engine.LABEL_SESSION_NAME, ""),
+            replicas=(before.replicas if before else 0) + 1,
+            cpus=(before.cpus if before else 0) + int(labels.get(docker_engine.LABEL_CPUS, "0")),
+            memory=(before.memory if before else 0) + int(labels.get(docker_engine.LABEL_MEMORY, "0")),
+            ports=(before.ports if before else ()) + tuple(ports),
+        )
+    return list(claims.values())
+
+
+def lease(
+    ledger: LedgerFile, claim: Claim, room: Mapping[str, Any], seconds: float, check_mode: bool
+) -> tuple[bool, Answer]:
+    """Lease *claim* if it fits now; return whether that changed the ledger, and the answer.
+
+    The engine is asked before the lock is taken: a container that the ledger does not know can then only have
+    vanished, which errs on the side of refusing.
+    """
+    strays = labelled_claims(Engine.connect().session_containers())
+    limits = Room.from_dict(room)
+    before = ledger.read().get(claim.session_id)
+    if check_mode:
+        # The session of this name that the claim's session replaces is still there, and will not be.
+        held = {key: one for key, one in ledger.read().items() if one.claim.session_name != claim.session_name}
+        strays = [stray for stray in strays if stray.session_name != claim.session_name]
+        answer = Answer(True) if before else rules.answer(claim, held, strays, limits)
+    else:
+        answer = ledger.reserve(claim, strays, limits, seconds)
+    return answer.granted and before is None, answer
+
+
+def release(ledger: LedgerFile, claim: Claim, check_mode: bool) -> bool:
+    """Give back what the session of *claim* holds here; return whether it held, or would give back, anything."""
+    if check_mode:
+        return claim.session_id in ledger.read()
+    return ledger.release(claim.session_id)
