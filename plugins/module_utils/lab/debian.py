@@ -164,7 +164,8 @@ def bootstrap(
     if hook:
         path = f"{scratch}/hook"
         write_file(path, hook, 0o700)
-        arguments.append(f"--customize-hook={path}")
+        # With the variant extract mmdebstrap stops before it customizes, so the hook runs as soon as all is unpacked.
+        arguments.append(f"--{'extract' if variant == 'extract' else 'customize'}-hook={path}")
     run([*arguments, release, destination, f"deb {mirror} {release} main"])
 
 
