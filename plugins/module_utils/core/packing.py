@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations, islice, permutations
 from math import comb
@@ -28,6 +28,8 @@ COMBINATION_WORK = 200_000
 """Hosts looked at while trying all combinations of groups, for each number of groups."""
 TABLE_WORK = 2_000_000
 """Steps of finding the fewest groups by dynamic programming; above it the best by a bound are taken."""
+PREFIXES_THINNED = 3
+"""Rankings of groups whose best prefix is thinned out."""
 CANDIDATE_WORK = 60_000
 """Hosts looked at while the policy chooses among equally close sets of groups."""
 SUBSET_WORK = 1_000_000
@@ -423,11 +425,12 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
     if t > len(groups):
         # Cannot be where k hosts of all groups are enough; a search that ran out of work may say so.
         return [union(range(len(groups)))], False
-    # Along a ranking, more groups are never worse: bisect for the number that is enough.
-    best = len(groups) + 1
-    sets: set[tuple[int, ...]] = set()
+    # Along a ranking, more groups are never worse: bisect for the number that is enough, then leave out those that
+    # turn out to be needless.
+    prefixes: list[list[int]] = []
+    best = len(groups)
     for ranking in rankings:
-        low, high = t, min(best, len(groups))
+        low, high = t, best
         if high < len(groups) and not task.covers(union(ranking[:high]), k):
             continue
         while low < high:
@@ -436,10 +439,14 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
                 high = middle
             else:
                 low = middle + 1
-        if low < best:
-            best, sets = low, set()
-        if low == best:
-            sets.add(tuple(sorted(ranking[:low])))
+        best = low
+        prefixes.append(list(ranking[:low]))
+    prefixes.sort(key=len)
+    if best > t:
+        thinned = prefixes[:PREFIXES_THINNED]
+        prefixes = [_without_needless(prefix, lambda chosen: task.covers(union(chosen), k)) for prefix in thinned]
+        best = min(map(len, prefixes))
+    sets = {tuple(sorted(prefix)) for prefix in prefixes if len(prefix) == best}
     proven = best == t
     if not proven and task.linear and (best - 1) * k * sum(min(len(group), k) for group in groups) <= TABLE_WORK:
         proven = True
@@ -452,6 +459,16 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
             if tried:
                 return tried, False
     return [union(chosen) for chosen in sorted(sets)], proven
+
+
+def _without_needless(chosen: Sequence[int], enough: Callable[[Sequence[int]], bool]) -> list[int]:
+    """Leave out, the last ones first, every group without which the others are still enough."""
+    kept = list(chosen)
+    for g in reversed(chosen):
+        fewer = [other for other in kept if other != g]
+        if fewer and enough(fewer):
+            kept = fewer
+    return kept
 
 
 def _group_bound(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[int, list[list[int]]]:
