@@ -252,6 +252,22 @@ def test_main_and_sub_agree_with_brute_force(case):
     check(*case)
 
 
+@bounded
+@given(st.one_of(homogeneous(), main_and_sub()), st.sampled_from([0, 20]), st.sampled_from([0, packing.TABLE_WORK]))
+def test_what_is_called_proven_is_so_with_little_work_too(case, combination_work, table_work):
+    """With next to no work allowed the answer may be worse, and must say so."""
+    request, hosts = case
+    expected = brute_force(request, hosts, KEYS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "COMBINATION_WORK", combination_work)
+        patch.setattr(packing, "TABLE_WORK", table_work)
+        result = place(request, hosts, KEYS)
+    if isinstance(result, Placement) and result.mode == "multi-node":
+        cost = group_cost([host for host in hosts if host.name in result.hosts], KEYS)
+        assert (len(result.hosts), cost) >= expected
+        assert not result.closest_proven or (len(result.hosts), cost) == expected
+
+
 @settings(bounded, max_examples=200)
 @given(several_roles())
 def test_several_roles_agree_with_brute_force(case):
