@@ -26,7 +26,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 REPOSITORY = "/var/cache/lab-packages"
 """Where a lab host finds the packages it may install: it has no way out to a mirror."""
 
-_RECIPE = 1
+_BUILDER = 1
 """Raise it when a change of this file must rebuild trees that are already in somebody's cache."""
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -70,12 +70,12 @@ class TreeRecipe:
     @property
     def key(self) -> str:
         """Name of the tree in the cache: another recipe gives another tree."""
-        return f"{self.release}-{fingerprint(dataclasses.asdict(self))}"
+        return f"{self.release}-{fingerprint([_BUILDER, dataclasses.asdict(self)])}"
 
 
 def fingerprint(recipe: object) -> str:
-    """Return twelve hexadecimal digits which stand for a recipe and this version of the builder."""
-    text = json.dumps([_RECIPE, recipe], sort_keys=True)
+    """Return twelve hexadecimal digits which stand for a recipe."""
+    text = json.dumps(recipe, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
