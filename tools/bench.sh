@@ -22,6 +22,7 @@ if [ ! -e "$collections/.complete" ]; then
     touch "$collections/.complete"
 fi
 export ANSIBLE_COLLECTIONS_PATH=$PWD/.collections:$collections
+export PYTHONPATH=$PWD/.collections
 for benchmark in "${benchmarks[@]}"; do
     echo "== $benchmark"
     python "$benchmark"

@@ -27,7 +27,6 @@ DEMO = "cluster-compute/demo:latest"
 BUSYBOX = "cluster-compute/busybox:latest"
 ADDRESSES = {"n1": "10.211.0.11", "n2": "10.211.0.12", "n3": "10.211.0.13"}
 HOSTS = tuple(ADDRESSES)
-SLEEP = ["sleep", "infinity"]
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -184,8 +183,7 @@ def try_on(
         ["ssh", *ssh_options(), f"root@{ADDRESSES[host]}", shlex.join(words)],
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=seconds,
         check=False,
@@ -294,15 +292,16 @@ def tree(top):
             digest = ""
             if os.path.isfile(path) and not os.path.islink(path):
                 digest = hashlib.sha256(open(path, "rb").read()).hexdigest()
-            found[path] = [oct(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns, digest]
+            written = "" if os.path.isdir(path) else status.st_mtime_ns
+            found[path] = [oct(status.st_mode), status.st_uid, status.st_gid, written, digest]
     return found
 
 links = json.loads(out("ip", "-j", "-d", "link") or "[]")
 addresses = json.loads(out("ip", "-j", "address") or "[]")
 ids = out("docker", "ps", "-aq", "--no-trunc").split()
 inspected = json.loads(out("docker", "inspect", *ids) or "[]") if ids else []
-rules = [re.sub(r"\[\d+:\d+\]", "", line) for table in ("filter", "nat", "mangle", "raw")
-         for line in out("iptables-save", "-t", table).splitlines() if not line.startswith("#")]
+rules = [table + " " + re.sub(r" ?\[\d+:\d+\]", "", line) for table in ("filter", "nat", "mangle", "raw")
+         for line in out("iptables-save", "-t", table).splitlines() if line.startswith("-") or (line[0] == ":" and " - " in line)]
 programs = []
 for pid in os.listdir("/proc"):
     if pid.isdigit():
@@ -316,7 +315,9 @@ for pid in os.listdir("/proc"):
 print(json.dumps({
     "engine": out("docker", "version", "--format", "{{.Server.Version}}").strip(),
     "containers": {one["Name"]: [one["Id"], one["State"]["Status"], one["State"]["StartedAt"]] for one in inspected},
-    "networks": sorted(out("docker", "network", "ls", "--no-trunc", "--format", "{{.ID}} {{.Name}} {{.Driver}}").splitlines()),
+    # An engine makes its own network anew when it starts.
+    "networks": sorted(re.sub("^[0-9a-f]+ bridge ", "bridge ", line) for line in
+        out("docker", "network", "ls", "--no-trunc", "--format", "{{.ID}} {{.Name}} {{.Driver}}").splitlines()),
     "volumes": sorted(out("docker", "volume", "ls", "-q").splitlines()),
     "images": sorted(out("docker", "images", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}").splitlines()),
     "links": sorted([one["ifname"], one["mtu"], one.get("ifalias", ""), one.get("linkinfo", {}).get("info_kind", "")] for one in links),
@@ -348,14 +349,21 @@ def snapshot(hosts: Iterable[str] = HOSTS) -> Snapshot:
 
 
 def differences(before: Snapshot, after: Snapshot) -> list[str]:
-    """Return what differs between two snapshots, in words."""
+    """Return what differs between two snapshots, in words; empty where nothing does."""
     assert before.keys() == after.keys()
-    return [
-        f"{host} {kind}: {before[host][kind]} -> {after[host][kind]}"
-        for host in before
-        for kind in before[host]
-        if before[host][kind] != after[host][kind]
-    ]
+    found = []
+    for host in before:
+        for kind, old in before[host].items():
+            new = after[host][kind]
+            if old != new:
+                gone = [item for item in _items(old) if item not in _items(new)]
+                come = [item for item in _items(new) if item not in _items(old)]
+                found.append(f"{host} {kind}: gone {gone}, new {come}")
+    return found
+
+
+def _items(value: Any) -> list[Any]:
+    return sorted(value.items()) if isinstance(value, dict) else list(value)
 
 
 def in_parallel(function: Any, items: Iterable[Any]) -> list[Any]:

@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
-    CHECKOUT,
     DEMO,
     DIRECTORY,
     HOSTS,
@@ -172,7 +171,9 @@ class TestShape:
     def test_every_host_and_both_generations_of_engines_carry_it(self, six: Six) -> None:
         assert sorted(one.host for one in six.replicas.values()) == ["n1", "n1", "n2", "n2", "n3", "n3"]
         versions = {
-            host: tuple(map(int, on(host, "docker", "version", "-f", "{{.Server.Version}}").split("+")[0].split(".")[:2]))
+            host: tuple(
+                map(int, on(host, "docker", "version", "-f", "{{.Server.Version}}").split("+")[0].split(".")[:2])
+            )
             for host in HOSTS
         }
         assert versions["n1"] == versions["n2"] == (20, 10)
@@ -192,7 +193,9 @@ class TestShape:
         assert "docker exec -it six-main1 /bin/sh" in six.run.output
         # The user sees it, not only the recorder of these tests.
         for name in NAMES:
-            assert re.search(rf"\b{name} +{six.replicas[name].host} +{six.addresses[name]} +\d +RUNNING", six.run.output)
+            assert re.search(
+                rf"\b{name} +{six.replicas[name].host} +{six.addresses[name]} +\d +RUNNING", six.run.output
+            )
 
     def test_the_overlay_is_unicast_vxlan_with_static_entries_only(self, six: Six) -> None:
         identifiers = set()
@@ -206,9 +209,13 @@ class TestShape:
             entries = json.loads(on(host, "bridge", "-j", "fdb", "show", "dev", links[0]["ifname"]))
             remote = [one for one in six.replicas.values() if one.host != host]
             assert len(remote) == 4
-            assert sorted(entry["dst"] for entry in entries if "dst" in entry) == sorted(ADDRESSES[one.host] for one in remote)
+            assert sorted(entry["dst"] for entry in entries if "dst" in entry) == sorted(
+                ADDRESSES[one.host] for one in remote
+            )
             assert all(entry["mac"] != "00:00:00:00:00:00" for entry in entries)
-            neighbours = json.loads(on(host, "ip", "-j", "neigh", "show", "dev", links[0]["ifname"], "nud", "permanent"))
+            neighbours = json.loads(
+                on(host, "ip", "-j", "neigh", "show", "dev", links[0]["ifname"], "nud", "permanent")
+            )
             assert {one["dst"] for one in neighbours} == {six.addresses[one.name] for one in remote}
         assert len(identifiers) == 1
 
@@ -281,8 +288,9 @@ class TestNames:
             lines = replica.run("getent", "ahosts", other).splitlines()
             assert {line.split()[0] for line in lines} == {six.addresses[other]}
         assert replica.run("hostname").strip() == name
-        assert replica.run("python3", "-c", "import socket; print(socket.gethostbyname(socket.gethostname()))").strip() == (
-            six.addresses[name]
+        assert (
+            replica.run("python3", "-c", "import socket; print(socket.gethostbyname(socket.gethostname()))").strip()
+            == (six.addresses[name])
         )
 
     def test_addresses_are_different_and_of_one_subnet(self, six: Six) -> None:
@@ -356,7 +364,8 @@ class TestNetwork:
             on(replica.host, "docker", "exec", "-d", replica.container, "python3", "-c", SERVER, *ports)
         time.sleep(1)
         answers = in_parallel(
-            lambda replica: json.loads(replica.run("python3", "-c", CLIENT, ",".join(NAMES), *ports)), six.replicas.values()
+            lambda replica: json.loads(replica.run("python3", "-c", CLIENT, ",".join(NAMES), *ports)),
+            six.replicas.values(),
         )
         for replica in six.replicas.values():
             replica.run("pkill", "-f", "create_server")
@@ -438,7 +447,9 @@ class TestSsh:
         six.main.run("ssh", "sub3", "true")
 
     def test_an_unknown_host_key_is_refused(self, six: Six) -> None:
-        six.replicas["sub2"].run("sh", "-ec", "ssh-keygen -q -t ed25519 -N '' -f /tmp/other; /usr/sbin/sshd -p 2222 -h /tmp/other")
+        six.replicas["sub2"].run(
+            "sh", "-ec", "ssh-keygen -q -t ed25519 -N '' -f /tmp/other; /usr/sbin/sshd -p 2222 -h /tmp/other"
+        )
         refused = six.main.attempt("ssh", "-p", "2222", "sub2", "true")
         assert refused.returncode == 255
         assert "Host key verification failed" in refused.stderr
@@ -515,7 +526,9 @@ class TestResources:
     @pytest.mark.parametrize("name", NAMES)
     def test_limits_in_the_control_group(self, six: Six, name: str) -> None:
         replica = six.replicas[name]
-        read = replica.run("sh", "-c", "cd /sys/fs/cgroup; head -n 1 cpu.max memory.max memory.swap.max 2>/dev/null; true")
+        read = replica.run(
+            "sh", "-c", "cd /sys/fs/cgroup; head -n 1 cpu.max memory.max memory.swap.max 2>/dev/null; true"
+        )
         if "cpu.max" in read:
             values = [line for line in read.splitlines() if line and not line.startswith("==>")]
             assert values == ["100000 100000", str(256 * 1024**2), "0"]
@@ -535,7 +548,7 @@ class TestResources:
 
     def test_shared_memory_ends_where_it_was_asked_to(self, six: Six) -> None:
         write = "dd if=/dev/zero of=/dev/shm/fill bs=1M count={} 2>&1; code=$?; rm -f /dev/shm/fill; exit $code"
-        full = six.main.attempt("sh", "-c", write.format(33).replace("code=$?", "code=$?; tail -c 100 /dev/null"))
+        full = six.main.attempt("sh", "-c", write.format(33))
         assert full.returncode != 0
         assert "No space left" in full.stdout
         six.main.run("sh", "-c", write.format(31))
@@ -589,19 +602,14 @@ class TestAgain:
     @pytest.mark.parametrize("mode", [[], ["--check", "--diff"]], ids=["real", "check"])
     def test_a_second_launch_changes_nothing(self, six: Six, mode: list[str]) -> None:
         before = snapshot()
-        run = launch(REQUEST, *mode).ok()
+        # As a survey gives it: numbers as text, other spellings, an empty answer.
+        survey = {"session_size": "6", "session_cpus": "1000m", "session_memory": "262144k", "session_priority": ""}
+        run = launch({**REQUEST, **survey}, *mode).ok()
         assert set(run.recap) == {"localhost", *HOSTS}
         assert run.changed_hosts == set()
         assert run.actions() == {}
         assert differences(before, snapshot()) == []
         assert run.placed == {name: one.host for name, one in six.replicas.items()}
-
-    def test_numbers_as_text_are_the_same_request(self, six: Six) -> None:
-        before = snapshot()
-        survey = {"session_size": "6", "session_cpus": "1000m", "session_memory": "262144k", "session_priority": ""}
-        run = launch({**REQUEST, **survey}).ok()
-        assert run.changed_hosts == set()
-        assert differences(before, snapshot()) == []
 
     def test_a_changed_request_is_refused_with_the_difference(self, six: Six) -> None:
         before = snapshot()
@@ -620,9 +628,9 @@ class TestAgain:
         run = launch({**REQUEST, "session_size": 5, "session_recreate": "true"}, "--check", "--diff").ok()
         assert run.changed_hosts == set(HOSTS)
         assert set(run.placed) == set(NAMES[:5])
-        assert sorted(action for host in HOSTS for action in run.actions()[host] if action.startswith("remove container")) == [
-            f"remove container six-{name}" for name in NAMES
-        ]
+        assert sorted(
+            action for host in HOSTS for action in run.actions()[host] if action.startswith("remove container")
+        ) == [f"remove container six-{name}" for name in NAMES]
         assert differences(before, snapshot()) == []
 
     def test_check_mode_of_teardown_tells_and_touches_nothing(self, six: Six) -> None:
@@ -631,15 +639,6 @@ class TestAgain:
         assert run.changed_hosts == set(HOSTS)
         assert "six-sub5" in run.differences()
         assert differences(before, snapshot()) == []
-
-    def test_what_keeps_the_checkout_clean(self, six: Six) -> None:
-        done = subprocess.run(
-            ["git", "-C", str(CHECKOUT), "status", "--porcelain", "--ignored", "playbooks", "roles"],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        assert "retry" not in done.stdout
 
 
 class TestPendingBeside:

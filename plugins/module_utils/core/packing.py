@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations, islice, permutations
 from math import comb
@@ -28,6 +28,8 @@ COMBINATION_WORK = 200_000
 """Hosts looked at while trying all combinations of groups, for each number of groups."""
 TABLE_WORK = 2_000_000
 """Steps of finding the fewest groups by dynamic programming; above it the best by a bound are taken."""
+PREFIXES_THINNED = 3
+"""Rankings of groups whose best prefix is thinned out."""
 CANDIDATE_WORK = 60_000
 """Hosts looked at while the policy chooses among equally close sets of groups."""
 SUBSET_WORK = 1_000_000
@@ -367,16 +369,8 @@ def _closest(task: Task, ids: list[int], k: int, levels: Sequence[Sequence[objec
     """
     if not levels:
         return [ids], True
-    by_group: dict[object, list[int]] = {}
-    for i in ids:
-        by_group.setdefault(levels[0][i], []).append(i)
-    groups = list(by_group.values())
-    if task.linear:
-        groups = [
-            [i for i in group if task.slots[i] or (task.beside_main and task.beside_main[i] >= 0)] for group in groups
-        ]
-        groups = [group for group in groups if group]
-    found, proven = _fewest_groups(task, groups, k)
+    groups = _groups(task, ids, levels[0])
+    found, proven, all_found = _fewest_groups(task, groups, k)
     if len(levels) == 1:
         return found, proven
     best: list[list[int]] = []
@@ -384,20 +378,35 @@ def _closest(task: Task, ids: list[int], k: int, levels: Sequence[Sequence[objec
     work = CANDIDATE_WORK
     for union in found:
         if work <= 0:
-            proven = False
+            all_found = False
             break
         work -= len(union)
         finer, finer_proven = _closest(task, union, k, levels[1:])
         proven = proven and finer_proven
-        count = tuple(min(len({level[i] for i in members}) for members in finer) for level in levels[1:])
+        count = tuple(len({level[i] for i in finer[0]}) for level in levels[1:])
         if best_count is None or count < best_count:
             best, best_count = [], count
         if count == best_count:
             best.extend(finer)
+    if not all_found and best_count is not None:
+        # Other zones might have fewer racks, unless these are as few as there can be anywhere.
+        coarse = len({levels[0][i] for i in best[0]})
+        least = (max(coarse, _group_bound(task, _groups(task, ids, level), k)[0]) for level in levels[1:])
+        proven = proven and best_count == tuple(least)
     return best, proven
 
 
-def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[list[list[int]], bool]:
+def _groups(task: Task, ids: Sequence[int], level: Sequence[object]) -> list[list[int]]:
+    """The hosts of each group that can be of use, groups in inventory order."""
+    groups: dict[object, list[int]] = {}
+    for i in ids:
+        if not task.linear or task.slots[i] or (task.beside_main and task.beside_main[i] >= 0):
+            groups.setdefault(level[i], []).append(i)
+    return list(groups.values())
+
+
+def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[list[list[int]], bool, bool]:
+    """Return sets of hosts as `_closest` does for one level; last: whether these are all sets of so few groups."""
     lower, rankings = _group_bound(task, groups, k)
     average = max(1, sum(len(group) for group in groups) // len(groups))
 
@@ -411,23 +420,23 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
         unions = (union(chosen) for chosen in combinations(range(len(groups)), t))
         return [members for members in unions if task.covers(members, k)]
 
-    skipped = False
     t = lower
     while t <= len(groups):
         tried = try_all(t)
         if tried:
-            return tried, not skipped
+            return tried, True, True
         if tried is None:
             break
         t += 1
     if t > len(groups):
         # Cannot be where k hosts of all groups are enough; a search that ran out of work may say so.
-        return [union(range(len(groups)))], False
-    # Along a ranking, more groups are never worse: bisect for the number that is enough.
-    best = len(groups) + 1
-    sets: set[tuple[int, ...]] = set()
+        return [union(range(len(groups)))], False, False
+    # Along a ranking, more groups are never worse: bisect for the number that is enough, then leave out those that
+    # turn out to be needless.
+    prefixes: list[list[int]] = []
+    best = len(groups)
     for ranking in rankings:
-        low, high = t, min(best, len(groups))
+        low, high = t, best
         if high < len(groups) and not task.covers(union(ranking[:high]), k):
             continue
         while low < high:
@@ -436,10 +445,14 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
                 high = middle
             else:
                 low = middle + 1
-        if low < best:
-            best, sets = low, set()
-        if low == best:
-            sets.add(tuple(sorted(ranking[:low])))
+        best = low
+        prefixes.append(list(ranking[:low]))
+    prefixes.sort(key=len)
+    if best > t:
+        thinned = prefixes[:PREFIXES_THINNED]
+        prefixes = [_without_needless(prefix, lambda chosen: task.covers(union(chosen), k)) for prefix in thinned]
+        best = min(map(len, prefixes))
+    sets = {tuple(sorted(prefix)) for prefix in prefixes if len(prefix) == best}
     proven = best == t
     if not proven and task.linear and (best - 1) * k * sum(min(len(group), k) for group in groups) <= TABLE_WORK:
         proven = True
@@ -450,8 +463,18 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
         for fewer in range(t + 1, best):
             tried = try_all(fewer)
             if tried:
-                return tried, False
-    return [union(chosen) for chosen in sorted(sets)], proven
+                return tried, False, False
+    return [union(chosen) for chosen in sorted(sets)], proven, False
+
+
+def _without_needless(chosen: Sequence[int], enough: Callable[[Sequence[int]], bool]) -> list[int]:
+    """Leave out, the last ones first, every group without which the others are still enough."""
+    kept = list(chosen)
+    for g in reversed(chosen):
+        fewer = [other for other in kept if other != g]
+        if fewer and enough(fewer):
+            kept = fewer
+    return kept
 
 
 def _group_bound(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[int, list[list[int]]]:

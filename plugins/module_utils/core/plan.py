@@ -76,6 +76,8 @@ LEAST_MTU = 576
 
 BRIDGE = "bridge"
 VXLAN = "vxlan"
+SHOWN_HOSTS = 100
+"""Hosts in the table of a shortfall; the totals count them all."""
 INTERFACE = "eth1"
 """Name of the session's interface in every replica that has one; eth0 is the default network's."""
 
@@ -594,11 +596,14 @@ def slice_for(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
 
 
 def render_shortfall(shortfall: Shortfall) -> list[str]:
-    """Return why a request is pending as lines of text: a table of hosts and resources, and what would fit."""
+    """Return why a request is pending as lines of text: a table of hosts and resources, and what would fit.
+
+    Of very many hosts only the first are in the table.
+    """
     whole = shortfall.mode == SINGLE_NODE
     what = "the whole session" if whole else "one replica"
     rows = [("host", "resource", "asked", "free", "missing", "replicas that fit")]
-    for entry in shortfall.hosts:
+    for entry in shortfall.hosts[:SHOWN_HOSTS]:
         rows.extend(
             (
                 entry.host if number == 0 else "",
@@ -626,6 +631,8 @@ def render_shortfall(shortfall: Shortfall) -> list[str]:
         f"{_replicas(shortfall.size)} asked, mode {shortfall.mode}: not enough room now. "
         f"Asked per host is {what}; the last rows compare the whole session with all hosts together."
     ]
+    if len(shortfall.hosts) > SHOWN_HOSTS:
+        lines.append(f"Of {len(shortfall.hosts)} hosts the first {SHOWN_HOSTS} in inventory order are shown.")
     lines.extend("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
     if shortfall.largest_size:
         lines.append(f"Largest size that fits now in mode {shortfall.mode}: {shortfall.largest_size}.")

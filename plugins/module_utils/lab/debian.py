@@ -26,7 +26,7 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 REPOSITORY = "/var/cache/lab-packages"
 """Where a lab host finds the packages it may install: it has no way out to a mirror."""
 
-_RECIPE = 1
+_BUILDER = 1
 """Raise it when a change of this file must rebuild trees that are already in somebody's cache."""
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -70,12 +70,12 @@ class TreeRecipe:
     @property
     def key(self) -> str:
         """Name of the tree in the cache: another recipe gives another tree."""
-        return f"{self.release}-{fingerprint(dataclasses.asdict(self))}"
+        return f"{self.release}-{fingerprint([_BUILDER, dataclasses.asdict(self)])}"
 
 
 def fingerprint(recipe: object) -> str:
-    """Return twelve hexadecimal digits which stand for a recipe and this version of the builder."""
-    text = json.dumps([_RECIPE, recipe], sort_keys=True)
+    """Return twelve hexadecimal digits which stand for a recipe."""
+    text = json.dumps(recipe, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -164,7 +164,8 @@ def bootstrap(
     if hook:
         path = f"{scratch}/hook"
         write_file(path, hook, 0o700)
-        arguments.append(f"--customize-hook={path}")
+        # With the variant extract mmdebstrap stops before it customizes, so the hook runs as soon as all is unpacked.
+        arguments.append(f"--{'extract' if variant == 'extract' else 'customize'}-hook={path}")
     run([*arguments, release, destination, f"deb {mirror} {release} main"])
 
 

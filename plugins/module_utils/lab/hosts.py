@@ -61,7 +61,7 @@ def ensure_running(host: HostNames, settings: HostSettings, seconds: float, chec
     Raises LabError when the host is there with other settings, or does not answer on port 22 within `seconds`.
     """
     with locked(host.lab.lock, shared=True), locked(f"{host.lab.lock}.{host.name}"):
-        _check_settings(host, settings)
+        settings = _settings_of(host, settings)
         if processes.running(host) is not None:
             return False
         if not check_mode:
@@ -70,21 +70,26 @@ def ensure_running(host: HostNames, settings: HostSettings, seconds: float, chec
         return True
 
 
-def _check_settings(host: HostNames, settings: HostSettings) -> None:
+def _settings_of(host: HostNames, settings: HostSettings) -> HostSettings:
+    """Return the settings to boot with: those asked for on the tree that the host has, if there is a host."""
     text = read_file(f"{host.directory}/settings.json")
     if text is None:
-        return
+        return settings
     current = json.loads(text)
     wanted = json.loads(json.dumps(dataclasses.asdict(settings)))
-    different = sorted(key for key in wanted if current.get(key) != wanted[key])
+    # A newer recipe of the same release is for new hosts; this one stays on the tree that its disk was laid on.
+    for one in (current, wanted):
+        one["release"] = os.path.basename(one["tree"]).partition("-")[0]
+    different = sorted(key for key in wanted if key != "tree" and current.get(key) != wanted[key])
     if different:
         raise LabError(
             f"The lab host {host.name} was made with other settings: "
             + "; ".join(f"{key} was {current.get(key)!r} and is now {wanted[key]!r}" for key in different)
             + ". Remove the lab first (playbook lab_down), then bring it up again."
         )
-    if not os.path.isdir(settings.tree):
-        raise LabError(f"The base tree {settings.tree} of the lab host {host.name} is gone; remove the lab first.")
+    if not os.path.isdir(current["tree"]):
+        raise LabError(f"The base tree {current['tree']} of the lab host {host.name} is gone; remove the lab first.")
+    return dataclasses.replace(settings, tree=current["tree"])
 
 
 def _boot(host: HostNames, settings: HostSettings) -> None:

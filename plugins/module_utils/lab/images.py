@@ -28,6 +28,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.lab.system
 RECIPE_LABEL = "io.github.cluster-compute.recipe"
 """Label which tells one build recipe from another, whatever way an engine computes its image ids."""
 
+_BUILDER = 2
+"""Raise it when a change of this file must rebuild images that are already in somebody's cache."""
+
 _CREATED = "2025-01-01T00:00:00Z"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64"}
 _NAME = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*)*:[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -70,7 +73,7 @@ class ImageRecipe:
     def key(self) -> str:
         """Name of the archive in the cache: another recipe gives another archive."""
         stem = re.sub(r"[^a-z0-9]+", "-", self.name.rpartition(":")[0])
-        return f"{stem}-{debian.fingerprint(dataclasses.asdict(self))}"
+        return f"{stem}-{debian.fingerprint([_BUILDER, _TIDY, _EXCLUDED, dataclasses.asdict(self)])}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write what each task did on each host to a file, one JSON object a line, so that tests need not parse the terminal."""
+"""Write what each task did on each host to a file, one JSON object a line: tests need not parse the terminal."""
 
 from __future__ import annotations
 

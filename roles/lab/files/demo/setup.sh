@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #

@@ -506,6 +506,13 @@ def test_shortfall_where_nothing_fits():
     assert lines[-1] == "Not even main1 fits now."
 
 
+def test_shortfall_of_very_many_hosts_is_cut():
+    lines = render_shortfall(place(make_request(size=9, mode="single-node"), hosts_from_facts(make_facts(300), {})))
+    assert lines[1] == "Of 300 hosts the first 100 in inventory order are shown."
+    assert sum(line.startswith("h") for line in lines) == 101
+    assert any(line.startswith("all hosts") for line in lines)
+
+
 # Plans that are read back.
 
 

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 MIB = 1024**2
-bounded = settings(max_examples=200, deadline=None, derandomize=True)
+bounded = settings(max_examples=120, deadline=None, derandomize=True)
 
 
 def variables(**given_values):
@@ -543,7 +543,7 @@ def test_round_trip_through_json(request):
     assert diff_requests(request, again) == []
 
 
-@bounded
+@settings(bounded, max_examples=80)
 @given(requests(), requests())
 def test_a_difference_is_seen_exactly_where_there_is_one(old, new):
     assert (diff_requests(old, new) == []) == (old == new)
@@ -639,7 +639,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(bounded, max_examples=600)
+@settings(bounded, max_examples=400)
 @given(st.dictionaries(st.sampled_from(KNOWN_VARIABLES), ANYTHING, max_size=4))
 def test_any_input_ends_in_a_request_or_in_sentences(given_values):
     values = {**variables(), **given_values}

@@ -1,0 +1,148 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Launches that fail in the middle, launches that are killed, sessions that are half there: nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    DEMO,
+    HOSTS,
+    STATE,
+    Snapshot,
+    command,
+    differences,
+    environment,
+    launch,
+    on,
+    replicas,
+    script,
+    snapshot,
+    teardown,
+    try_on,
+)
+
+BASE: dict[str, Any] = {
+    "session_name": "half",
+    "session_size": 3,
+    "session_max_replicas_per_host": 1,
+    "session_image": BUSYBOX,
+    "session_cpus": "0.5",
+    "session_memory": "64m",
+    "session_command": "sleep 8888",
+}
+DOOMED = [
+    {"name": "main"},
+    {
+        "name": "sub",
+        "replicas": 2,
+        "command": ["sh", "-c", 'echo "this is the end of $BACKENDAI_CLUSTER_HOST"; exit 7'],
+    },
+]
+CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a command that ends at once": (
+        {"session_size": "", "session_roles": DOOMED},
+        ["sub1", "n2", "exit code 7", "this is the end of sub1", "sub2", "n3"],
+    ),
+    "a program that is not in the image": (
+        {"session_command": ["no-such-program"]},
+        ["half-main1", "n1", "no-such-program"],
+    ),
+    "an address that main1's host does not have": (
+        {"session_ports": "192.0.2.1:8080:80"},
+        ["n1", "half-main1", "192.0.2.1"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_failed_launch_leaves_nothing_and_says_where_and_why(case: str, untouched_lab: Snapshot) -> None:
+    request, wanted = CASES[case]
+    run = launch({**BASE, **request})
+    assert run.code != 0, run.output
+    assert [text for text in wanted if text not in run.failures] == [], run.failures
+    assert "Traceback" not in run.output
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def test_a_container_of_somebody_else_is_named_and_not_touched(untouched_lab: Snapshot) -> None:
+    on("n3", "docker", "run", "-d", "--name", "half-sub2", BUSYBOX, "sleep", "8888")
+    before = snapshot()
+    try:
+        run = launch(BASE)
+        assert run.code != 0
+        assert "half-sub2" in run.failures
+        assert "n3" in run.failures
+        assert differences(before, snapshot()) == []
+    finally:
+        on("n3", "docker", "rm", "-f", "half-sub2")
+
+
+def _kill_a_launch_at(moment: str, folder: Path) -> None:
+    """Start a launch and kill it, and all it has started here, when *moment*, a shell command, succeeds on n1."""
+    variables = folder / "variables.json"
+    variables.write_text(
+        json.dumps({**BASE, "session_image": DEMO, "session_command": ["sleep", "8888"]}), encoding="utf-8"
+    )
+    started = subprocess.Popen(
+        command("launch_cluster", variables),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while try_on("n1", ["sh", "-c", moment]).returncode != 0:
+            assert started.poll() is None, "the launch ended before it could be killed"
+            assert time.monotonic() < deadline
+    finally:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+    # What already runs on the hosts is not killed with the controller; let it end.
+    for host in HOSTS:
+        script(host, "while pgrep -f 'ansible|AnsiballZ' >/dev/null; do sleep 0.1; done")
+
+
+@pytest.mark.parametrize("moment", [f"ls {STATE}/sessions/*/replicas/main1/ssh/*.pub", "docker inspect half-main1"])
+def test_a_killed_launch_is_removed_by_teardown(moment: str, untouched_lab: Snapshot, tmp_path: Path) -> None:
+    _kill_a_launch_at(moment, tmp_path)
+    assert differences(untouched_lab, snapshot()) != []
+    run = teardown("half").ok()
+    assert run.changed_hosts
+    assert differences(untouched_lab, snapshot()) == []
+    assert teardown("half").ok().changed_hosts == set()
+
+
+def test_a_session_that_is_half_there_is_removed_wholly(untouched_lab: Snapshot) -> None:
+    launch(BASE).ok()
+    assert len(replicas("half")) == 3
+    on("n1", "docker", "rm", "-f", "half-main1")
+    script("n1", f"echo '{{damaged' >$(ls {STATE}/sessions/*/record.json)")
+    script("n2", "ip link delete $(ls /sys/class/net | grep ^ccx)")
+    script("n2", f"rm -r {STATE}/sessions/*/replicas")
+    script(
+        "n3", f"docker rm -f half-sub2; rm -r {STATE}/sessions; docker network rm $(docker network ls -q -f name=cc-)"
+    )
+    run = teardown("half").ok()
+    assert run.changed_hosts == set(HOSTS)
+    assert differences(untouched_lab, snapshot()) == []
+    assert teardown("half").ok().changed_hosts == set()
+
+
+def test_teardown_of_a_session_that_never_was(untouched_lab: Snapshot) -> None:
+    run = teardown("never").ok()
+    assert set(run.recap) >= set(HOSTS)
+    assert run.changed_hosts == set()
+    assert differences(untouched_lab, snapshot()) == []

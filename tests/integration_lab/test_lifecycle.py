@@ -1,0 +1,241 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A session's life: foretold, launched, damaged and repaired, replaced, removed. The tests run in this order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    HOSTS,
+    STATE,
+    Replica,
+    Run,
+    Snapshot,
+    differences,
+    launch,
+    on,
+    record,
+    replicas,
+    script,
+    snapshot,
+    teardown,
+    try_on,
+)
+
+CANARY = "/tmp/cluster-compute-canary"
+FOLDER = f"/srv/$(touch {CANARY}) 'quoted'"
+ARGUMENT = f"$(touch {CANARY}) `touch {CANARY}` 'single' \"double\" ; touch {CANARY}"
+REQUEST: dict[str, Any] = {
+    "session_name": "trio",
+    "session_size": 3,
+    "session_max_replicas_per_host": 1,
+    "session_image": BUSYBOX,
+    "session_cpus": "0.5",
+    "session_memory": "64m",
+    "session_mounts": [{"source": FOLDER, "target": "/data"}],
+    "session_command": ["sh", "-c", 'printf %s "$0" >/tmp/argument; exec sleep 8888', ARGUMENT],
+}
+
+
+@pytest.fixture(scope="module")
+def folders(untouched_lab: Snapshot) -> Iterator[None]:
+    """Make a data folder with a hostile name on every host."""
+    for host in HOSTS:
+        on(host, "mkdir", "-p", FOLDER)
+        on(host, "tee", f"{FOLDER}/kept", stdin="kept\n")
+    try:
+        yield
+    finally:
+        for host in HOSTS:
+            on(host, "rm", "-rf", FOLDER)
+
+
+@pytest.fixture(scope="module")
+def foretold(folders: None) -> Run:
+    """Launch in check mode, before there is anything."""
+    before = snapshot()
+    run = launch(REQUEST, "--check", "--diff").ok()
+    assert differences(before, snapshot()) == []
+    return run
+
+
+@pytest.fixture(scope="module")
+def trio(foretold: Run) -> Iterator[Run]:
+    """Launch three replicas, one on each host."""
+    try:
+        yield launch(REQUEST, "--diff").ok()
+    finally:
+        teardown("trio").ok()
+
+
+@pytest.fixture
+def whole(trio: Run) -> Iterator[Snapshot]:
+    """Give the session as it was launched, and prove that it is whole again after the test."""
+    before = snapshot()
+    yield before
+    _all_reach_all()
+    assert differences(_without_starts(before), _without_starts(snapshot())) == []
+
+
+def _without_starts(taken: Snapshot) -> Snapshot:
+    """Leave out what a repair may change: when a container was started, and which one it is."""
+    for kinds in taken.values():
+        kinds["containers"] = {name: about[1] for name, about in kinds["containers"].items()}
+        kinds["networks"] = [line.split(" ", 1)[-1] for line in kinds["networks"]]
+        kinds["rules"] = sorted(re.sub(r"br-[0-9a-f]{12}", "br", rule) for rule in kinds["rules"])
+        kinds["routes"] = sorted(re.sub(r"br-[0-9a-f]{12}", "br", rule) for rule in kinds["routes"])
+        kinds["addresses"] = [one[1:] for one in kinds["addresses"]]
+        kinds["links"] = sorted([one[1], one[2], one[3]] for one in kinds["links"])
+        kinds["state"] = {path: [*about[:3], about[4]] for path, about in kinds["state"].items()}
+    return taken
+
+
+def _all_reach_all() -> dict[str, Replica]:
+    found = replicas("trio")
+    assert list(found) == ["main1", "sub1", "sub2"]
+    for one in found.values():
+        one.run("sh", "-ec", "".join(f"ping -c 1 -W 3 {name} >/dev/null\n" for name in found))
+    return found
+
+
+def _plain(run: Run) -> dict[str, list[str]]:
+    """Return a run's actions without the session's id, and without files that depend on keys not made yet."""
+    identity = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=ccx)[0-9a-f]{8}|(?<=cc-)[0-9a-f]{8}")
+    return {
+        host: [identity.sub("ID", action) for action in actions if "/ssh/" not in action]
+        for host, actions in run.actions().items()
+    }
+
+
+def _link(host: str) -> str:
+    found = [name for name in on(host, "ls", "/sys/class/net").split() if name.startswith("ccx")]
+    assert len(found) == 1
+    return found[0]
+
+
+class TestLaunch:
+    """The first launch, and what check mode had said of it."""
+
+    def test_check_mode_foretold_what_was_done(self, foretold: Run, trio: Run) -> None:
+        assert foretold.changed == trio.changed
+        assert foretold.placed == trio.placed == dict(zip(("main1", "sub1", "sub2"), HOSTS))
+        assert _plain(foretold) == _plain(trio)
+        assert "create container trio-sub2" in _plain(trio)["n3"]
+        assert "trio-sub2" in foretold.differences()
+
+    def test_hostile_paths_and_arguments_arrive_and_run_nowhere(self, trio: Run) -> None:
+        for one in replicas("trio").values():
+            assert one.run("cat", "/data/kept") == "kept\n"
+            assert one.run("cat", "/tmp/argument") == ARGUMENT
+            assert one.attempt("test", "-e", CANARY).returncode == 1
+        assert [host for host in HOSTS if try_on(host, ["test", "-e", CANARY]).returncode != 1] == []
+
+
+class TestRepair:
+    """What is missing is put back, what is there is left alone, and only that is called a change."""
+
+    def test_a_dead_replica_a_lost_link_and_lost_entries(self, whole: Snapshot) -> None:
+        on("n1", "docker", "kill", "trio-main1")
+        on("n2", "ip", "link", "delete", _link("n2"))
+        entry = on("n3", "bridge", "fdb", "show", "dev", _link("n3")).splitlines()
+        gone = next(line for line in entry if " dst 10.211.0.11 " in line).split()
+        on("n3", "bridge", "fdb", "del", gone[0], "dev", _link("n3"), "dst", "10.211.0.11", "self")
+        run = launch(REQUEST).ok()
+        assert run.changed_hosts == set(HOSTS)
+        actions = run.actions()
+        assert actions["n1"] == ["start container trio-main1"]
+        assert actions["n2"][0] == f"create link {_link('n2')}"
+        assert actions["n3"] == [f"update peers of link {_link('n3')}"]
+
+    def test_a_lost_replica_and_changed_files_but_not_the_host_that_is_whole(self, whole: Snapshot) -> None:
+        started = {name: one.about["State"]["StartedAt"] for name, one in replicas("trio").items()}
+        on("n1", "docker", "rm", "-f", "trio-main1")
+        script("n2", f"echo damage >>{STATE}/sessions/*/replicas/sub1/environment")
+        script("n2", f"rm {STATE}/sessions/*/replicas/sub1/hostfile")
+        foretold = launch(REQUEST, "--check").ok()
+        run = launch(REQUEST).ok()
+        assert foretold.actions() == run.actions()
+        assert foretold.changed_hosts == run.changed_hosts == {"n1", "n2"}
+        assert run.actions()["n1"] == ["create container trio-main1"]
+        assert [action.rsplit("/", 1)[1] for action in run.actions()["n2"]] == ["environment", "hostfile"]
+        after = {name: one.about["State"]["StartedAt"] for name, one in replicas("trio").items()}
+        assert after["sub2"] == started["sub2"]
+        assert after["sub1"] == started["sub1"]
+
+    def test_a_neighbour_entry_and_a_lost_network(self, whole: Snapshot) -> None:
+        networks = [name for name in replicas("trio")["sub1"].networks if not name.endswith("egress")]
+        assert len(networks) == 1
+        script("n2", f"docker network disconnect {networks[0]} trio-sub1; docker network rm {networks[0]}")
+        neighbour = on("n3", "ip", "neigh", "show", "dev", _link("n3"), "nud", "permanent").split()[0]
+        on("n3", "ip", "neigh", "del", neighbour, "dev", _link("n3"))
+        run = launch(REQUEST).ok()
+        assert run.changed_hosts == {"n2", "n3"}
+        assert run.actions()["n3"] == [f"update peers of link {_link('n3')}"]
+
+    def test_a_repair_that_fails_removes_nothing(self, whole: Snapshot) -> None:
+        identities = {name: one.about["Id"] for name, one in replicas("trio").items()}
+        on("n3", "docker", "kill", "trio-sub2")
+        on("n3", "mv", FOLDER, "/srv/aside")
+        try:
+            run = launch(REQUEST)
+            assert run.code != 0
+            assert "n3" in run.failures
+            assert "trio" in run.failures
+            assert {name: one.about["Id"] for name, one in replicas("trio").items()} == identities
+            assert replicas("trio")["sub1"].about["State"]["Status"] == "running"
+        finally:
+            on("n3", "mv", "/srv/aside", FOLDER)
+        again = launch(REQUEST).ok()
+        assert again.actions() == {"n3": ["start container trio-sub2"]}
+
+
+class TestReplacement:
+    """Another request for the same name."""
+
+    def test_with_the_word_it_is_made_anew_and_the_number_of_tasks_stays(self, trio: Run) -> None:
+        old = record("trio")["plan"]
+        keys = set(_public_keys())
+        run = launch(
+            {**REQUEST, "session_size": 6, "session_max_replicas_per_host": 2, "session_recreate": True}, "--diff"
+        )
+        new = record("trio")["plan"]
+        assert run.ok().changed_hosts == set(HOSTS)
+        assert len(replicas("trio")) == len(run.placed) == 6
+        assert new["session"]["id"] != old["session"]["id"]
+        assert not keys & set(_public_keys())
+        assert re.search(r"size|replicas", run.differences())
+        for host in HOSTS:
+            assert on(host, "ls", f"{STATE}/sessions").split() == [new["session"]["id"]]
+        # Twice the replicas on the same hosts, and not one task more.
+        assert run.tasks == trio.tasks
+        assert len(run.tasks) > 5
+
+
+def _public_keys() -> list[str]:
+    found = [
+        line for host in HOSTS for line in script(host, f"cat {STATE}/sessions/*/replicas/*/ssh/*.pub").splitlines()
+    ]
+    assert found
+    return found
+
+
+class TestRemoval:
+    """The end."""
+
+    def test_it_goes_once_and_the_data_stays(self, trio: Run, untouched_lab: Snapshot) -> None:
+        foretold = teardown("trio", "--check", "--diff").ok()
+        run = teardown("trio", "--diff").ok()
+        assert foretold.changed_hosts == run.changed_hosts == set(HOSTS)
+        assert foretold.actions() == run.actions()
+        assert differences(untouched_lab, snapshot()) == []
+        for host in HOSTS:
+            assert on(host, "cat", f"{FOLDER}/kept") == "kept\n"
+        again = teardown("trio").ok()
+        assert set(again.recap) >= set(HOSTS)
+        assert again.changed_hosts == set()

@@ -1,0 +1,161 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where replicas go, and what is said when they cannot go anywhere. Most of it in check mode, which decides alike."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    Run,
+    Snapshot,
+    differences,
+    launch,
+    replicas,
+    snapshot,
+)
+
+BASE = {"session_name": "place", "session_image": BUSYBOX, "session_memory": "64m", "session_command": "sleep 8888"}
+
+
+def _cpus(**cpus: object) -> dict[str, dict[str, Any]]:
+    return {host: {"cluster_compute_cpus": value} for host, value in cpus.items()}
+
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, str]]] = {
+    "designated hosts": (
+        {"session_size": 3, "session_hosts": "n2,n3"},
+        {},
+        {"main1": "n2", "sub1": "n2", "sub2": "n3"},
+    ),
+    "excluded hosts": (
+        {"session_size": 2, "session_excluded_hosts": ["n1"]},
+        {},
+        {"main1": "n2", "sub1": "n2"},
+    ),
+    "a limit per host": (
+        {"session_size": 3, "session_max_replicas_per_host": "1"},
+        {},
+        {"main1": "n1", "sub1": "n2", "sub2": "n3"},
+    ),
+    "a host's own limit": (
+        {"session_size": 2},
+        {"n1": {"cluster_compute_max_replicas": 1}, "n2": {"cluster_compute_max_replicas": 0}},
+        {"main1": "n3", "sub1": "n3"},
+    ),
+    # n1 and n3 stand in rack r1; inventory order alone would take n1 and n2.
+    "hosts of one rack": (
+        {"session_size": 4},
+        {},
+        {"main1": "n1", "sub1": "n1", "sub2": "n3", "sub3": "n3"},
+    ),
+    "another resource group": (
+        {"session_size": 3, "session_resource_group": "small_pool"},
+        {},
+        {"main1": "n2", "sub1": "n2", "sub2": "n3"},
+    ),
+    "pack leaves the least behind": (
+        {"session_size": 2, "session_policy": "pack"},
+        _cpus(n1=4, n2=2, n3=3),
+        {"main1": "n2", "sub1": "n2"},
+    ),
+    "inventory takes the first that can": (
+        {"session_size": 2, "session_policy": "inventory"},
+        _cpus(n1=4, n2=2, n3=3),
+        {"main1": "n1", "sub1": "n1"},
+    ),
+    "the fewest hosts, not the first ones": (
+        {"session_size": 6},
+        _cpus(n1=2, n2=3, n3=3),
+        {"main1": "n2", "sub1": "n2", "sub2": "n2", "sub3": "n3", "sub4": "n3", "sub5": "n3"},
+    ),
+    "spread evens out": (
+        {"session_size": 4, "session_policy": "spread"},
+        _cpus(n1=3, n2=1, n3=3),
+        {"main1": "n1", "sub1": "n1", "sub2": "n3", "sub3": "n3"},
+    ),
+    "reserved capacity is not given away": (
+        {"session_size": 1, "session_cpus": "0.5"},
+        {
+            "n1": {"cluster_compute_cpus": "", "cluster_compute_reserved_cpus": 10000},
+            "n2": {"cluster_compute_cpus": "400m"},
+        },
+        {"main1": "n3"},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(untouched_lab: Snapshot) -> dict[str, Run]:
+    """Run all cases in check mode, some side by side: they wait for the hosts most of the time."""
+    names = list(CASES)
+
+    def decide(case: str) -> Run:
+        request, hosts, _wanted = CASES[case]
+        return launch({**BASE, **request}, "--check", hosts=hosts)
+
+    with ThreadPoolExecutor(4) as pool:
+        return dict(zip(names, pool.map(decide, names)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_replicas_go_where_the_rules_say(case: str, runs: dict[str, Run]) -> None:
+    wanted = CASES[case][2]
+    run = runs[case].ok()
+    assert run.placed == wanted
+    assert {row["status"] for row in run.table.values()} == {"PLANNED"}
+    assert run.changed_hosts == set(wanted.values())
+
+
+def test_the_same_input_gives_the_same_plan_and_check_mode_touches_nothing(untouched_lab: Snapshot) -> None:
+    request = {**BASE, "session_size": 5}
+    first, second = (launch(request, "--check", "--diff").ok() for _ in range(2))
+    assert first.placed == second.placed
+    assert len(first.placed) == 5
+    assert "place-sub4" in first.differences()
+    assert differences(untouched_lab, snapshot()) == []
+
+
+class TestPending:
+    """What does not fit now: a table, no error, and nothing left behind."""
+
+    def test_multi_node_names_host_resource_shortfall_and_the_largest_size(self, untouched_lab: Snapshot) -> None:
+        run = launch({**BASE, "session_size": 7, "session_memory": "1g"}).ok()
+        report = run.report
+        assert report[0] == "Session place is PENDING."
+        table = [re.split(r" {2,}", line) for line in report if re.match(r"(n\d|all hosts|host) ", line)]
+        assert table[0] == ["host", "resource", "asked", "free", "missing", "replicas that fit"]
+        assert [row[:1] + row[1:5] for row in table[1:4]] == [
+            [host, "cpus", "1", "2", "0"] for host in ("n1", "n2", "n3")
+        ]
+        assert [row[5] for row in table[1:4]] == ["2", "2", "2"]
+        assert table[4][:5] == ["all hosts", "cpus", "7", "6", "1"]
+        memory = [line.split() for line in report if line.split()[:1] == ["memory"]]
+        assert memory[:3] == [["memory", "1GiB", "2GiB", "0B"]] * 3
+        assert memory[3] == ["memory", "7GiB", "6GiB", "1GiB"]
+        assert "Largest size that fits now in mode multi-node: 6." in report
+        assert run.table == {}
+        assert replicas("place") == {}
+        assert differences(untouched_lab, snapshot()) == []
+
+    def test_single_node_that_fits_no_host_is_pending_although_all_hosts_together_have_room(
+        self, untouched_lab: Snapshot
+    ) -> None:
+        run = launch({**BASE, "session_size": 3, "session_mode": "single-node"}).ok()
+        assert run.report[0] == "Session place is PENDING."
+        assert "Largest size that fits now in mode single-node: 2." in run.report
+        rows = [re.split(r" {2,}", line)[:5] for line in run.report if re.match(r"n\d ", line)]
+        assert rows == [[host, "cpus", "3", "2", "1"] for host in ("n1", "n2", "n3")]
+        assert run.table == {}
+        assert differences(untouched_lab, snapshot()) == []
+
+    def test_check_mode_says_the_same(self, untouched_lab: Snapshot) -> None:
+        run = launch({**BASE, "session_size": 3, "session_mode": "single-node"}, "--check").ok()
+        assert run.report[0] == "Session place is PENDING."
+        assert run.changed_hosts == set()
+        assert differences(untouched_lab, snapshot()) == []

@@ -1,0 +1,214 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Sessions on one host: asked for, decided so, of one replica, and of roles that differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    ADDRESSES,
+    BUSYBOX,
+    DEMO,
+    Replica,
+    Run,
+    launch,
+    on,
+    record,
+    replicas,
+    teardown,
+    try_on,
+)
+
+
+@pytest.fixture(scope="module", params=["single-node", "multi-node"])
+def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Run, dict[str, Replica]]]:
+    """Launch two replicas that fit one host, in either mode."""
+    name = f"pair-{request.param[:5].strip('-')}"
+    asked = {
+        "session_name": name,
+        "session_mode": request.param,
+        "session_size": 2,
+        "session_image": DEMO,
+        "session_cpus": "0.5",
+        "session_memory": "128m",
+        "session_ports": "127.0.0.1:7000:7001/udp",
+    }
+    try:
+        run = launch(asked).ok()
+        yield run, replicas(name)
+    finally:
+        removed = teardown(name)
+    assert removed.code == 0, removed.output
+
+
+class TestPair:
+    """A private bridge on one host, whatever mode was asked for."""
+
+    def test_both_replicas_are_on_one_host_and_the_mode_says_so(self, pair: tuple[Run, dict[str, Replica]]) -> None:
+        run, found = pair
+        assert list(found) == ["main1", "sub1"]
+        assert len({one.host for one in found.values()}) == 1
+        for one in found.values():
+            assert one.environment()["BACKENDAI_CLUSTER_MODE"] == "single-node"
+            assert one.environment()["LOCAL_RANK"] == ("0" if one.name == "main1" else "1")
+            assert one.environment()["NODE_RANK"] == "0"
+        assert "single-node" in run.report[0]
+
+    def test_the_network_is_a_private_bridge(self, pair: tuple[Run, dict[str, Replica]]) -> None:
+        _run, found = pair
+        host = found["main1"].host
+        assert json.loads(on(host, "ip", "-j", "link", "show", "type", "vxlan") or "[]") == []
+        networks = json.loads(on(host, "docker", "network", "inspect", *found["main1"].networks))
+        assert sorted((one["Driver"], one["Internal"]) for one in networks) == [("bridge", False), ("bridge", True)]
+        for one in found.values():
+            assert [route["dev"] for route in json.loads(one.run("ip", "-j", "route", "show", "default"))] == ["eth0"]
+            address = json.loads(one.run("ip", "-j", "-4", "address", "show", "eth1"))[0]["addr_info"][0]["local"]
+            for other in found.values():
+                lines = other.run("getent", "ahosts", one.name).splitlines()
+                assert {line.split()[0] for line in lines} == {address}
+
+    def test_the_host_is_no_member_of_the_private_network(self, pair: tuple[Run, dict[str, Replica]]) -> None:
+        _run, found = pair
+        address = found["sub1"].run("getent", "hosts", "sub1").split()[0]
+        assert try_on(found["sub1"].host, ["ping", "-n", "-c", "1", "-W", "1", address]).returncode != 0
+
+    def test_ssh_works_both_ways(self, pair: tuple[Run, dict[str, Replica]]) -> None:
+        _run, found = pair
+        assert found["main1"].run("ssh", "sub1", "hostname; id -un").split() == ["sub1", "work"]
+        assert found["sub1"].run("ssh", "main1", "hostname; id -un").split() == ["main1", "work"]
+
+    def test_the_port_is_published_where_it_was_asked(self, pair: tuple[Run, dict[str, Replica]]) -> None:
+        _run, found = pair
+        assert found["main1"].about["HostConfig"]["PortBindings"] == {
+            "7001/udp": [{"HostIp": "127.0.0.1", "HostPort": "7000"}]
+        }
+        assert not found["sub1"].about["HostConfig"]["PortBindings"]
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[tuple[Run, Replica]]:
+    """Launch a session of one replica."""
+    try:
+        run = launch(
+            {"session_name": "alone", "session_image": DEMO, "session_memory": "128m", "session_ports": 7100}
+        ).ok()
+        found = replicas("alone")
+        assert list(found) == ["main1"]
+        yield run, found["main1"]
+    finally:
+        removed = teardown("alone")
+    assert removed.code == 0, removed.output
+
+
+class TestAlone:
+    """One replica is an ordinary session."""
+
+    def test_it_has_every_variable(self, alone: tuple[Run, Replica]) -> None:
+        _run, replica = alone
+        found = replica.environment()
+        session = found.pop("BACKENDAI_SESSION_ID")
+        assert found.pop("BACKENDAI_KERNEL_ID") == session
+        wanted = {
+            "BACKENDAI_CLUSTER_SIZE": "1",
+            "BACKENDAI_CLUSTER_HOSTS": "main1",
+            "BACKENDAI_CLUSTER_REPLICAS": "main:1",
+            "BACKENDAI_CLUSTER_HOST": "main1",
+            "BACKENDAI_CLUSTER_IDX": "1",
+            "BACKENDAI_CLUSTER_MODE": "single-node",
+            "BACKENDAI_CLUSTER_ROLE": "main",
+            "BACKENDAI_CLUSTER_LOCAL_RANK": "0",
+            "WORLD_SIZE": "1",
+            "WORLD_RANK": "0",
+            "LOCAL_RANK": "0",
+            "MASTER_ADDR": "main1",
+            "MASTER_PORT": "12345",
+            "TF_CONFIG": '{"cluster": {"worker": ["main1:12345"]}, "task": {"type": "worker", "index": 0}}',
+            "RANK": "0",
+            "NODE_RANK": "0",
+        }
+        assert {name: found.get(name) for name in wanted} == wanted
+        assert not [name for name, value in found.items() if value == "eth1"]
+
+    def test_it_has_no_cluster_network_and_its_name_one_address(self, alone: tuple[Run, Replica]) -> None:
+        _run, replica = alone
+        assert len(replica.networks) == 1
+        links = {link["ifname"] for link in json.loads(replica.run("ip", "-j", "link"))}
+        assert links == {"lo", "eth0"}
+        addresses = {line.split()[0] for line in replica.run("getent", "ahosts", "main1").splitlines()}
+        assert addresses == {replica.networks[next(iter(replica.networks))]["IPAddress"]}
+        assert record("alone")["plan"]["network"] is None
+
+    def test_the_table_and_a_second_launch(self, alone: tuple[Run, Replica]) -> None:
+        run, replica = alone
+        assert run.placed == {"main1": replica.host}
+        again = launch(
+            {"session_name": "alone", "session_image": DEMO, "session_memory": "128m", "session_ports": ["7100:7100"]}
+        ).ok()
+        assert again.changed_hosts == set()
+
+    def test_an_mpi_job_runs_in_it(self, alone: tuple[Run, Replica]) -> None:
+        _run, replica = alone
+        assert replica.run("mpirun", "-n", "1", "hostname").strip() == "main1"
+
+
+class TestRoles:
+    """Roles of their own size, command and variables, placed where a greedy choice would fail."""
+
+    def test_hosts_with_six_and_four_cpus_take_main_four_and_sub_six(self) -> None:
+        asked = {
+            "session_name": "uneven",
+            "session_image": BUSYBOX,
+            "session_memory": "32m",
+            "session_excluded_hosts": "n3",
+            "session_env": {"COMMON": "1"},
+            "session_roles": [
+                {"name": "sub", "replicas": 1, "cpus": 6, "command": ["sleep", "7777"], "env": {"OWN": "sub"}},
+                {"name": "main", "cpus": "4", "command": "sleep 8888"},
+            ],
+        }
+        sizes = {"n1": {"cluster_compute_cpus": 6}, "n2": {"cluster_compute_cpus": 4}}
+        try:
+            run = launch(asked, hosts=sizes).ok()
+            found = replicas("uneven")
+            assert run.placed == {name: one.host for name, one in found.items()} == {"main1": "n2", "sub1": "n1"}
+            assert found["main1"].about["HostConfig"]["CpuQuota"] == 400_000
+            assert found["sub1"].about["HostConfig"]["CpuQuota"] == 600_000
+            assert found["main1"].about["Config"]["Cmd"] == ["sleep", "8888"]
+            assert found["sub1"].about["Config"]["Cmd"] == ["sleep", "7777"]
+            environments = {name: one.environment() for name, one in found.items()}
+            assert environments["sub1"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,sub:1"
+            assert environments["sub1"]["OWN"] == "sub"
+            assert "OWN" not in environments["main1"]
+            assert {one["COMMON"] for one in environments.values()} == {"1"}
+            assert found["main1"].run("cat", "/etc/cluster-compute/hostfile") == "main1 slots=4\nsub1 slots=6\n"
+            # The image holds busybox alone: no SSH, no glibc, no Python. Names and network work all the same.
+            found["sub1"].run("ping", "-c", "1", "-W", "3", "main1")
+            found["main1"].run("ping", "-c", "1", "-W", "3", "sub1")
+        finally:
+            teardown("uneven").ok()
+
+    def test_four_replicas_of_two_cpus_all_go_to_the_host_with_eight(self) -> None:
+        asked = {
+            "session_name": "gather",
+            "session_mode": "multi-node",
+            "session_size": 4,
+            "session_image": BUSYBOX,
+            "session_cpus": 2,
+            "session_memory": "32m",
+            "session_command": ["sleep", "8888"],
+        }
+        sizes = {host: {"cluster_compute_cpus": cpus} for host, cpus in zip(ADDRESSES, (3, 3, 8))}
+        try:
+            run = launch(asked, hosts=sizes).ok()
+            found = replicas("gather")
+            assert {one.host for one in found.values()} == {"n3"}
+            assert len(found) == 4
+            assert set(run.placed.values()) == {"n3"}
+            assert {one.environment()["BACKENDAI_CLUSTER_MODE"] for one in found.values()} == {"single-node"}
+            assert sorted(one.environment()["LOCAL_RANK"] for one in found.values()) == ["0", "1", "2", "3"]
+        finally:
+            teardown("gather").ok()
