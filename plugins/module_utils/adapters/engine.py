@@ -269,5 +269,5 @@ def _container_name(entry: dict[str, Any]) -> str:
 
 
 def _version_tuple(text: str) -> tuple[int, int]:
-    major, dummy, minor = text.partition(".")
+    major, _dummy, minor = text.partition(".")
     return int(major), int(minor)

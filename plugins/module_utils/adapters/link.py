@@ -103,7 +103,7 @@ def session_links() -> dict[str, tuple[str, str]]:
     for link in _json(["ip", "-j", "link", "show"]):
         alias = link.get("ifalias", "")
         if alias.startswith(ALIAS_PREFIX):
-            session_id, dummy, session_name = alias[len(ALIAS_PREFIX) :].partition(" ")
+            session_id, _dummy, session_name = alias[len(ALIAS_PREFIX) :].partition(" ")
             found[link["ifname"]] = (session_id, session_name)
     return found
 
@@ -261,7 +261,7 @@ def listening_ports() -> list[dict[str, Any]]:
         except FileNotFoundError:
             continue
         for row in rows:
-            address, dummy, port = row[1].rpartition(":")
+            address, _dummy, port = row[1].rpartition(":")
             if row[3] == listening:
                 found.add((_proc_address(address), int(port, 16), protocol))
     return [{"address": address, "port": port, "protocol": protocol} for address, port, protocol in sorted(found)]

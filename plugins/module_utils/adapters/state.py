@@ -90,7 +90,7 @@ class SessionDirectory:
     def read_owner(self, name: str) -> tuple[int, int] | None:
         """Return uid and gid of the user that the replica *name* runs as, or None before it was first started."""
         try:
-            uid, dummy, gid = (self.replicas / f"{name}.owner").read_text(encoding="ascii").strip().partition(":")
+            uid, _dummy, gid = (self.replicas / f"{name}.owner").read_text(encoding="ascii").strip().partition(":")
             return int(uid), int(gid)
         except FileNotFoundError:
             return None
@@ -113,7 +113,7 @@ class SessionDirectory:
             return None
         try:
             record = json.loads(text)
-            schema, dummy = record["schema"], record["plan"]["session"]["name"]
+            schema, _dummy = record["schema"], record["plan"]["session"]["name"]
         except (ValueError, KeyError, TypeError) as error:
             raise StateError(
                 f"The session record {self.record_file} is damaged ({type(error).__name__}: {error}). Tear the session "

@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 )
 
 if TYPE_CHECKING:
-    import netaddr  # type: ignore[import-untyped]
+    import netaddr
 else:
     try:
         import netaddr

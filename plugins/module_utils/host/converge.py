@@ -380,7 +380,7 @@ class SessionHost:
 
     def _image_user(self, container: str, user: str) -> tuple[int, int]:
         """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group"."""
-        name, dummy, group = user.partition(":")
+        name, _dummy, group = user.partition(":")
         if name in ("", "0", "root"):
             return 0, 0
         if name.isdigit():

@@ -379,6 +379,7 @@ def test_hosts_from_facts():
         Capacity(1500, 12 * GIB, (("gpu", 2),)),
         (("rack", "r1"), ("zone", "1")),
         3,
+        5,
     )
     assert h2 == Host("h2", Capacity(2000, 4 * GIB), Capacity(0, 0)), "what is set is what sessions may use"
     assert h4 == Host("h4", Capacity(0, 16 * GIB), Capacity(0, 16 * GIB))
