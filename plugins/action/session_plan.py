@@ -38,10 +38,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
     diff_requests,
     given,
     parse_bool,
-    parse_request,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
-    KNOWN_ELSEWHERE,
+    launchable_request,
     session_variables,
 )
 
@@ -64,7 +63,7 @@ class ActionModule(ActionBase):
         try:
             variables = session_variables(own)
             planner = _Planner(
-                request=parse_request(variables, known=KNOWN_ELSEWHERE),
+                request=launchable_request(variables),
                 recreate=_recreate(variables),
                 facts=_usable_facts(reached, left_out),
                 known_hosts=list(arguments["hosts"]),

@@ -10,9 +10,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
-    KNOWN_ELSEWHERE,
+    launchable_request,
     resource_group,
     session_name,
     session_variables,
@@ -40,7 +39,7 @@ class ActionModule(ActionBase):
             if arguments["only"] == "name":
                 name = session_name(variables)
                 return {"changed": False, "session_name": name, "resource_group": group}
-            request = parse_request(variables, known=KNOWN_ELSEWHERE)
+            request = launchable_request(variables)
         except CoreError as error:
             return {"failed": True, "msg": f"The request cannot be used; no host was touched.\n{error}"}
         return {

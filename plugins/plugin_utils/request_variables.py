@@ -12,13 +12,14 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
     DEFAULT_GROUP,
+    Request,
     given,
     parse_request,
 )
 
 PREFIX = "session_"
 KNOWN_ELSEWHERE = ("session_regenerate_keys",)
-"""Variables of launch_cluster whose names begin with the prefix and that are no part of a request."""
+"""Variables of a launch whose names begin with the prefix and that are no part of a request."""
 
 
 def resource_group(variables: Mapping[str, Any], groups: Mapping[str, list[str]]) -> tuple[str, list[str]]:
@@ -39,6 +40,24 @@ def resource_group(variables: Mapping[str, Any], groups: Mapping[str, list[str]]
 def session_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables whose names begin with ``session_``; reading them templates them."""
     return {name: variables[name] for name in variables if name.startswith(PREFIX)}
+
+
+def launchable_request(variables: Mapping[str, Any]) -> Request:
+    """Return the request that *variables* describe, if it asks for nothing that a launch cannot give.
+
+    Raises InvalidInput with every problem.
+    """
+    request = parse_request(variables, known=KNOWN_ELSEWHERE)
+    for role in request.roles:
+        if role.resources.accelerators:
+            asked = ", ".join(f"{name}={count}" for name, count in role.resources.accelerators)
+            raise InvalidInput.single(
+                "session_accelerators",
+                asked,
+                f"Role {role.name} asks for accelerators, and this release does not hand any to containers. Leave them "
+                "out.",
+            )
+    return request
 
 
 def session_name(variables: Mapping[str, Any]) -> str:
