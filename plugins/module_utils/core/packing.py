@@ -20,16 +20,20 @@ from dataclasses import dataclass
 from itertools import accumulate, combinations, islice, permutations
 from math import comb
 
-SEARCH_WORK = 1_500_000
+SEARCH_WORK = 6_000_000
 """Work the search for several shapes may do before it gives up proving: about a microsecond a unit."""
+COVER_WORK = 75_000
+"""The same for each question whether some set of groups is enough."""
+CHOOSE_WORK = 400_000
+"""The same for each set of groups that the policy looks at."""
 MAXIMUM_OPTIONS = 3_000
 """Ways to fill one host with several shapes; of a host with more only a part is searched, and nothing is proven."""
 COMBINATION_WORK = 200_000
 """Hosts looked at while trying all combinations of groups, for each number of groups."""
 TABLE_WORK = 2_000_000
 """Steps of finding the fewest groups by dynamic programming; above it the best by a bound are taken."""
-PREFIXES_THINNED = 3
-"""Rankings of groups whose best prefix is thinned out."""
+THIN_WORK = 1_500_000
+"""Hosts looked at while leaving needless groups out; a look at one counts many times where shapes are several."""
 CANDIDATE_WORK = 60_000
 """Hosts looked at while the policy chooses among equally close sets of groups."""
 SUBSET_WORK = 1_000_000
@@ -164,7 +168,7 @@ class Task:
     def covers(self, ids: Sequence[int], k: int) -> bool:
         """Whether k of the hosts *ids* take everything."""
         if not self.linear:
-            search = _Search(self, ids, SEARCH_WORK // 20)
+            search = _Search(self, ids, COVER_WORK)
             found = search.cover(k)
             self.cut = self.cut or (found is None and not search.exhaustive)
             return found is not None
@@ -215,7 +219,7 @@ class Task:
     def _choose(self, ids: Sequence[int], k: int) -> tuple[Vector, Counts] | None:
         """Choose k of the hosts *ids* by policy and fill them. Returns a score, less is better, and the counts."""
         if not self.linear:
-            found = _Search(self, ids, SEARCH_WORK // 4).cover(k)
+            found = _Search(self, ids, CHOOSE_WORK).cover(k)
             if found is not None and self.policy == "spread":
                 self._even_out(found)
             return None if found is None else ((max(sum(c) for c in found.values()),), found)
@@ -448,10 +452,13 @@ def _fewest_groups(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple
         best = low
         prefixes.append(list(ranking[:low]))
     prefixes.sort(key=len)
-    if best > t:
-        thinned = prefixes[:PREFIXES_THINNED]
-        prefixes = [_without_needless(prefix, lambda chosen: task.covers(union(chosen), k)) for prefix in thinned]
-        best = min(map(len, prefixes))
+    work = THIN_WORK
+    for number, prefix in enumerate(prefixes):
+        work -= len(prefix) * len(union(prefix)) * (1 if task.linear else 30)
+        if best == t or work < 0:
+            break
+        prefixes[number] = _without_needless(prefix, lambda chosen: task.covers(union(chosen), k))
+    best = min(map(len, prefixes))
     sets = {tuple(sorted(prefix)) for prefix in prefixes if len(prefix) == best}
     proven = best == t
     if not proven and task.linear and (best - 1) * k * sum(min(len(group), k) for group in groups) <= TABLE_WORK:

@@ -361,7 +361,7 @@ def _largest_size(request: Request, hosts: Sequence[Host], task: Task) -> tuple[
         shorter = _Shapes(_shortened(request, middle), hosts, rooms).task
         fits = shorter.one_host() is not None
         if not fits and not single:
-            least = shorter.fewest(range(len(hosts)), SEARCH_WORK // 4)
+            least = shorter.fewest(range(len(hosts)), SEARCH_WORK // 12)
             fits = least.hosts is not None
             proven = proven and (fits or least.proven)
         if fits:

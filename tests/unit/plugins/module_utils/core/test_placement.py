@@ -190,15 +190,8 @@ def check(request: Request, hosts) -> None:
         return
     assert isinstance(result, Placement)
     assert [replica for replica, _host in result.assignments] == [name for name, _role, _index in request.replicas()]
+    check_room(request, hosts, result)
     by_name = {host.name: host for host in hosts}
-    role_of = {name: number for number, role in enumerate(request.roles) for name in names_of(role)}
-    for name in result.hosts:
-        counts = [0] * len(request.roles)
-        for replica, host in result.assignments:
-            if host == name:
-                counts[role_of[replica]] += 1
-        assert sum(counts) > 0, "no host is used for nothing"
-        assert host_fits(request, by_name[name], counts), "a host is given more than it has"
     assert set(result.hosts) == {host for _replica, host in result.assignments}
     assert list(result.hosts) == [host.name for host in hosts if host.name in result.hosts]
     assert result.node_order[0] == result.assignments[0][1]
@@ -210,6 +203,19 @@ def check(request: Request, hosts) -> None:
     if least > 1:
         assert result.closest_proven
         assert group_cost([by_name[name] for name in result.hosts], KEYS) == cost
+
+
+def check_room(request: Request, hosts, result: Placement) -> None:
+    """No host is given more than it has, and none is used for nothing."""
+    by_name = {host.name: host for host in hosts}
+    role_of = {name: number for number, role in enumerate(request.roles) for name in names_of(role)}
+    for name in result.hosts:
+        counts = [0] * len(request.roles)
+        for replica, host in result.assignments:
+            if host == name:
+                counts[role_of[replica]] += 1
+        assert sum(counts) > 0
+        assert host_fits(request, by_name[name], counts)
 
 
 def names_of(role) -> list[str]:
@@ -266,6 +272,39 @@ def test_what_is_called_proven_is_so_with_little_work_too(case, combination_work
         cost = group_cost([host for host in hosts if host.name in result.hosts], KEYS)
         assert (len(result.hosts), cost) >= expected
         assert not result.closest_proven or (len(result.hosts), cost) == expected
+
+
+@st.composite
+def tight_roles(draw):
+    """Hosts that are filled exactly or nearly by some placement, several of them alike."""
+    request, _hosts = draw(several_roles())
+    sums = [[0, 0] for _host in range(draw(st.integers(2, 4)))]
+    for _name, role, _index in request.replicas():
+        chosen = sums[draw(st.integers(0, len(sums) - 1))]
+        chosen[0] += role.resources.cpus // 1000
+        chosen[1] += role.resources.memory // GIB
+    if draw(st.booleans()):
+        sums[-1] = list(sums[0])
+    slack = draw(st.sampled_from([0, 0, 1]))
+    hosts = [make_host(f"h{i}", cpus + slack, memory + slack) for i, (cpus, memory) in enumerate(sums)]
+    return request, hosts
+
+
+@settings(bounded, max_examples=250)
+@given(st.one_of(tight_roles(), several_roles()))
+def test_the_search_alone_agrees_with_brute_force(case):
+    """Without the greedy attempts that nearly always find the least number before the search has to."""
+    request, hosts = case
+    expected = brute_force(request, hosts, ())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing._Search, "_greedy", lambda self, k: None)
+        result = place(request, hosts)
+    assert result.proven
+    if expected is None:
+        assert isinstance(result, Shortfall)
+    else:
+        assert len(result.hosts) == expected[0]
+        check_room(request, hosts, result)
 
 
 @settings(bounded, max_examples=150)
@@ -480,6 +519,22 @@ def test_fewest_zones_come_before_fewest_racks_and_both_before_policy():
         assert result.hosts == ("b2", "b3")
         assert result.groups == (("zone", 1), ("rack", 1))
     assert place(make_request(size=4), hosts).hosts == ("a1", "b1"), "without keys the policy alone decides"
+
+
+def test_racks_are_not_called_fewest_where_another_zone_was_not_looked_at(monkeypatch):
+    hosts = [
+        make_host("a1", 1, zone="a", rack="1"),
+        make_host("a2", 1, zone="a", rack="2"),
+        make_host("b1", 1, zone="b", rack="1"),
+        make_host("b2", 1, zone="b", rack="1"),
+    ]
+    thorough = place(make_request(size=2), hosts, KEYS)
+    assert thorough.groups == (("zone", 1), ("rack", 1))
+    assert thorough.closest_proven
+    monkeypatch.setattr(packing, "COMBINATION_WORK", 0)
+    hasty = place(make_request(size=2), hosts, KEYS)
+    assert hasty.groups == (("zone", 1), ("rack", 2))
+    assert not hasty.closest_proven
 
 
 def test_racks_of_one_name_in_two_zones_are_two_racks():
