@@ -40,8 +40,9 @@ def run(command: list[str], stdin: str | None = None) -> str:
 
 
 def _json(command: list[str]) -> list[dict[str, Any]]:
+    """Run *command* and return its JSON list, without the empty objects that iproute2 prints for what just vanished."""
     output = run(command)
-    return json.loads(output) if output.strip() else []
+    return [entry for entry in json.loads(output) if entry] if output.strip() else []
 
 
 def run_in_network_of(pid: int, command: list[str]) -> str:
@@ -51,7 +52,7 @@ def run_in_network_of(pid: int, command: list[str]) -> str:
 
 def addresses_of(pid: int) -> dict[str, dict[str, Any]]:
     """Return the global addresses in the network namespace of the process *pid*, each with its link."""
-    links = json.loads(run_in_network_of(pid, ["ip", "-j", "address", "show"]))
+    links = [entry for entry in json.loads(run_in_network_of(pid, ["ip", "-j", "address", "show"])) if entry]
     return {
         address["local"]: link
         for link in links
