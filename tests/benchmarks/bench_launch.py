@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import docker  # type: ignore[import-untyped]
+import docker
 
 HERE = Path(__file__).resolve().parent / "launch"
 CHECKOUT = HERE.parents[2]
@@ -232,7 +232,8 @@ class Api:
 
     def launch(self) -> int:
         """Launch, and return the number of changes."""
-        return sum(each(self._host, HOSTS)) + sum(each(self._replica, self.plan["replicas"]))
+        made = each(self._host, HOSTS) + each(self._replica, self.plan["replicas"])
+        return sum(map(int, made))
 
     def teardown(self) -> None:
         """Remove everything."""
@@ -347,14 +348,14 @@ def report(seconds: dict[tuple[str, str], list[float]], rounds: int) -> str:
     """Return the table of medians and ratios."""
     middle = {key: statistics.median(values) for key, values in seconds.items()}
     lines = [f"{SIZE} replicas on {len(HOSTS)} hosts, {os.cpu_count()} cores, median of {rounds} rounds, in seconds"]
-    lines.append(f"{'':14}" + "".join(f"{way:>22}" for way in WAYS) + f"{'session/playbook':>19}{'session/api':>14}")
+    lines.append(f"{'':14}" + "".join(f"{way:>24}" for way in WAYS) + f"{'session/playbook':>19}{'session/api':>14}")
     for step in STEPS:
         cells = []
         for way in WAYS:
             values = seconds[way, step]
             cells.append(f"{middle[way, step]:.2f} ({min(values):.2f}-{max(values):.2f})")
         ratios = [middle["session", step] / middle[way, step] for way in ("playbook", "api")]
-        lines.append(f"{step:14}" + "".join(f"{cell:>22}" for cell in cells) + f"{ratios[0]:19.2f}{ratios[1]:14.2f}")
+        lines.append(f"{step:14}" + "".join(f"{cell:>24}" for cell in cells) + f"{ratios[0]:19.2f}{ratios[1]:14.1f}")
     return "\n".join(lines)
 
 

@@ -1,0 +1,280 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The documentation is true: every command in it is run, every variable in it exists, none is missing from it.
+
+Commands are those of the blocks marked ``sh``. They run in the order of the text, on the tests' lab in place of the
+lab or the site that the text speaks of. What cannot run here is in ELSEWHERE, with the place that runs it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import CONTRACT_NAMES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+    KNOWN_VARIABLES,
+    parse_request,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus, parse_memory
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import KNOWN_ELSEWHERE
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    CHECKOUT,
+    DEMO,
+    environment,
+    launch,
+    teardown,
+)
+
+DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md"))]
+PROGRAMS = {"ansible", "ansible-inventory", "ansible-playbook", "ssh"}
+MAKE = {"make lab-up", "make launch", "make teardown"}
+"""Targets that are run by running what make would run."""
+ELSEWHERE = {
+    "make test": (".ci/run", "make test"),
+    "make lab-down": (".ci/run", "make lab-down"),
+    "ansible-playbook -i inventories/lab playbooks/lab_down.yml": (
+        "tests/integration_lab/conftest.py",
+        'play("lab_down")',
+    ),
+    ". .venv/bin/activate": ("tests/integration_lab/driver.py", "Path(sys.executable).parent"),
+}
+"""Command: file and text in it that runs the same."""
+SUBSTITUTES = [
+    ("inventories/lab", "tests/integration_lab/inventory"),
+    ("my-inventory", "tests/integration_lab/inventory"),
+    ("/var/lib/cluster-compute-lab/lab", "/var/lib/cluster-compute-lab/it"),
+    ("10.212.0.", "10.211.0."),
+    # The tests' lab has other racks: what comes to h2 in the text comes to n3 there.
+    (r"\bh1\b", "n1"),
+    (r"\bh2\b", "n3"),
+    (r"\bh3\b", "n2"),
+    ("registry.example.com/train:1.4", DEMO),
+    ("session_size=8", "session_size=4"),
+    ("session_cpus=4", "session_cpus=1"),
+    ("session_memory=16g", "session_memory=64m"),
+]
+EXPECTED = {
+    "README.md": ["main1 ", "rank 3 of 4: sub3 on host"],
+    "docs/first_session.md": [
+        "sub2     n3",
+        "first-sub2",
+        "sub2",
+        "sub2",
+        "roles.sub.replicas: 2 -> 3",
+        "PLANNED",
+        "sub3     n3",
+        "Session big is PENDING.",
+        "Largest size that fits now in mode multi-node: 2.",
+    ],
+    "docs/environment.md": ["0 of 3", "sub2"],
+    "docs/site.md": ["@cluster_compute_hosts:", "gpu02"],
+    "docs/lab.md": ["Server Version: 20.10", "Server Version: 26.1", "n1"],
+}
+"""What the output of a document's commands has to hold, in this order where it matters for more than one."""
+SESSIONS = ("first", "big", "train", "demo")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Return the fenced blocks of *language*."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(text: str) -> list[str]:
+    """Return the commands of the ``sh`` blocks, each on one line."""
+    lines = "".join(blocks(text, "sh")).replace("\\\n", " ").splitlines()
+    return [re.sub(r" {2,}", " ", line).strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def read(name: str) -> str:
+    """Return a file of the checkout."""
+    return (CHECKOUT / name).read_text(encoding="utf-8")
+
+
+def program(command: str) -> str:
+    """Return the program that a command runs."""
+    return command.removeprefix("! ").split()[0]
+
+
+def expanded(command: str) -> list[str]:
+    """Return the commands that stand for one: those of a make target, or itself."""
+    if command not in MAKE:
+        return [command]
+    done = subprocess.run(
+        [*shlex.split(command), "--dry-run"],
+        cwd=CHECKOUT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = [line for line in done.stdout.splitlines() if program(line) in PROGRAMS]
+    assert found, f"{command} runs none of {sorted(PROGRAMS)}"
+    return found
+
+
+def here(command: str) -> str:
+    """Return the command for the tests' lab."""
+    for old, new in SUBSTITUTES:
+        command = re.sub(old if old.startswith(r"\b") else re.escape(old), new, command)
+    return command
+
+
+def run(command: str) -> str:
+    """Run a command as a user does, in the checkout, and return its output; it has to succeed."""
+    words = ["bash", "-euc", command]
+    if re.search(r" -it? ", command) and program(command) == "ssh" and " -t " in command:
+        # A shell in a replica wants a terminal, and gets one.
+        words = ["script", "--quiet", "--return", "--command", command, "/dev/null"]
+    done = subprocess.run(
+        words,
+        cwd=CHECKOUT,
+        env=environment(),
+        input="exit\n",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture
+def clean_up() -> Iterator[None]:
+    """Remove the sessions of the documents after each of them, also when a command failed."""
+    yield
+    for name in SESSIONS:
+        teardown(name).ok()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_command_runs_here_or_elsewhere(document: str) -> None:
+    for command in commands(read(document)):
+        known = program(command) in PROGRAMS or command in MAKE or command in ELSEWHERE
+        assert known, f"{document}: nothing runs '{command}'; run it here, or name in ELSEWHERE what does"
+
+
+@pytest.mark.parametrize("command", sorted(ELSEWHERE))
+def test_what_runs_elsewhere_is_there(command: str) -> None:
+    name, text = ELSEWHERE[command]
+    assert text in read(name)
+    assert any(command in commands(read(document)) for document in DOCUMENTS), "no document has it any more"
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if commands(read(name))])
+def test_the_commands_of_a_document(document: str, clean_up: None) -> None:
+    if document == "docs/environment.md":
+        # It goes on where the first session is running.
+        request = {"session_name": "first", "session_size": 3, "session_image": DEMO, "session_memory": "256m"}
+        launch(request).ok()
+    output = ""
+    for command in commands(read(document)):
+        if command not in ELSEWHERE:
+            for one in expanded(command):
+                output += run(here(one))
+    place = 0
+    for text in EXPECTED[document]:
+        found = output.find(text, place if document == "docs/first_session.md" else 0)
+        assert found >= 0, f"'{text}' is not in the output of {document}, or not in its place:\n{output}"
+        place = found + len(text)
+
+
+def test_there_is_something_to_run() -> None:
+    assert set(EXPECTED) == {name for name in DOCUMENTS if commands(read(name))}
+    assert sum(len(commands(read(name))) for name in DOCUMENTS) > 20
+
+
+def rows(document: str, prefix: str = "") -> dict[str, list[str]]:
+    """Return the rows of a document's tables whose first cell is a name with *prefix*: name to the other cells."""
+    found = {}
+    for line in read(document).splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        if line.startswith("| `" + prefix):
+            found[cells[0].strip("` ")] = cells[1:]
+    return found
+
+
+def test_every_variable_of_a_request_is_described() -> None:
+    assert set(rows("docs/request.md", "session_")) == {*KNOWN_VARIABLES, *KNOWN_ELSEWHERE}
+
+
+def test_the_defaults_of_a_request_are_those_described() -> None:
+    def default(name: str) -> str:
+        return rows("docs/request.md")["session_" + name][1].strip("`")
+
+    request = parse_request({"session_name": "a", "session_image": "b"})
+    resources = request.roles[0].resources
+    assert default("size") == str(request.size)
+    assert default("cpus") == format_cpus(resources.cpus)
+    assert parse_memory(default("memory")) == resources.memory
+    assert parse_memory(default("shm_size")) == resources.shm_size
+    assert default("policy") == request.policy
+    assert default("resource_group") == request.resource_group
+    assert default("master_port") == str(request.master_port)
+    assert default("priority") == str(request.priority)
+    assert request.mode == "single-node"
+    assert parse_request({"session_name": "a", "session_image": "b", "session_size": 2}).mode == "multi-node"
+
+
+def test_the_requests_in_the_documents_are_accepted() -> None:
+    found = [yaml.safe_load(block) for document in DOCUMENTS for block in blocks(read(document), "yaml")]
+    requests = [block for block in found if any(name.startswith("session_") for name in block)]
+    assert len(requests) > 4
+    for variables in requests:
+        parse_request({"session_name": "a", "session_image": "b", **variables})
+
+
+def test_every_variable_of_a_replica_is_described() -> None:
+    names = {name for name in rows("docs/environment.md") if not name.startswith("/")}
+    assert names == CONTRACT_NAMES
+
+
+def test_every_variable_of_a_site_is_described() -> None:
+    described = set(rows("docs/site.md", "cluster_compute_"))
+    # Accelerators are refused for now, so nobody is told to declare them.
+    assert described >= set(HOST_VARIABLES) - {"cluster_compute_accelerators"}
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("plugins", "roles")
+        for path in (CHECKOUT / folder).rglob("*")
+        if path.suffix in (".py", ".yml")
+    )
+    assert [name for name in described if f"{name}" not in code and name[len("cluster_compute_") :] not in code] == []
+
+
+def test_the_variables_of_the_lab_are_described() -> None:
+    described = rows("docs/lab.md", "lab_")
+    del described["lab_release"]
+    defaults = yaml.safe_load(read("roles/lab/defaults/main.yml"))
+    assert set(described) <= set(defaults)
+    for name in ("lab_name", "lab_subnet", "lab_mtu", "lab_boot_timeout", "lab_cache"):
+        assert described[name][0].strip("`") == str(defaults[name])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", read(document)):
+        name, _, anchor = target.partition("#")
+        path = (CHECKOUT / document).parent / name if name else CHECKOUT / document
+        assert path.exists(), f"{document} links to {target}"
+        headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
+        slugs = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        assert not anchor or anchor in slugs, f"{document} links to {target}"
+
+
+def test_documents_are_linked_from_the_readme() -> None:
+    assert [name for name in DOCUMENTS[1:] if f"({name})" not in read("README.md")] == []
+
+
+def test_the_reader_of_documents_finds_what_it_looks_for() -> None:
+    text = "a\n```sh\nmake x\n# no command\none \\\n    -a b\n```\n```text\nno\n```\n```sh\n! two\n```\n"
+    assert commands(text) == ["make x", "one -a b", "! two"]
+    assert here("-i inventories/lab h2 -m x") == "-i tests/integration_lab/inventory n3 -m x"
