@@ -26,7 +26,7 @@ BOUND = 1.0
 """Seconds that placing 4,096 replicas on 10,000 hosts may take, for one shape and for main1 with its own."""
 
 GIB = 1024**3
-SOURCE = random.Random(20)  # noqa: S311 - the same hosts every time
+SOURCE = random.Random(20)
 
 
 def make_hosts(number: int, alike: bool, busy: bool = False) -> list[Host]:

@@ -123,12 +123,11 @@ def choose_subnets(pool: str, count: int, hosts_needed: int, in_use: Iterable[st
         high = low + size - 1
         position = bisect_right(starts, high) - 1
         if position >= 0 and taken[position][1] >= low:
-            # Go on behind what is in the way; step by step, thousands of routes would take long to pass.
+            # Go on behind what is in the way (it ends within the pool); step by step that could take long.
             step = (taken[position][1] - low) // size + 1
         else:
             chosen.append(f"{netaddr.IPAddress(low, 4)}/{prefix}")
             step = 1
-        step = min(step, number - slot)
         passed += step
         slot = (slot + step) % number
     if len(chosen) < count:

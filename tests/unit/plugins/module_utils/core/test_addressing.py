@@ -174,6 +174,10 @@ def test_vni_is_free_and_of_the_pool(low, length, in_use, seed):
             choose_vni(pool, in_use, seed)
 
 
+def test_the_search_for_a_vni_begins_anew_at_the_end_of_the_pool():
+    assert {choose_vni("5-9", {6, 7, 8, 9}, f"session {number}") for number in range(20)} == {5}
+
+
 def test_vni_pools():
     assert parse_vni_pool(" 4096 - 16777215 ") == (4096, 16777215)
     for pool in ("", "5", "0-5", "5-4", "1-16777216", "a-b", "-5-10", None, 7, "1-2-3", "9" * 50 + "-1", "²-³"):

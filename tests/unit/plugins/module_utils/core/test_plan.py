@@ -172,7 +172,7 @@ def test_one_replica_has_no_session_network():
 
 def test_ports_are_on_main_only_and_mounts_everywhere():
     plan = make_plan(make_request(size=4, cpus=2, ports="8080:80", mounts="/srv/data:/data"))
-    port = {"host_ip": "0.0.0.0", "host_port": 8080, "container_port": 80, "protocol": "tcp"}  # noqa: S104
+    port = {"host_ip": "0.0.0.0", "host_port": 8080, "container_port": 80, "protocol": "tcp"}
     assert [replica["ports"] for replica in plan["replicas"]] == [[port], [], [], []]
     mount = {"source": "/srv/data", "target": "/data", "read_only": False}
     assert [replica["mounts"] for replica in plan["replicas"]] == [[mount]] * 4
@@ -434,21 +434,21 @@ def test_with_a_placement_only_its_hosts_count():
     placement = place(request, hosts_from_facts(facts, {}))
     assert placement.hosts == ("h1",)
     facts["h2"]["paths"]["/srv/a"] = "missing"
-    facts["h2"]["ports"] = [{"address": "0.0.0.0", "port": 80, "protocol": "tcp"}]  # noqa: S104
+    facts["h2"]["ports"] = [{"address": "0.0.0.0", "port": 80, "protocol": "tcp"}]
     check_request_against_hosts(request, facts, placement)
 
 
 @pytest.mark.parametrize(
     ("port", "address", "protocol", "taken"),
     [
-        ("80", "0.0.0.0", "tcp", True),  # noqa: S104
+        ("80", "0.0.0.0", "tcp", True),
         ("80", "192.0.2.1", "tcp", True),
         ("80", "::", "tcp", True),
-        ("80", "0.0.0.0", "udp", False),  # noqa: S104
+        ("80", "0.0.0.0", "udp", False),
         ("127.0.0.1:80:80", "192.0.2.1", "tcp", False),
         ("127.0.0.1:80:80", "127.0.0.1", "tcp", True),
-        ("127.0.0.1:80:80", "0.0.0.0", "tcp", True),  # noqa: S104
-        ("81:80", "0.0.0.0", "tcp", False),  # noqa: S104
+        ("127.0.0.1:80:80", "0.0.0.0", "tcp", True),
+        ("81:80", "0.0.0.0", "tcp", False),
     ],
 )
 def test_ports_that_are_taken(port, address, protocol, taken):

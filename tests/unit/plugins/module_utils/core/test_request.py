@@ -123,8 +123,8 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
     assert survey.mounts == (Mount("/srv/data", "/data", True), Mount("/srv/out", "/out", False))
     assert survey.ports == (
         Port("127.0.0.1", 2222, 22, "tcp"),
-        Port("0.0.0.0", 8080, 80, "tcp"),  # noqa: S104
-        Port("0.0.0.0", 8888, 8888, "tcp"),  # noqa: S104
+        Port("0.0.0.0", 8080, 80, "tcp"),
+        Port("0.0.0.0", 8888, 8888, "tcp"),
     )
     assert survey.roles[1].env == (("A", "1"), ("B", "two words"), ("C", "a=b"))
     assert survey.roles[0].command == ("python", "-m", "my module", "--x")
