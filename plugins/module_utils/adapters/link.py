@@ -72,6 +72,13 @@ def name_interface(pid: int, address: str, name: str) -> None:
         run_in_network_of(pid, ["ip", "link", "set", "dev", name, "up"])
 
 
+def delete_interface(pid: int, address: str) -> None:
+    """Remove the interface with *address* from the network namespace of the process *pid*, if there is one."""
+    link = addresses_of(pid).get(address)
+    if link is not None:
+        run_in_network_of(pid, ["ip", "link", "delete", "dev", link["ifname"]])
+
+
 @dataclass(frozen=True)
 class Vxlan:
     """One VXLAN device as the plan wants it. *port* is the UDP port, *mtu* in bytes, *alias* marks the owner."""

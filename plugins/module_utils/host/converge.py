@@ -313,10 +313,15 @@ class SessionHost:
         found = self.engine.inspect(entry["Id"]) or {}
         if network in found["NetworkSettings"]["Networks"]:
             self.engine.disconnect_container(entry["Id"], network)
-        self.engine.connect_container(entry["Id"], network, self._endpoints(replica)[network])
+        pid, interface = found["State"]["Pid"], None
         if self.network is not None and network == self.network["name"] and found["State"]["Running"]:
+            interface = self.network["interface"]
+            # The engine does not find an interface that was given its name here before, and leaves it behind.
+            link.delete_interface(pid, replica["address"])
+        self.engine.connect_container(entry["Id"], network, self._endpoints(replica)[network])
+        if interface is not None:
             # The engine counts on: the new interface is eth2, while everything in the replica has been told eth1.
-            link.name_interface(found["State"]["Pid"], replica["address"], self.network["interface"])
+            link.name_interface(pid, replica["address"], interface)
 
     def _container_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
         steps = []
