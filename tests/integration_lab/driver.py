@@ -18,15 +18,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
 INVENTORY = HERE / "inventory"
-DIRECTORY = Path("/var/lib/cluster-compute-lab/it")
 STATE = "/var/lib/cluster-compute"
 DEMO = "cluster-compute/demo:latest"
 BUSYBOX = "cluster-compute/busybox:latest"
-ADDRESSES = {"n1": "10.211.0.11", "n2": "10.211.0.12", "n3": "10.211.0.13"}
+
+_SITE = yaml.safe_load((INVENTORY / "group_vars" / "all.yml").read_text(encoding="utf-8"))
+_GROUPS = yaml.safe_load((INVENTORY / "hosts.yml").read_text(encoding="utf-8"))["all"]["children"]
+LAB = str(_SITE["lab_name"])
+NETWORK = str(_SITE["lab_subnet"]).rsplit(".", 2)[0]
+"""The first two bytes of the lab's addresses; other labs of the tests are beside it."""
+DIRECTORY = Path("/var/lib/cluster-compute-lab") / LAB
+ADDRESSES = {str(name): str(about["ansible_host"]) for name, about in _GROUPS["lab"]["hosts"].items()}
 HOSTS = tuple(ADDRESSES)
+assert HOSTS == ("n1", "n2", "n3")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -77,18 +86,18 @@ class Run:
         return json.dumps([one["values"]["diff"] for one in self.results if one["values"].get("diff")])
 
     @property
-    def report(self) -> list[str]:
-        """The lines that say what was decided: one sentence, or the table of a pending session."""
-        return [line for one in self.of("Say what was decided") for line in one["values"]["msg"]]
+    def said(self) -> list[str]:
+        """The lines that end a launch: what was decided, then the table, or why the session waits."""
+        return [line for one in self.of("Say what runs where, or why it waits") for line in one["values"]["msg"]]
 
     @property
     def table(self) -> dict[str, dict[str, str]]:
         """The table at the end of a launch: replica to its row."""
-        lines = [line for one in self.of("Say what runs where") for line in one["values"]["msg"]]
-        if not lines:
+        begins = [number for number, line in enumerate(self.said) if line.startswith("REPLICA ")]
+        if not begins:
             return {}
-        head = lines[0].lower().split()
-        rows = [dict(zip(head, line.split())) for line in lines[1:] if not line.startswith("Log in")]
+        head, *lines = self.said[begins[0] :]
+        rows = [dict(zip(head.lower().split(), line.split())) for line in lines if not line.startswith("Log in")]
         return {row["replica"]: row for row in rows}
 
     @property
@@ -171,7 +180,7 @@ def ssh_options() -> list[str]:
         *("-i", str(DIRECTORY / "ssh/id_ed25519"), "-o", f"UserKnownHostsFile={DIRECTORY}/ssh/known_hosts"),
         *("-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"),
         *("-o", "ConnectTimeout=5", "-o", "ControlMaster=auto", "-o", "ControlPersist=20"),
-        *("-o", f"ControlPath={tempfile.gettempdir()}/cluster-compute-it-%C", "-o", "LogLevel=ERROR"),
+        *("-o", f"ControlPath={tempfile.gettempdir()}/cluster-compute-{LAB}-%C", "-o", "LogLevel=ERROR"),
     ]
 
 
@@ -277,72 +286,15 @@ def record(session: str) -> dict[str, Any]:
     return dict(mine[0])
 
 
-_SNAPSHOT = r"""
-import hashlib, json, os, re, subprocess
-
-def out(*words):
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
-    return done.stdout if done.returncode == 0 else ""
-
-def tree(top):
-    found = {}
-    for folder, folders, files in os.walk(top):
-        for path in [folder] + [os.path.join(folder, name) for name in files]:
-            status = os.lstat(path)
-            digest = ""
-            if os.path.isfile(path) and not os.path.islink(path):
-                digest = hashlib.sha256(open(path, "rb").read()).hexdigest()
-            written = "" if os.path.isdir(path) else status.st_mtime_ns
-            found[path] = [oct(status.st_mode), status.st_uid, status.st_gid, written, digest]
-    return found
-
-links = json.loads(out("ip", "-j", "-d", "link") or "[]")
-addresses = json.loads(out("ip", "-j", "address") or "[]")
-ids = out("docker", "ps", "-aq", "--no-trunc").split()
-inspected = json.loads(out("docker", "inspect", *ids) or "[]") if ids else []
-rules = [table + " " + re.sub(r" ?\[\d+:\d+\]", "", line) for table in ("filter", "nat", "mangle", "raw")
-         for line in out("iptables-save", "-t", table).splitlines() if line.startswith("-") or (line[0] == ":" and " - " in line)]
-programs = []
-for pid in os.listdir("/proc"):
-    if pid.isdigit():
-        try:
-            words = open("/proc/%s/cmdline" % pid).read().split("\0")
-        except OSError:
-            continue
-        name = os.path.basename(words[0])
-        if name in ("containerd-shim-runc-v2", "docker-proxy", "docker-init"):
-            programs.append(name)
-print(json.dumps({
-    "engine": out("docker", "version", "--format", "{{.Server.Version}}").strip(),
-    "containers": {one["Name"]: [one["Id"], one["State"]["Status"], one["State"]["StartedAt"]] for one in inspected},
-    # An engine makes its own network anew when it starts.
-    "networks": sorted(re.sub("^[0-9a-f]+ bridge ", "bridge ", line) for line in
-        out("docker", "network", "ls", "--no-trunc", "--format", "{{.ID}} {{.Name}} {{.Driver}}").splitlines()),
-    "volumes": sorted(out("docker", "volume", "ls", "-q").splitlines()),
-    "images": sorted(out("docker", "images", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}").splitlines()),
-    "links": sorted([one["ifname"], one["mtu"], one.get("ifalias", ""), one.get("linkinfo", {}).get("info_kind", "")] for one in links),
-    "addresses": sorted([one["ifname"], info["local"], info["prefixlen"]] for one in addresses for info in one["addr_info"]
-                        if not info["local"].startswith("fe80")),
-    "routes": sorted(re.sub(r" linkdown", "", line).strip() for line in out("ip", "-4", "route", "show", "table", "all").splitlines()),
-    "forwarding": sorted(line for line in out("bridge", "fdb").splitlines() if " dst " in line),
-    "neighbours": sorted(out("ip", "neigh", "show", "nud", "permanent").splitlines()),
-    "rules": sorted(rules),
-    "state": tree("/var/lib/cluster-compute"),
-    "mounts": sorted(line.split()[4] for line in open("/proc/self/mountinfo")),
-    "programs": sorted(programs),
-    "temporary": sorted(name for name in os.listdir("/tmp") if "ansible" not in name and not name.startswith(".")),
-}))
-"""
-
-
 Snapshot = dict[str, dict[str, Any]]
 
 
 def snapshot(hosts: Iterable[str] = HOSTS) -> Snapshot:
     """Return all that a session could have left on the hosts: compare one from before with one from after."""
     hosts = list(hosts)
+    probe = (HERE / "probe.py").read_text(encoding="utf-8")
     with ThreadPoolExecutor(len(hosts)) as pool:
-        taken = list(pool.map(lambda host: json.loads(on(host, "python3", "-", stdin=_SNAPSHOT)), hosts))
+        taken = list(pool.map(lambda host: json.loads(on(host, "python3", "-", stdin=probe)), hosts))
     for one in taken:
         assert one["engine"], "the engine of a host does not answer"
     return dict(zip(hosts, taken))

@@ -236,8 +236,8 @@ UNFIT: dict[str, tuple[Callable[[], None], Callable[[], None], dict[str, Any], l
     "an underlay address it does not have": (
         _no_change,
         _no_change,
-        {"cluster_compute_underlay_address": "10.211.0.77"},
-        ["n3", "10.211.0.77", ADDRESSES["n3"]],
+        {"cluster_compute_underlay_address": "192.0.2.77"},
+        ["n3", "192.0.2.77", ADDRESSES["n3"]],
     ),
 }
 

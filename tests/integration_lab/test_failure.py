@@ -112,7 +112,7 @@ def _kill_a_launch_at(moment: str, folder: Path) -> None:
         started.wait()
     # What already runs on the hosts is not killed with the controller; let it end.
     for host in HOSTS:
-        script(host, "while pgrep -f 'ansible|AnsiballZ' >/dev/null; do sleep 0.1; done")
+        script(host, "while pgrep -x python3 >/dev/null; do sleep 0.1; done")
 
 
 @pytest.mark.parametrize("moment", [f"ls {STATE}/sessions/*/replicas/main1/ssh/*.pub", "docker inspect half-main1"])

@@ -503,8 +503,10 @@ class TestSsh:
         since = f"@{int(six.begun) - 1}"
         # Labs keep their hosts' disks on this machine; they are no part of the controller.
         written = subprocess.run(
-            ["find", "/", "-xdev", "-path", str(DIRECTORY.parent), "-prune", "-o", "-type", "f", "-newermt", since]
-            + ["-size", "-4M", "-print0"],
+            [
+                *("find", "/", "-xdev", "-path", str(DIRECTORY.parent), "-prune"),
+                *("-o", "-type", "f", "-newermt", since, "-size", "-4M", "-print0"),
+            ],
             stdout=subprocess.PIPE,
             check=False,
         ).stdout.split(b"\0")
@@ -648,8 +650,8 @@ class TestPendingBeside:
         before = snapshot()
         run = launch({"session_name": "late", "session_image": DEMO, "session_size": 2, "session_cpus": "0.5"}).ok()
         assert run.changed_hosts == set()
-        assert run.report[0] == "Session late is PENDING."
-        assert "Not even main1 fits now." in run.report
+        assert run.said[0] == "Session late is PENDING."
+        assert "Not even main1 fits now." in run.said
         assert differences(before, snapshot()) == []
 
 

@@ -126,7 +126,7 @@ class TestPending:
 
     def test_multi_node_names_host_resource_shortfall_and_the_largest_size(self, untouched_lab: Snapshot) -> None:
         run = launch({**BASE, "session_size": 7, "session_memory": "1g"}).ok()
-        report = run.report
+        report = run.said
         assert report[0] == "Session place is PENDING."
         table = [re.split(r" {2,}", line) for line in report if re.match(r"(n\d|all hosts|host) ", line)]
         assert table[0] == ["host", "resource", "asked", "free", "missing", "replicas that fit"]
@@ -147,15 +147,15 @@ class TestPending:
         self, untouched_lab: Snapshot
     ) -> None:
         run = launch({**BASE, "session_size": 3, "session_mode": "single-node"}).ok()
-        assert run.report[0] == "Session place is PENDING."
-        assert "Largest size that fits now in mode single-node: 2." in run.report
-        rows = [re.split(r" {2,}", line)[:5] for line in run.report if re.match(r"n\d ", line)]
+        assert run.said[0] == "Session place is PENDING."
+        assert "Largest size that fits now in mode single-node: 2." in run.said
+        rows = [re.split(r" {2,}", line)[:5] for line in run.said if re.match(r"n\d ", line)]
         assert rows == [[host, "cpus", "3", "2", "1"] for host in ("n1", "n2", "n3")]
         assert run.table == {}
         assert differences(untouched_lab, snapshot()) == []
 
     def test_check_mode_says_the_same(self, untouched_lab: Snapshot) -> None:
         run = launch({**BASE, "session_size": 3, "session_mode": "single-node"}, "--check").ok()
-        assert run.report[0] == "Session place is PENDING."
+        assert run.said[0] == "Session place is PENDING."
         assert run.changed_hosts == set()
         assert differences(untouched_lab, snapshot()) == []

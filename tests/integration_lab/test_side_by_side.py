@@ -80,10 +80,9 @@ def test_each_resolves_its_own_members_only(sessions: Sessions) -> None:
     for name, members in sessions.items():
         own = {replica.name: _addresses(replica)["eth1"] for replica in members.values()}
         for replica in members.values():
-            found = dict(
-                reversed(line.split()) for line in replica.run("cat", "/etc/hosts").splitlines() if "local" not in line
-            )
-            assert found == own, name
+            lines = [line.split() for line in replica.run("cat", "/etc/hosts").splitlines() if "local" not in line]
+            assert {line[1]: line[0] for line in lines} == own, name
+            assert len(lines) == 2
 
 
 def test_members_reach_each_other_and_nobody_of_the_other_session(sessions: Sessions) -> None:

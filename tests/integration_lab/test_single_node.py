@@ -56,7 +56,7 @@ class TestPair:
             assert one.environment()["BACKENDAI_CLUSTER_MODE"] == "single-node"
             assert one.environment()["LOCAL_RANK"] == ("0" if one.name == "main1" else "1")
             assert one.environment()["NODE_RANK"] == "0"
-        assert "single-node" in run.report[0]
+        assert "single-node" in run.said[0]
 
     def test_the_network_is_a_private_bridge(self, pair: tuple[Run, dict[str, Replica]]) -> None:
         _run, found = pair

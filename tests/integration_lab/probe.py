@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Print all that a session could leave on a host, as JSON. Runs on the hosts, by the interpreter's standard input."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+from typing import Any
+
+STATE = "/var/lib/cluster-compute"
+OURS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
+
+
+def lines(*words: str) -> list[str]:
+    """Return what a program prints; nothing where it fails or is missing."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def data(*words: str) -> list[dict[str, Any]]:
+    """Return what a program prints, as JSON."""
+    return json.loads("\n".join(lines(*words)) or "[]")  # type: ignore[no-any-return]
+
+
+def tree(top: str) -> dict[str, list[Any]]:
+    """Return mode, owner, time and content of everything below a folder; of folders no time."""
+    found = {}
+    for folder, _folders, files in os.walk(top):
+        for path in [folder, *(os.path.join(folder, name) for name in files)]:
+            status = os.lstat(path)
+            plain = os.path.isfile(path) and not os.path.islink(path)
+            digest = ""
+            if plain:
+                with open(path, "rb") as file:
+                    digest = hashlib.sha256(file.read()).hexdigest()
+            written = status.st_mtime_ns if plain else 0
+            found[path] = [oct(status.st_mode), status.st_uid, status.st_gid, written, digest]
+    return found
+
+
+def rules() -> list[str]:
+    """Return the firewall's rules and chains of its own, without counters."""
+    found = []
+    for table in ("filter", "nat", "mangle", "raw"):
+        for line in lines("iptables-save", "-t", table):
+            if line.startswith("-") or (line.startswith(":") and " - " in line):
+                found.append(table + " " + re.sub(r" ?\[\d+:\d+\]", "", line))
+    return sorted(found)
+
+
+def programs() -> list[str]:
+    """Return the names of running programs that containers bring with them."""
+    found = []
+    for pid in os.listdir("/proc"):
+        if pid.isdigit():
+            try:
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                    name = os.path.basename(file.read().split("\0")[0])
+            except OSError:
+                continue
+            if name in OURS:
+                found.append(name)
+    return sorted(found)
+
+
+def networks() -> list[str]:
+    """Return the engine's networks; it makes its own one anew when it starts, so that one is without its id."""
+    found = lines("docker", "network", "ls", "--no-trunc", "--format", "{{.ID}} {{.Name}} {{.Driver}}")
+    return sorted(re.sub("^[0-9a-f]+ bridge ", "bridge ", line) for line in found)
+
+
+def main() -> None:
+    """Print everything."""
+    ids = lines("docker", "ps", "-aq", "--no-trunc")
+    containers = data("docker", "inspect", *ids) if ids else []
+    links = data("ip", "-j", "-d", "link")
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        mounts = sorted(line.split()[4] for line in file)
+    found = {
+        "engine": lines("docker", "version", "--format", "{{.Server.Version}}"),
+        "containers": {
+            one["Name"]: [one["Id"], one["State"]["Status"], one["State"]["StartedAt"]] for one in containers
+        },
+        "networks": networks(),
+        "volumes": sorted(lines("docker", "volume", "ls", "-q")),
+        "images": sorted(lines("docker", "images", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")),
+        "links": sorted(
+            [one["ifname"], one["mtu"], one.get("ifalias", ""), one.get("linkinfo", {}).get("info_kind", "")]
+            for one in links
+        ),
+        "addresses": sorted(
+            [one["ifname"], info["local"], info["prefixlen"]]
+            for one in data("ip", "-j", "-4", "address")
+            for info in one.get("addr_info", [])
+        ),
+        "routes": sorted(
+            line.replace(" linkdown", "").strip() for line in lines("ip", "-4", "route", "show", "table", "all")
+        ),
+        "forwarding": sorted(line for line in lines("bridge", "fdb") if " dst " in line),
+        "neighbours": sorted(lines("ip", "neigh", "show", "nud", "permanent")),
+        "rules": rules(),
+        "state": tree(STATE),
+        "mounts": mounts,
+        "programs": programs(),
+        "temporary": sorted(name for name in os.listdir("/tmp") if "ansible" not in name and not name.startswith(".")),
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

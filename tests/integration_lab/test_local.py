@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""inventories/local: a machine with its own engine and no lab. A host of the lab plays the machine, with Ansible."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    ADDRESSES,
+    BUSYBOX,
+    CHECKOUT,
+    Snapshot,
+    differences,
+    environment,
+    on,
+    replicas,
+    snapshot,
+    ssh_options,
+    try_on,
+)
+
+MACHINE = "n1"
+FOLDER = "/opt/local"
+PACKAGES = ("ansible", "jinja2", "markupsafe", "yaml", "packaging", "resolvelib", "netaddr")
+
+
+@pytest.fixture(scope="module")
+def machine(untouched_lab: Snapshot) -> Iterator[str]:
+    """Put the checkout and the controller's Python packages on a host, as a user of that machine would have them."""
+    on(MACHINE, "mkdir", "-p", FOLDER)
+    try:
+        for name in PACKAGES:
+            found = importlib.util.find_spec(name)
+            assert found is not None
+            assert found.origin is not None
+            package = Path(found.origin).parent
+            _copy(package.parent, [package.name])
+        parts = ["ansible.cfg", ".collections", "galaxy.yml", "inventories", "meta", "playbooks", "plugins", "roles"]
+        _copy(CHECKOUT, parts)
+        yield MACHINE
+    finally:
+        on(MACHINE, "rm", "-rf", FOLDER)
+
+
+def _copy(folder: Path, names: list[str]) -> None:
+    pack = ["tar", "-C", str(folder), "--exclude=__pycache__", "-cf", "-", *names]
+    unpack = ["ssh", *ssh_options(), f"root@{ADDRESSES[MACHINE]}", f"tar -C {FOLDER} -xf -"]
+    with subprocess.Popen(pack, stdout=subprocess.PIPE) as packing:
+        assert subprocess.run(unpack, stdin=packing.stdout, check=False).returncode == 0
+    assert packing.returncode == 0
+
+
+def _play(playbook: str, *options: str) -> subprocess.CompletedProcess[str]:
+    variables = ["PYTHONPATH=.", "ANSIBLE_CONFIG=ansible.cfg", "LC_ALL=C.UTF-8", "ANSIBLE_NOCOLOR=1"]
+    words = [
+        "env",
+        *variables,
+        "python3",
+        "-m",
+        "ansible",
+        "playbook",
+        "-i",
+        "inventories/local",
+        f"playbooks/{playbook}.yml",
+    ]
+    return try_on(MACHINE, ["sh", "-c", f"cd {FOLDER} && {shlex.join([*words, *options])}"], seconds=120)
+
+
+REQUEST = ["-e", f"session_name=here session_size=2 session_image={BUSYBOX} session_memory=64m session_cpus=0.2"]
+COMMAND = ["-e", "session_command='sleep 8888'"]
+
+
+def test_a_session_runs_on_the_machine_s_own_engine(machine: str, untouched_lab: Snapshot) -> None:
+    before = snapshot([machine])
+    foretold = _play("launch_cluster", *REQUEST, *COMMAND, "--check")
+    assert foretold.returncode == 0, foretold.stdout + foretold.stderr
+    assert differences(before, snapshot([machine])) == []
+    launched = _play("launch_cluster", *REQUEST, *COMMAND)
+    try:
+        assert launched.returncode == 0, launched.stdout + launched.stderr
+        found = replicas("here")
+        assert {name: one.host for name, one in found.items()} == {"main1": machine, "sub1": machine}
+        found["sub1"].run("ping", "-c", "1", "-W", "3", "main1")
+        assert found["sub1"].environment()["BACKENDAI_CLUSTER_MODE"] == "single-node"
+        again = _play("launch_cluster", *REQUEST, *COMMAND)
+        assert again.returncode == 0
+        assert again.stdout.count("changed=") == again.stdout.count("changed=0") == 1
+    finally:
+        removed = _play("teardown_cluster", "-e", "session_name=here")
+    assert removed.returncode == 0, removed.stdout + removed.stderr
+    assert differences(before, snapshot([machine])) == []
+
+
+@pytest.mark.parametrize("inventory", ["local", "example", "lab"])
+@pytest.mark.parametrize("playbook", ["launch_cluster", "teardown_cluster", "prepare_hosts"])
+def test_every_inventory_and_verb_is_well_formed(inventory: str, playbook: str) -> None:
+    words = ["ansible-playbook", "-i", f"inventories/{inventory}", f"playbooks/{playbook}.yml", "--syntax-check"]
+    done = subprocess.run(words, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no hosts matched" not in done.stdout
+    assert "Could not match" not in done.stderr
