@@ -3,9 +3,9 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The plan: everything that must be true on the hosts for one session, as plain data that JSON can carry.
 
-`build_plan` makes it from the request, the placement and the hosts' facts; `slice_for` cuts out what one host owes;
-`validate_plan` judges one that was read back. The functions on facts turn what hosts report into what placement
-needs, and refuse what can only be judged by looking at hosts.
+`build_plan` makes it from the request, the placement and the hosts' facts; `validate_plan` judges one that was read
+back. The functions on facts turn what hosts report into what placement needs, and refuse what can only be judged by
+looking at hosts.
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.addre
     parse_subnet_pool,
     parse_vni_pool,
     prefix_for,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
-    SessionView,
-    replica_environment,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     InvalidInput,
@@ -378,7 +374,7 @@ def build_plan(
     network, egress = _networks(
         request, placement, session_id, hosts_facts, settings, in_use, max(per_host.values()), current
     )
-    entries = _entries(request, session_id, placement.mode, host_of, placement.node_order, network)
+    entries = _entries(request, session_id, host_of, placement.node_order, network)
     hosts = {}
     for host in placement.hosts:
         underlay = hosts_facts[host].get("underlay") or {}
@@ -408,7 +404,6 @@ def build_plan(
 def _entries(
     request: Request,
     session_id: str,
-    mode: str,
     host_of: Mapping[str, str],
     node_order: Sequence[str],
     network: Mapping[str, Any] | None,
@@ -416,14 +411,6 @@ def _entries(
     """Return the plan's entry of every replica, in rank order."""
     replicas = request.replicas()
     names = tuple(name for name, role, index in replicas)
-    view = SessionView(
-        session_id=session_id,
-        mode=mode,
-        replicas=names,
-        roles=tuple((role.name, role.replicas) for role in request.roles),
-        master_port=request.master_port,
-        interface=None if network is None else network["interface"],
-    )
     given_addresses: Sequence[str | None] = [None] * len(names)
     if network is not None:
         given_addresses = addresses(network["subnet"], len(names))
@@ -451,18 +438,6 @@ def _entries(
                 "container": f"{request.name}-{name}",
                 "image": role.image,
                 "resources": role.resources.to_dict(),
-                "environment": replica_environment(
-                    view,
-                    replica=name,
-                    role=role.name,
-                    index=index,
-                    rank=rank,
-                    local_rank=local_rank,
-                    node_rank=node_rank[host],
-                    kernel_id=kernel,
-                    host=host,
-                    user=dict(role.env),
-                ),
                 "command": None if role.command is None else list(role.command),
                 "ports": [dict(port) for port in plain["ports"]] if rank == 0 else [],
                 "mounts": [dict(mount) for mount in plain["mounts"]],
@@ -570,29 +545,6 @@ def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]]) -> int:
         raise InvalidInput(problems)
     overhead = VXLAN_OVERHEAD_IPV6 if 6 in versions.values() else VXLAN_OVERHEAD_IPV4
     return min(int(underlay["mtu"]) for underlay in underlays.values()) - overhead
-
-
-def slice_for(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
-    """Return what one host owes the session: the plan with only its replicas, and all replicas as peers.
-
-    A host that the plan does not use gets a slice without replicas.
-    """
-    underlays = {name: entry["underlay_address"] for name, entry in plan["hosts"].items()}
-    return {
-        **plan,
-        "host": host,
-        "replicas": [replica for replica in plan["replicas"] if replica["host"] == host],
-        "peers": [
-            {
-                "name": replica["name"],
-                "address": replica["address"],
-                "mac": replica["mac"],
-                "host": replica["host"],
-                "underlay_address": underlays.get(replica["host"]),
-            }
-            for replica in plan["replicas"]
-        ],
-    }
 
 
 def render_shortfall(shortfall: Shortfall) -> list[str]:
@@ -761,10 +713,7 @@ def _check_session(check: _Checker, plan: Mapping[str, Any], request: Request) -
 
 
 def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) -> None:
-    """Make the entries anew from request, hosts and network, and compare.
-
-    Environments are not compared: a later release may set more variables.
-    """
+    """Make the entries anew from request, hosts and network, and compare."""
     replicas, hosts = plan["replicas"], plan["hosts"]
     names = [name for name, role, index in request.replicas()]
     if not check.expect(
@@ -784,7 +733,7 @@ def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) 
     if not check.expect(good, "node_rank", sorted(ranks), "one number a host, main1's host first,"):
         return
     try:
-        entries = _entries(request, plan["session"]["id"], plan["session"]["mode"], host_of, order, plan["network"])
+        entries = _entries(request, plan["session"]["id"], host_of, order, plan["network"])
     except ValueError as error:
         check.problems.append(str(error))
         return
@@ -792,13 +741,7 @@ def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) 
         place = f"replica {wanted['name']}"
         if check.keys(place, replica, wanted):
             for key, value in wanted.items():
-                if key != "environment":
-                    check.equal(f"{place}.{key}", replica[key], value)
-            environment = replica["environment"]
-            good = isinstance(environment, Mapping) and all(
-                isinstance(key, str) and isinstance(value, str) for key, value in environment.items()
-            )
-            check.expect(good, f"{place}.environment", "(not shown)", "a mapping of text to text")
+                check.equal(f"{place}.{key}", replica[key], value)
     for name, entry in hosts.items():
         check.equal(f"hosts.{name}.replicas", entry["replicas"], [n for n in names if host_of[n] == name])
 

@@ -59,7 +59,7 @@ class SessionHost:
         self.egress = plan["egress"]
         self.members = plan["replicas"]
         self.replicas = [replica for replica in self.members if replica["host"] == host]
-        self.environments = {replica["name"]: replica["environment"] for replica in self.replicas}
+        self.environments = environment.environments(plan, host)
         self.directory: SessionDirectory = state.session(self.session["id"])
         self.labels = {
             docker_engine.LABEL_SESSION_ID: self.session["id"],

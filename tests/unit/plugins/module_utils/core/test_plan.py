@@ -10,6 +10,7 @@ import json
 import uuid
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import environments
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     InvalidInput,
     InvalidPlan,
@@ -30,7 +31,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
     hosts_from_facts,
     overlay_mtu,
     render_shortfall,
-    slice_for,
     validate_plan,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
@@ -126,7 +126,7 @@ def test_a_multi_node_plan():
             "shm_size": 64 * 1024**2,
             "accelerators": {},
         }
-        environment = replica["environment"]
+        environment = environments(plan, replica["host"])[replica["name"]]
         assert environment["CLUSTER_COMPUTE_HOST"] == replica["host"]
         assert environment["LOCAL_RANK"] == str(replica["local_rank"])
         assert environment["NODE_RANK"] == str(replica["node_rank"])
@@ -151,7 +151,7 @@ def test_what_fits_one_host_gets_a_bridge_there():
     plan = make_plan(make_request(size=2, cpus=2))
     assert plan["session"]["mode"] == "single-node"
     assert plan["session"]["requested_mode"] == "multi-node"
-    assert plan["replicas"][1]["environment"]["BACKENDAI_CLUSTER_MODE"] == "single-node"
+    assert environments(plan, "h1")["sub1"]["BACKENDAI_CLUSTER_MODE"] == "single-node"
     assert list(plan["hosts"]) == ["h1"]
     network = plan["network"]
     assert (network["driver"], network["name"], network["interface"]) == ("bridge", "cc-3614fdf3", "eth1")
@@ -164,8 +164,9 @@ def test_one_replica_has_no_session_network():
     assert plan["network"] is None
     (main,) = plan["replicas"]
     assert (main["address"], main["mac"]) == (None, None)
-    assert "NCCL_SOCKET_IFNAME" not in main["environment"]
-    assert main["environment"]["BACKENDAI_CLUSTER_MODE"] == "single-node"
+    told = environments(plan, main["host"])["main1"]
+    assert "NCCL_SOCKET_IFNAME" not in told
+    assert told["BACKENDAI_CLUSTER_MODE"] == "single-node"
     assert plan["egress"]["subnet"].endswith("/28")
     validate_plan(plan)
 
@@ -200,9 +201,10 @@ def test_roles_of_their_own():
         None,
     )
     assert first["resources"]["cpus"] == 500
-    assert first["environment"]["X"] == "1"
-    assert "X" not in main["environment"]
-    assert main["environment"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,worker:2"
+    told = {name: one for host in plan["hosts"] for name, one in environments(plan, host).items()}
+    assert told["worker1"]["X"] == "1"
+    assert "X" not in told["main1"]
+    assert told["main1"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,worker:2"
     validate_plan(plan)
 
 
@@ -216,27 +218,13 @@ def test_node_rank_zero_is_mains_host_wherever_it_is():
     validate_plan(json.loads(json.dumps(plan, sort_keys=True)))
 
 
-def test_slices():
+def test_environments_are_told_to_the_host_that_needs_them_only():
     plan = make_plan()
-    before = copy.deepcopy(plan)
-    mine = slice_for(plan, "h2")
-    assert mine["host"] == "h2"
-    assert [replica["name"] for replica in mine["replicas"]] == ["sub2", "sub3"]
-    assert [(peer["name"], peer["host"], peer["underlay_address"]) for peer in mine["peers"]] == [
-        ("main1", "h1", "192.0.2.1"),
-        ("sub1", "h1", "192.0.2.1"),
-        ("sub2", "h2", "192.0.2.2"),
-        ("sub3", "h2", "192.0.2.2"),
-    ]
-    assert [(peer["address"], peer["mac"]) for peer in mine["peers"]] == [
-        (replica["address"], replica["mac"]) for replica in plan["replicas"]
-    ]
-    assert set(mine) == {*plan, "host", "peers"}
-    assert {key: mine[key] for key in ("schema", "session", "network", "egress", "hosts", "request")} == {
-        key: plan[key] for key in ("schema", "session", "network", "egress", "hosts", "request")
+    assert {host: list(environments(plan, host)) for host in ("h1", "h2", "h3")} == {
+        "h1": ["main1", "sub1"],
+        "h2": ["sub2", "sub3"],
+        "h3": [],
     }
-    assert slice_for(plan, "h3")["replicas"] == []
-    assert plan == before
 
 
 def test_subnets_and_identifiers_in_use_anywhere_are_avoided():
@@ -526,7 +514,7 @@ def test_newer_schemas_are_refused_by_number():
 
 
 def test_everything_that_is_changed_is_noticed():
-    """Every leaf of a plan but the environment, replaced by something else of its kind and of another."""
+    """Every leaf of a plan, replaced by something else of its kind and of another."""
     plan = make_plan(make_request(size=4, cpus=2, ports="80", mounts="/a:/b:ro", env="A=x", command="sleep 9"))
 
     def leaves(node, path=()):
@@ -544,8 +532,6 @@ def test_everything_that_is_changed_is_noticed():
     free |= {("request", "priority"), ("request", "master_port")}
     tried = 0
     for path, value in leaves(plan):
-        if "environment" in path:
-            continue
         may_vary = path in free or "env" in path or path[-1] in ("underlay_address", "underlay_interface")
         kinds = [[], {}, object()] + ([] if value is None else [None])
         same_kind = value + 1 if isinstance(value, int) else f"{value}x" if isinstance(value, str) else "x"
@@ -571,8 +557,7 @@ def test_missing_and_unknown_keys_are_noticed():
         if isinstance(node, dict):
             yield path
             for key, value in node.items():
-                if key != "environment":
-                    yield from mappings(value, (*path, key))
+                yield from mappings(value, (*path, key))
         elif isinstance(node, list):
             for position, value in enumerate(node):
                 yield from mappings(value, (*path, position))
@@ -613,15 +598,6 @@ def test_no_garbage_crashes_the_reader(garbage):
     with pytest.raises(InvalidPlan) as error:
         validate_plan(garbage)
     assert all(problem.endswith(".") for problem in error.value.problems)
-
-
-def test_environments_of_a_later_release_are_read():
-    plan = make_plan()
-    plan["replicas"][1]["environment"]["NEW_IN_A_LATER_RELEASE"] = "1"
-    validate_plan(plan)
-    plan["replicas"][1]["environment"]["NEW_IN_A_LATER_RELEASE"] = 1
-    with pytest.raises(InvalidPlan, match=r"replica sub1\.environment"):
-        validate_plan(plan)
 
 
 class TaggedText(str):
