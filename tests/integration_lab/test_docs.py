@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     DEMO,
     environment,
     launch,
+    replicas,
     teardown,
 )
 
@@ -152,7 +153,8 @@ def clean_up() -> Iterator[None]:
     """Remove the sessions of the documents after each of them, also when a command failed."""
     yield
     for name in SESSIONS:
-        teardown(name).ok()
+        if replicas(name):
+            teardown(name).ok()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
