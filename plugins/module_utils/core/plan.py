@@ -558,7 +558,7 @@ def render_shortfall(shortfall: Shortfall) -> list[str]:
     for entry in shortfall.hosts[:SHOWN_HOSTS]:
         rows.extend(
             (
-                entry.host if number == 0 else "",
+                entry.host,
                 row.resource,
                 format_amount(row.resource, row.asked),
                 format_amount(row.resource, row.free),
@@ -569,7 +569,7 @@ def render_shortfall(shortfall: Shortfall) -> list[str]:
         )
     rows.extend(
         (
-            "all hosts" if number == 0 else "",
+            "all hosts",
             row.resource,
             format_amount(row.resource, row.asked),
             format_amount(row.resource, row.free),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import ipaddress
 import json
+import re
 import uuid
 
 import pytest
@@ -474,14 +475,14 @@ def test_shortfall_table():
         "the whole session with all hosts together.",
         "host       resource  asked  free  missing  replicas that fit",
         "h1         cpus      2      4     0        2",
-        "           memory    1GiB   2GiB  0B",
-        "           replicas  1      5     0",
+        "h1         memory    1GiB   2GiB  0B",
+        "h1         replicas  1      5     0",
         "h2         cpus      2      4     0        2",
-        "           memory    1GiB   2GiB  0B",
-        "           replicas  1      5     0",
+        "h2         memory    1GiB   2GiB  0B",
+        "h2         replicas  1      5     0",
         "all hosts  cpus      10     8     2",
-        "           memory    5GiB   4GiB  1GiB",
-        "           replicas  5      10    0",
+        "all hosts  memory    5GiB   4GiB  1GiB",
+        "all hosts  replicas  5      10    0",
         "Largest size that fits now in mode multi-node: 4.",
         "It would not fit if no other session held anything either: ask for less, or add hosts.",
     ]
@@ -498,7 +499,7 @@ def test_shortfall_where_nothing_fits():
 def test_shortfall_of_very_many_hosts_is_cut():
     lines = render_shortfall(place(make_request(size=9, mode="single-node"), hosts_from_facts(make_facts(300), {})))
     assert lines[1] == "Of 300 hosts the first 100 in inventory order are shown."
-    assert sum(line.startswith("h") for line in lines) == 101
+    assert len({line.split()[0] for line in lines if re.match(r"h\d", line)}) == 100
     assert any(line.startswith("all hosts") for line in lines)
 
 
