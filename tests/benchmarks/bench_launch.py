@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import environments
 
 HERE = Path(__file__).resolve().parent / "launch"
 CHECKOUT = HERE.parents[2]
@@ -121,9 +122,12 @@ class Session:
         self.request = f"@{request}"
 
     def plan(self) -> Plan:
-        """Return the plan that the first host has on record."""
+        """Return the plan that the first host has on record, with the variables of each replica."""
         record = ssh("b1", "sh", "-c", "cat /var/lib/cluster-compute/sessions/*/record.json")
         plan: Plan = json.loads(record)["plan"]
+        told = {name: values for host in HOSTS for name, values in environments(plan, host).items()}
+        for one in plan["replicas"]:
+            one["environment"] = told[one["name"]]
         return plan
 
     def launch(self) -> int:
