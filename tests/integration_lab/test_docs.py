@@ -264,7 +264,7 @@ def test_the_variables_of_the_lab_are_described() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     for target in re.findall(r"\]\(([^)]+)\)", read(document)):
-        name, _, anchor = target.partition("#")
+        name, _hash, anchor = target.partition("#")
         path = (CHECKOUT / document).parent / name if name else CHECKOUT / document
         assert path.exists(), f"{document} links to {target}"
         headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []

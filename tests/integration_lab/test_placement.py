@@ -114,7 +114,7 @@ def test_replicas_go_where_the_rules_say(case: str, runs: dict[str, Run]) -> Non
 
 def test_the_same_input_gives_the_same_plan_and_check_mode_touches_nothing(untouched_lab: Snapshot) -> None:
     request = {**BASE, "session_size": 5}
-    first, second = (launch(request, "--check", "--diff").ok() for _ in range(2))
+    first, second = (launch(request, "--check", "--diff").ok() for _try in range(2))
     assert first.placed == second.placed
     assert len(first.placed) == 5
     assert "place-sub4" in first.differences()

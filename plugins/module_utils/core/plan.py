@@ -624,9 +624,8 @@ class _Checker:
         return self.expect(same, place, value, "nothing" if wanted is None else show(wanted))
 
     def keys(self, place: str, value: object, keys: Iterable[str]) -> bool:
-        if not self.expect(isinstance(value, Mapping), place, value, "a mapping"):
-            return False
-        assert isinstance(value, Mapping)  # noqa: S101 - tells the type checker what was just found
+        if not isinstance(value, Mapping):
+            return self.expect(False, place, value, "a mapping")
         wanted = list(keys)
         missing = [key for key in wanted if key not in value]
         unknown = [str(key) for key in value if key not in wanted]

@@ -56,7 +56,7 @@ def busy_pools(draw):
     pool = f"10.213.{draw(st.integers(0, 15)) * 16}.0/{prefix}"
     network = ipaddress.ip_network(pool)
     in_use = []
-    for _ in range(draw(st.integers(0, 12))):
+    for _number in range(draw(st.integers(0, 12))):
         length = draw(st.integers(prefix, 32))
         offset = draw(st.integers(0, network.num_addresses - 1))
         in_use.append(f"{network.network_address + offset}/{length}")
