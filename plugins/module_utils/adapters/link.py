@@ -61,15 +61,15 @@ def addresses_of(pid: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def name_interface(pid: int, address: str, name: str) -> None:
-    """Give the interface with *address* in the network namespace of *pid* the name *name*, if it has another one."""
+def settle_interface(pid: int, address: str, name: str, mac: str) -> None:
+    """Give the interface with *address* in the network namespace of *pid* the name and the MAC it shall have."""
     link = addresses_of(pid).get(address)
     if link is None:
         raise LinkError(f"The process {pid} has no interface with the address {address}.")
-    if link["ifname"] != name:
+    if (link["ifname"], link["address"]) != (name, mac):
         run_in_network_of(pid, ["ip", "link", "set", "dev", link["ifname"], "down"])
         run_in_network_of(pid, ["ip", "link", "set", "dev", link["ifname"], "name", name])
-        run_in_network_of(pid, ["ip", "link", "set", "dev", name, "up"])
+        run_in_network_of(pid, ["ip", "link", "set", "dev", name, "address", mac, "up"])
 
 
 def delete_interface(pid: int, address: str) -> None:

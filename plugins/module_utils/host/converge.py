@@ -320,8 +320,9 @@ class SessionHost:
             link.delete_interface(pid, replica["address"])
         self.engine.connect_container(entry["Id"], network, self._endpoints(replica)[network])
         if interface is not None:
-            # The engine counts on: the new interface is eth2, while everything in the replica has been told eth1.
-            link.name_interface(pid, replica["address"], interface)
+            # Engines count on, so the new interface is eth2 although everything was told eth1, and engine 28 gives it
+            # a MAC of its own choice whatever it is asked.
+            link.settle_interface(pid, replica["address"], interface, replica["mac"])
 
     def _container_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
         steps = []
