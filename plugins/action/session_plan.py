@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     CoreError,
     InvalidInput,
@@ -62,10 +63,11 @@ class ActionModule(ActionBase):
         left_out = [name for name in arguments["hosts"] if name not in reached]
         try:
             variables = session_variables(own)
+            request = launchable_request(variables)
             planner = _Planner(
-                request=launchable_request(variables),
+                request=request,
                 recreate=_recreate(variables),
-                facts=_usable_facts(reached, left_out),
+                facts=_usable_facts(request, reached, left_out),
                 known_hosts=list(arguments["hosts"]),
                 inventory={name: _pick(hostvars[name], HOST_VARIABLES) for name in reached},
                 settings=Settings.from_variables(_pick(own, _SITE_VARIABLES)),
@@ -95,19 +97,24 @@ def _recreate(variables: Mapping[str, Any]) -> bool:
     return given(value) and parse_bool("session_recreate", value)
 
 
-def _usable_facts(reached: Mapping[str, Any], left_out: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the facts of the reached hosts. Raises InvalidInput for a host that cannot run sessions, or for none."""
+def _usable_facts(request: Request, reached: Mapping[str, Any], left_out: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the facts of the reached hosts. Raises InvalidInput for a host that cannot run sessions, or for none.
+
+    A host that the request does not allow may be as it likes.
+    """
     if not reached:
         raise InvalidInput.single("session_resource_group", ", ".join(left_out), "None of its hosts can be reached.")
     problems = []
     for name, result in reached.items():
         host = result.get("host") or {}
         if not host.get("usable"):
+            if name in request.excluded_hosts or (request.hosts and name not in request.hosts):
+                continue
             why = host.get("problem") or result.get("msg") or "It did not answer."
             problems.append(Problem(f"host {name}", "not usable", f"{why} Or take it out of the resource group."))
     if problems:
         raise InvalidInput(problems)
-    return {name: result["host"] for name, result in reached.items()}
+    return {name: result["host"] for name, result in reached.items() if (result.get("host") or {}).get("usable")}
 
 
 class _Planner:
@@ -150,9 +157,23 @@ class _Planner:
         return {**self._new_plan(current), "diff": _difference(changes)}
 
     def _recorded_plan(self) -> dict[str, Any] | None:
-        records = [record for facts in self.facts.values() for record in facts["records"]]
+        records = [
+            (name, record)
+            for name, facts in self.facts.items()
+            for record in facts["records"]
+            if record["status"] == RUNNING
+        ]
+        owners = {str(record["plan"]["session"]["id"]): name for name, record in records}
+        if len(owners) > 1:
+            raise InvalidInput.single(
+                "session_name",
+                self.request.name,
+                "Hosts have records of different sessions of this name: "
+                + ", ".join(f"{owner} has {session_id}" for session_id, owner in sorted(owners.items()))
+                + ". Tear the name down with the teardown_cluster playbook and launch it again.",
+            )
         if records:
-            plan: dict[str, Any] = max(records, key=lambda record: int(record["revision"]))["plan"]
+            plan: dict[str, Any] = records[0][1]["plan"]
             validate_plan(plan)
             return plan
         for name, facts in self.facts.items():
@@ -166,6 +187,10 @@ class _Planner:
         return None
 
     def _kept_plan(self, plan: dict[str, Any]) -> dict[str, Any]:
+        self._refuse_lost_hosts(plan)
+        return self._result(plan, fresh=False, replaces=False)
+
+    def _refuse_lost_hosts(self, plan: dict[str, Any]) -> None:
         lost = [name for name in plan["hosts"] if name not in self.facts]
         if lost:
             raise InvalidInput.single(
@@ -174,9 +199,10 @@ class _Planner:
                 f"The session has replicas on {', '.join(lost)}, which cannot be reached or left the resource group. "
                 "Bring them back, or tear the session down.",
             )
-        return self._result(plan, fresh=False, replaces=False)
 
     def _new_plan(self, current: dict[str, Any] | None) -> dict[str, Any]:
+        if current is not None:
+            self._refuse_lost_hosts(current)
         check_request_against_hosts(self.request, self.facts, current=current)
         placement = self._place(with_undecided=True)
         if isinstance(placement, Shortfall):
@@ -191,6 +217,7 @@ class _Planner:
                 "fresh": True,
                 "replaces": False,
                 "hosts": [],
+                "fetches": [],
                 "claims": {},
                 "plan": None,
                 "report": [waiting] if undecided else pending,
@@ -215,6 +242,13 @@ class _Planner:
             "fresh": fresh,
             "replaces": replaces,
             "hosts": list(plan["hosts"]),
+            "fetches": [
+                host
+                for host in plan["hosts"]
+                if any(
+                    one["host"] == host and self.facts[host]["images"][one["image"]] is None for one in plan["replicas"]
+                )
+            ],
             "claims": {
                 name: {"claim": claim.to_dict(), "room": rooms[name].to_dict()}
                 for name, claim in claims_of(plan).items()

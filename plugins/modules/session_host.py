@@ -36,6 +36,10 @@ options:
     description:
       - Name of the session. Required with O(state=absent).
     type: str
+  session_id:
+    description:
+      - With O(state=absent) removes only the session that has this identifier besides the name.
+    type: str
   plan:
     description:
       - The plan as M(cluster_compute.session.session_plan) returns it. Required with O(state=present).
@@ -102,6 +106,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "session_name": {"type": "str"},
+            "session_id": {"type": "str"},
             "plan": {"type": "dict"},
             "host": {"type": "str"},
             "public_keys": {"type": "dict", "default": {}, "no_log": False},
@@ -119,10 +124,10 @@ def main() -> None:
             session = SessionHost(engine, state, ledger, asked["plan"], asked["host"])
             stages = session.stages(asked["public_keys"], module.check_mode)
         else:
-            stages = removal_stages(engine, state, ledger, asked["session_name"])
+            stages = removal_stages(engine, state, ledger, asked["session_name"], asked["session_id"])
         if not module.check_mode:
             perform(stages)
-    except (EngineError, LedgerError, LinkError, StateError, StepFailed) as error:
+    except (EngineError, LedgerError, LinkError, StateError, StepFailed, OSError) as error:
         module.fail_json(msg=str(error))
     actions = descriptions(stages)
     module.exit_json(changed=bool(actions), actions=actions, diff=difference(stages))

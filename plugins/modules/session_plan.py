@@ -66,6 +66,15 @@ hosts:
   returned: success
   type: list
   elements: str
+fetches:
+  description: Those of the hosts that lack an image.
+  returned: success
+  type: list
+  elements: str
+claims:
+  description: For each of the hosts the C(claim) of the session, and the C(room) that sessions have there in all.
+  returned: success
+  type: dict
 plan:
   description: The full desired state of the session; null while it is pending.
   returned: success

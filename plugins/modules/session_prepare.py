@@ -11,8 +11,6 @@ short_description: Make ready what the replicas on a host need before any of the
 version_added: 0.1.0
 description:
   - Confirms the reservation of the session on this host, which all its hosts have granted by now.
-  - Pulls, side by side, the images which the plan needs here and which the engine does not have. An image that the
-    engine has is left as it is.
   - Makes an ed25519 client key and an ed25519 host key for each replica on this host, and returns their public halves.
     Private halves stay on the host. An existing key is kept.
 author:
@@ -48,7 +46,6 @@ options:
     default: 1800
 requirements:
   - cryptography
-  - Docker SDK for Python 5.0 or newer
 seealso:
   - module: cluster_compute.session.session_reserve
   - module: cluster_compute.session.session_host
@@ -80,7 +77,6 @@ actions:
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import prepare
@@ -103,7 +99,6 @@ def main() -> None:
     asked = module.params
     try:
         public_keys, actions = prepare(
-            Engine.connect(timeout=600),
             StateDirectory(asked["state_directory"]),
             LedgerFile(asked["state_directory"]),
             asked["plan"],
@@ -112,7 +107,7 @@ def main() -> None:
             deadline=asked["deadline_seconds"],
             check_mode=module.check_mode,
         )
-    except (EngineError, LedgerError, StateError, ssh_keys.KeyFileError, OSError) as error:
+    except (LedgerError, StateError, ssh_keys.KeyFileError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=bool(actions),

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - With O(state=leased) asks the host, under its lock, whether the claim fits beside everything that is held at that
     moment, and holds it for O(lease_seconds) if it does. A refusal is an answer, no failure.
-  - With O(state=released) gives back what the session holds.
+  - With O(state=released) gives back what the session holds, unless it runs.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:

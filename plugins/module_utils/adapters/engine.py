@@ -142,8 +142,13 @@ class Engine:
 
     def pull_image(self, reference: str) -> None:
         """Pull the image *reference*. Raises EngineError where it is not to be had."""
+        if reference.startswith("sha256:"):
+            raise EngineError(f"The image {reference} is not on this host, and an image cannot be pulled by its id.")
         tag = None if "@" in reference or ":" in reference.rpartition("/")[2] else "latest"
-        self.call(f"pull the image {reference}", self._client.pull, reference, tag=tag)
+        output = self.call(f"pull the image {reference}", self._client.pull, reference, tag=tag)
+        if self.inspect_image(reference) is None:
+            # A pull can fail after it began well; the engine says so in the last line of what it sends.
+            raise EngineError(f"Docker Engine could not pull the image {reference}: {str(output).strip()[-500:]}")
 
     def networks(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return the engine's networks; with *labels* only those that bear them; sorted by name."""
@@ -265,7 +270,8 @@ class Engine:
 
 
 def _container_name(entry: dict[str, Any]) -> str:
-    return str(entry["Names"][0]).lstrip("/")
+    # A container that is being removed has no name any more.
+    return str((entry.get("Names") or [""])[0]).lstrip("/")
 
 
 def _version_tuple(text: str) -> tuple[int, int]:

@@ -93,13 +93,15 @@ class LedgerFile:
             ledger[claim.session_id] = Reservation(claim, rules.COMMITTED, self._boot(), None)
             self._store(ledger)
 
-    def release(self, session_id: str) -> bool:
-        """Give back what a session holds here; return whether it held anything."""
+    def release(self, session_id: str, committed: bool = True) -> bool:
+        """Give back what a session holds here, with *committed* also if it runs; return whether it held anything."""
         if not self.path.exists():
             return False
         with self._locked() as ledger:
-            if ledger.pop(session_id, None) is None:
+            held = ledger.get(session_id)
+            if held is None or (held.stage == rules.COMMITTED and not committed):
                 return False
+            del ledger[session_id]
             self._store(ledger)
             return True
 

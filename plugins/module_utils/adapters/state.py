@@ -26,6 +26,9 @@ from pathlib import Path
 from typing import Any
 
 RECORD_SCHEMA = 1
+PREPARING = "PREPARING"
+RUNNING = "RUNNING"
+"""Status of a session whose keys are being made, and of one that was started."""
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -53,10 +56,13 @@ class StateDirectory:
         return sorted(entry.name for entry in self.sessions.iterdir() if _SESSION_ID.fullmatch(entry.name))
 
     def records(self, session_name: str) -> list[dict[str, Any]]:
-        """Return the records kept here of the sessions named *session_name*."""
+        """Return the records kept here of the sessions named *session_name*; damaged ones are left out."""
         found = []
         for session_id in self.session_ids():
-            record = self.session(session_id).read_record()
+            try:
+                record = self.session(session_id).read_record()
+            except StateError:
+                continue  # one damaged record must not keep all sessions from this host
             if record is not None and record["plan"]["session"]["name"] == session_name:
                 found.append(record)
         return found
@@ -151,6 +157,17 @@ def file_differs(path: Path, content: str, mode: int, owner: tuple[int, int] = (
         return not same or path.read_text(encoding="utf-8") != content
     except (FileNotFoundError, UnicodeDecodeError):
         return True
+
+
+def write_in_place(path: Path, content: str, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:
+    """Write *content* into the existing file *path*, which stays the same file for whoever has it mounted."""
+    with open(path, "r+", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), mode)
+        os.fchown(file.fileno(), owner[0], owner[1])
+        file.truncate()
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_file(path: Path, content: str, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:

@@ -99,7 +99,13 @@ _IMAGE = re.compile(
 )
 _IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
-_OWN_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+_OWN_FILES = (
+    "/etc/hosts",
+    "/etc/hostname",
+    "/etc/resolv.conf",
+    "/etc/ssh/ssh_config.d/00-cluster-compute.conf",
+    "/etc/ssh/sshd_config.d/00-cluster-compute.conf",
+)
 _OWN_TREES = (DIRECTORY, "/proc", "/sys", "/dev")
 
 _T = TypeVar("_T")

@@ -23,11 +23,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     RECORD_SCHEMA,
+    RUNNING,
     SessionDirectory,
     StateDirectory,
     file_differs,
     make_directory,
     write_file,
+    write_in_place,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
@@ -40,6 +42,10 @@ SERVER_FRAGMENT = "/etc/ssh/sshd_config.d/00-cluster-compute.conf"
 EGRESS_INTERFACE = "eth0"
 STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
+
+MOUNTED_FILES = ("ssh_config", "sshd_config")
+"""Files which are mounted by themselves, as every file of /etc/hosts is: a running replica sees a change only if they
+stay the same file."""
 
 PublicKeys = Mapping[str, Mapping[str, str]]
 
@@ -136,7 +142,7 @@ class SessionHost:
         slots = [(member["name"], environment.slots(member["resources"]["cpus"])) for member in self.members]
         files["hostfile"] = environment.hostfile(slots)
         files["hostfile.mpich"] = environment.mpich_hostfile(slots)
-        if self.network is not None and public_keys:
+        if self.network is not None and all(_is_known(public_keys.get(member["name"])) for member in self.members):
             subnet = self.network["subnet"]
             files["ssh/known_hosts"] = ssh_keys.known_hosts(self.members, public_keys)
             files["ssh/authorized_keys"] = ssh_keys.authorized_keys(self.members, public_keys, subnet)
@@ -358,7 +364,7 @@ class SessionHost:
             made.append(container)
             try:
                 self._start(container, replica)
-            except EngineError:
+            except Exception:  # whatever it was, half a container must not stay
                 self.engine.remove_container(container)
                 raise
 
@@ -414,7 +420,10 @@ class SessionHost:
         """Return the body of the engine's container-create request (Docker Engine API, ContainerCreate)."""
         resources = replica["resources"]
         values = self.environments[replica["name"]]
-        ports = {f"{port['container_port']}/{port['protocol']}": port for port in replica["ports"]}
+        bindings: dict[str, list[dict[str, str]]] = {}
+        for port in replica["ports"]:
+            published = {"HostIp": port["host_ip"], "HostPort": str(port["host_port"])}
+            bindings.setdefault(f"{port['container_port']}/{port['protocol']}", []).append(published)
         body: dict[str, Any] = {
             "Hostname": replica["name"],
             "Image": replica["image"],
@@ -426,7 +435,7 @@ class SessionHost:
                 docker_engine.LABEL_CPUS: str(resources["cpus"]),
                 docker_engine.LABEL_MEMORY: str(resources["memory"]),
             },
-            "ExposedPorts": {port: {} for port in ports},
+            "ExposedPorts": {port: {} for port in bindings},
             "HostConfig": {
                 "Init": True,
                 # A quota, not NanoCpus: the engine refuses NanoCpus above the cores it sees, although a site may
@@ -437,10 +446,7 @@ class SessionHost:
                 "MemorySwap": resources["memory"],
                 "ShmSize": resources["shm_size"],
                 "Mounts": self._mounts(replica),
-                "PortBindings": {
-                    port: [{"HostIp": asked["host_ip"], "HostPort": str(asked["host_port"])}]
-                    for port, asked in ports.items()
-                },
+                "PortBindings": bindings,
                 "RestartPolicy": {"Name": "no"},
             },
         }
@@ -466,7 +472,7 @@ class SessionHost:
     def _record_steps(self) -> Stage:
         wanted = {
             "schema": RECORD_SCHEMA,
-            "status": "RUNNING",
+            "status": RUNNING,
             "revision": 1,
             "plan": self.plan,
         }
@@ -505,13 +511,21 @@ class SessionHost:
         ]
 
 
+def _is_known(keys: Mapping[str, str | None] | None) -> bool:
+    """Tell whether both public halves of a replica are there; check mode does not have those of keys to be made."""
+    return keys is not None and bool(keys) and all(keys.values())
+
+
 def _write_step(path: Any, content: str) -> Step | None:
     if not file_differs(path, content, 0o644):
         return None
 
     def write() -> None:
         make_directory(path.parent, 0o755)
-        write_file(path, content)
+        if (path.name in MOUNTED_FILES or path.suffix == ".hosts") and path.is_file() and not path.is_symlink():
+            write_in_place(path, content)
+        else:
+            write_file(path, content)
 
     # Digests, not contents: the environment of a session may hold its user's secrets.
     before = _digest(path.read_bytes()) if path.is_file() else None

@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
 
 
 def host_facts(
@@ -47,16 +48,17 @@ def _facts(
     underlay_address: str | None,
 ) -> dict[str, Any]:
     description = engine.facts()
-    containers = [_container(entry) for entry in engine.session_containers()]
+    entries = engine.session_containers()
+    reservations = [held for _key, held in sorted(LedgerFile(str(state.root)).read().items())]
     return {
         "engine": {key: description[key] for key in ("version", "api_version", "architecture")},
         "capacity": {key: description[key] for key in ("cpus", "memory")},
-        "containers": containers,
-        "reservations": [held.to_dict() for _id, held in sorted(LedgerFile(str(state.root)).read().items())],
+        "containers": [_container(entry) for entry in entries],
+        "reservations": [held.to_dict() for held in reservations],
         "underlay": link.underlay(underlay_address),
         "subnets": sorted({*link.subnets(), *_network_subnets(engine)}),
         "vnis": link.vnis(),
-        "ports": _ports(link.listening_ports(), engine.session_containers()),
+        "ports": _ports(link.listening_ports(), entries, reservations),
         "images": {reference: _image(engine, reference) for reference in sorted(set(images))},
         "paths": {path: _path(path) for path in sorted(set(paths))},
         "records": state.records(session_name),
@@ -66,7 +68,7 @@ def _facts(
 def _container(entry: dict[str, Any]) -> dict[str, Any]:
     labels = entry["Labels"]
     return {
-        "name": entry["Names"][0].lstrip("/"),
+        "name": (entry.get("Names") or [""])[0].lstrip("/"),
         "session_id": labels[docker_engine.LABEL_SESSION_ID],
         "session_name": labels.get(docker_engine.LABEL_SESSION_NAME, ""),
         "replica": labels.get(docker_engine.LABEL_REPLICA, ""),
@@ -85,18 +87,21 @@ def _network_subnets(engine: Engine) -> set[str]:
     }
 
 
-def _ports(listening: list[dict[str, Any]], containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to what listens the ports that containers publish: an engine without its proxy has no listener for them."""
+def _ports(
+    listening: list[dict[str, Any]], containers: list[dict[str, Any]], reservations: list[Reservation]
+) -> list[dict[str, Any]]:
+    """Add to what listens the ports that containers publish, which need no listener, and those that are reserved."""
     published = {
         (port.get("IP", ""), int(port["PublicPort"]), port["Type"])
         for entry in containers
         for port in entry.get("Ports", [])
         if "PublicPort" in port
     }
+    reserved = {port for held in reservations for port in held.claim.ports}
     known = {(port["address"], port["port"], port["protocol"]) for port in listening}
     return [
         {"address": address, "port": port, "protocol": protocol}
-        for address, port, protocol in sorted(published | known)
+        for address, port, protocol in sorted(published | known | reserved)
     ]
 
 

@@ -19,25 +19,38 @@ STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
 
 
-def removal_stages(engine: Engine, state: StateDirectory, ledger: LedgerFile, session_name: str) -> list[Stage]:
+def removal_stages(
+    engine: Engine,
+    state: StateDirectory,
+    ledger: LedgerFile,
+    session_name: str,
+    session_id: str | None = None,
+) -> list[Stage]:
     """Return the steps that remove the session named *session_name*: containers, networks, links, state.
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half
-    there, or whose record is lost, goes as well.
+    there, or whose record is lost, goes as well. With *session_id* another session of the same name stays.
     """
     labels = {docker_engine.LABEL_SESSION_NAME: session_name}
+    if session_id is not None:
+        labels[docker_engine.LABEL_SESSION_ID] = session_id
+
+    def is_meant(name: str, found_id: str) -> bool:
+        return name == session_name and session_id in (None, found_id)
+
     containers = engine.session_containers(labels)
     networks = engine.networks(labels)
-    links = {name: owner for name, owner in link.session_links().items() if owner[1] == session_name}
+    links = {name: owner for name, owner in link.session_links().items() if is_meant(owner[1], owner[0])}
     ids = {entry["Labels"][docker_engine.LABEL_SESSION_ID] for entry in [*containers, *networks]}
-    reserved = sorted(key for key, held in ledger.read().items() if held.claim.session_name == session_name)
-    ids |= {owner[0] for owner in links.values()} | _recorded_ids(state, session_name) | set(reserved)
+    reserved = sorted(key for key, held in ledger.read().items() if is_meant(held.claim.session_name, key))
+    ids |= {owner[0] for owner in links.values()} | set(reserved)
+    ids |= {key for key in _recorded_ids(state, session_name) if is_meant(session_name, key)}
     return [
         [
             Step(
                 "remove",
                 "container",
-                entry["Names"][0].lstrip("/"),
+                (entry.get("Names") or [entry["Id"]])[0].lstrip("/"),
                 partial(_remove_container, engine, entry["Id"], entry["State"]),
                 before=entry["State"],
             )
@@ -58,17 +71,14 @@ def removal_stages(engine: Engine, state: StateDirectory, ledger: LedgerFile, se
             Step(
                 "remove",
                 "state",
-                str(state.session(session_id).path),
-                partial(state.remove_session, session_id),
+                str(state.session(one).path),
+                partial(state.remove_session, one),
                 before="present",
             )
-            for session_id in sorted(ids)
-            if state.session(session_id).exists()
+            for one in sorted(ids)
+            if state.session(one).exists()
         ],
-        [
-            Step("release", "reservation", session_name, partial(ledger.release, session_id), before="held")
-            for session_id in reserved
-        ],
+        [Step("release", "reservation", session_name, partial(ledger.release, one), before="held") for one in reserved],
     ]
 
 

@@ -61,7 +61,8 @@ def lease(
 
 
 def release(ledger: LedgerFile, claim: Claim, check_mode: bool) -> bool:
-    """Give back what the session of *claim* holds here; return whether it held, or would give back, anything."""
+    """Give back what the session of *claim* holds here unless it runs; return whether it held anything else."""
     if check_mode:
-        return claim.session_id in ledger.read()
-    return ledger.release(claim.session_id)
+        held = ledger.read().get(claim.session_id)
+        return held is not None and held.stage != rules.COMMITTED
+    return ledger.release(claim.session_id, committed=False)
