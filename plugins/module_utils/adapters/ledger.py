@@ -84,8 +84,10 @@ class LedgerFile:
                     f"The reservation of session {session_id} on this host has run out before it was {stage}. Launch "
                     "again; a longer cluster_compute_lease_seconds helps where controllers are slow."
                 )
-            ledger[session_id] = rules.advance(held, stage, self._clock(), seconds)
-            self._store(ledger)
+            advanced = rules.advance(held, stage, self._clock(), seconds)
+            if advanced != held:
+                ledger[session_id] = advanced
+                self._store(ledger)
 
     def commit(self, claim: Claim) -> None:
         """Hold *claim* until its session is torn down; a running session that the ledger does not know is entered."""
@@ -112,8 +114,8 @@ class LedgerFile:
             return {}
         except (ValueError, InvalidLedger) as error:
             raise LedgerError(
-                f"The ledger {self.path} cannot be trusted: {error} The repair playbook sets it aside and rebuilds it "
-                "from the containers' labels and the sessions' records."
+                f"The ledger {self.path} cannot be trusted: {error} Move it aside: what runs is entered again when "
+                "its session is launched again."
             ) from error
 
     def _store(self, ledger: dict[str, Reservation]) -> None:
