@@ -189,7 +189,7 @@ class TestRepair:
         try:
             run = launch(REQUEST)
             assert run.code != 0
-            assert "fatal: [n3]" in run.output
+            assert "n3: " in run.failures
             assert "could not be repaired" in run.failures
             assert FOLDER in run.failures
             assert {name: one.about["Id"] for name, one in replicas("trio").items()} == identities
@@ -217,9 +217,9 @@ class TestReplacement:
         assert re.search(r"size|replicas", run.differences())
         for host in HOSTS:
             assert on(host, "ls", f"{STATE}/sessions").split() == [new["session"]["id"]]
-        # Twice the replicas on the same hosts, and not one task more.
-        assert run.tasks == trio.tasks
-        assert len(run.tasks) > 5
+        # Twice the replicas on the same hosts, and not one task more than the removal of the old ones.
+        assert [task for task in run.tasks if not task.startswith("cluster_compute.session.teardown : ")] == trio.tasks
+        assert len(trio.tasks) > 5
 
 
 def _public_keys() -> list[str]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.metadata
 import shlex
 import subprocess
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 
 MACHINE = "n1"
 FOLDER = "/opt/local"
-PACKAGES = ("ansible", "jinja2", "markupsafe", "yaml", "packaging", "resolvelib", "netaddr")
+PACKAGES = ("ansible-core", "jinja2", "markupsafe", "pyyaml", "packaging", "resolvelib", "netaddr")
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +37,12 @@ def machine(untouched_lab: Snapshot) -> Iterator[str]:
     on(MACHINE, "mkdir", "-p", FOLDER)
     try:
         for name in PACKAGES:
-            found = importlib.util.find_spec(name)
-            assert found is not None
-            assert found.origin is not None
-            package = Path(found.origin).parent
-            _copy(package.parent, [package.name])
-        parts = ["ansible.cfg", ".collections", "galaxy.yml", "inventories", "meta", "playbooks", "plugins", "roles"]
-        _copy(CHECKOUT, parts)
+            package = importlib.metadata.distribution(name)
+            parts = {file.parts[0] for file in package.files or ()} - {"..", "__pycache__"}
+            assert parts
+            _copy(Path(str(package.locate_file(""))), sorted(parts))
+        checkout = ["ansible.cfg", ".collections", "galaxy.yml", "inventories", "meta", "playbooks", "plugins", "roles"]
+        _copy(CHECKOUT, checkout)
         yield MACHINE
     finally:
         on(MACHINE, "rm", "-rf", FOLDER)
@@ -64,8 +63,7 @@ def _play(playbook: str, *options: str) -> subprocess.CompletedProcess[str]:
         *variables,
         "python3",
         "-m",
-        "ansible",
-        "playbook",
+        "ansible.cli.playbook",
         "-i",
         "inventories/local",
         f"playbooks/{playbook}.yml",

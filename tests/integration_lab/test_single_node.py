@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 )
 
 
-@pytest.fixture(scope="module", params=["single-node", "multi-node"])
+@pytest.fixture(scope="class", params=["single-node", "multi-node"])
 def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Run, dict[str, Replica]]]:
     """Launch two replicas that fit one host, in either mode."""
     name = f"pair-{request.param[:5].strip('-')}"
@@ -89,7 +89,7 @@ class TestPair:
         assert not found["sub1"].about["HostConfig"]["PortBindings"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def alone() -> Iterator[tuple[Run, Replica]]:
     """Launch a session of one replica."""
     try:
