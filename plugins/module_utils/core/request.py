@@ -675,7 +675,8 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
         if variable not in names:
             hint = closest(variable[len("session_") :], (name[len("session_") :] for name in names))
             more = f" Did you mean session_{hint}?" if hint else " Known are {}.".format(", ".join(KNOWN_VARIABLES))
-            reader.add(variable, variables[variable], f"There is no such variable.{more}")
+            # Its value is not shown: it may be meant for session_env, which holds secrets.
+            reader.add(variable, "(value not shown)", f"There is no such variable.{more}")
 
     def value(key: str) -> Any:
         found = variables.get("session_" + key)
@@ -766,7 +767,7 @@ def _parse_roles(reader: _Reader, value: Any, base: Role) -> tuple[Role, ...]:
         try:
             value = json.loads(value)
         except ValueError:
-            reader.add("session_roles", value, "As text it must be a JSON list of roles.")
+            reader.add("session_roles", "(value not shown)", "As text it must be a JSON list of roles.")
             return ()
     if not isinstance(value, (list, tuple)) or not value:
         reader.add("session_roles", value, "It must be a list of roles, each a mapping with a name and replicas.")
