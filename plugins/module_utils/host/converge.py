@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    PREPARING,
     RECORD_SCHEMA,
     RUNNING,
     SessionDirectory,
@@ -135,17 +136,21 @@ class SessionHost:
     def _key_files(self, name: str) -> list[Path]:
         return [self.directory.replica(name) / "ssh" / key for key in (ssh_keys.CLIENT_KEY, ssh_keys.HOST_KEY)]
 
-    def _files(self, replica: dict[str, Any], public_keys: PublicKeys) -> dict[str, str]:
-        """Return the files of /etc/cluster-compute that are no secret: relative path to content."""
+    def _files(self, replica: dict[str, Any], public_keys: PublicKeys) -> dict[str, str | None]:
+        """Return the files of /etc/cluster-compute that are no secret: relative path to content.
+
+        The content is None where it depends on keys that check mode kept from being made.
+        """
         values = self.environments[replica["name"]]
-        files = {"environment": environment.environment_file(values)}
+        files: dict[str, str | None] = {"environment": environment.environment_file(values)}
         slots = [(member["name"], environment.slots(member["resources"]["cpus"])) for member in self.members]
         files["hostfile"] = environment.hostfile(slots)
         files["hostfile.mpich"] = environment.mpich_hostfile(slots)
-        if self.network is not None and all(_is_known(public_keys.get(member["name"])) for member in self.members):
-            subnet = self.network["subnet"]
-            files["ssh/known_hosts"] = ssh_keys.known_hosts(self.members, public_keys)
-            files["ssh/authorized_keys"] = ssh_keys.authorized_keys(self.members, public_keys, subnet)
+        if self.network is not None:
+            known = all(_is_known(public_keys.get(member["name"])) for member in self.members)
+            trusted = ssh_keys.authorized_keys(self.members, public_keys, self.network["subnet"]) if known else None
+            files["ssh/known_hosts"] = ssh_keys.known_hosts(self.members, public_keys) if known else None
+            files["ssh/authorized_keys"] = trusted
             files["ssh/ssh_config"] = ssh_keys.client_configuration(self.members, SSH_MOUNT)
             files["ssh/sshd_config"] = ssh_keys.server_configuration(replica["address"], SSH_MOUNT, values)
         return files
@@ -479,6 +484,8 @@ class SessionHost:
         found = self.directory.read_record()
         if found == wanted:
             return []
+        if found is not None and found["status"] == PREPARING:
+            found = None  # it stands for this very launch
         return [
             Step(
                 "update" if found else "create",
@@ -516,11 +523,13 @@ def _is_known(keys: Mapping[str, str | None] | None) -> bool:
     return keys is not None and bool(keys) and all(keys.values())
 
 
-def _write_step(path: Any, content: str) -> Step | None:
-    if not file_differs(path, content, 0o644):
+def _write_step(path: Path, content: str | None) -> Step | None:
+    if content is not None and not file_differs(path, content, 0o644):
         return None
 
     def write() -> None:
+        if content is None:
+            raise EngineError(f"The file {path} cannot be written without the public keys of every replica.")
         make_directory(path.parent, 0o755)
         if (path.name in MOUNTED_FILES or path.suffix == ".hosts") and path.is_file() and not path.is_symlink():
             write_in_place(path, content)
@@ -529,9 +538,8 @@ def _write_step(path: Any, content: str) -> Step | None:
 
     # Digests, not contents: the environment of a session may hold its user's secrets.
     before = _digest(path.read_bytes()) if path.is_file() else None
-    return Step(
-        "update" if before else "create", "file", str(path), write, before=before, after=_digest(content.encode())
-    )
+    after = "made with the new keys" if content is None else _digest(content.encode())
+    return Step("update" if before else "create", "file", str(path), write, before=before, after=after)
 
 
 def _digest(content: bytes) -> str:
