@@ -91,7 +91,7 @@ def _without_starts(taken: Snapshot) -> Snapshot:
         kinds["mounts"] = [
             path for path in kinds["mounts"] if not path.startswith(("/run/docker/", "/var/lib/docker/"))
         ]
-        kinds["networks"] = [line.split(" ", 1)[-1] for line in kinds["networks"]]
+        kinds["networks"] = sorted(line.split(" ", 1)[-1] for line in kinds["networks"])
         kinds["rules"] = sorted(re.sub(r"br-[0-9a-f]{12}", "br", rule) for rule in kinds["rules"])
         kinds["routes"] = sorted(re.sub(r"br-[0-9a-f]{12}", "br", rule) for rule in kinds["routes"])
         kinds["addresses"] = [one[1:] for one in kinds["addresses"]]
@@ -109,10 +109,17 @@ def _all_reach_all() -> dict[str, Replica]:
 
 
 def _plain(run: Run) -> dict[str, list[str]]:
-    """Return a run's actions without the session's id, and without files that depend on keys not made yet."""
+    """Return a run's actions without the session's id, and without files that depend on keys not made yet.
+
+    A record is begun by one step and completed by a later one, which in check mode finds none begun.
+    """
     identity = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=ccx)[0-9a-f]{8}|(?<=cc-)[0-9a-f]{8}")
     return {
-        host: [identity.sub("ID", action) for action in actions if "/ssh/" not in action]
+        host: [
+            identity.sub("ID", action).replace("update record", "create record")
+            for action in actions
+            if "/ssh/" not in action
+        ]
         for host, actions in run.actions().items()
     }
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     BUSYBOX,
+    HOSTS,
     Run,
     Snapshot,
     differences,
@@ -121,6 +122,16 @@ def test_the_same_input_gives_the_same_plan_and_check_mode_touches_nothing(untou
     assert differences(untouched_lab, snapshot()) == []
 
 
+def _rows(report: list[str]) -> dict[tuple[str, str], list[str]]:
+    """Return the table of a pending session: (host, resource) to asked, free, missing and replicas that fit."""
+    lines = [re.split(r" {2,}", line) for line in report]
+    head = next(line for line in lines if line[0] == "host")
+    assert head == ["host", "resource", "asked", "free", "missing", "replicas that fit"]
+    rows = {(line[0], line[1]): line[2:] for line in lines if line[0] in (*HOSTS, "all hosts")}
+    assert len(rows) >= 2 * (len(HOSTS) + 1)
+    return rows
+
+
 class TestPending:
     """What does not fit now: a table, no error, and nothing left behind."""
 
@@ -128,16 +139,12 @@ class TestPending:
         run = launch({**BASE, "session_size": 7, "session_memory": "1g"}).ok()
         report = run.said
         assert report[0] == "Session place is PENDING."
-        table = [re.split(r" {2,}", line) for line in report if re.match(r"(n\d|all hosts|host) ", line)]
-        assert table[0] == ["host", "resource", "asked", "free", "missing", "replicas that fit"]
-        assert [row[:1] + row[1:5] for row in table[1:4]] == [
-            [host, "cpus", "1", "2", "0"] for host in ("n1", "n2", "n3")
-        ]
-        assert [row[5] for row in table[1:4]] == ["2", "2", "2"]
-        assert table[4][:5] == ["all hosts", "cpus", "7", "6", "1"]
-        memory = [line.split() for line in report if line.split()[:1] == ["memory"]]
-        assert memory[:3] == [["memory", "1GiB", "2GiB", "0B"]] * 3
-        assert memory[3] == ["memory", "7GiB", "6GiB", "1GiB"]
+        rows = _rows(report)
+        for host in HOSTS:
+            assert rows[host, "cpus"] == ["1", "2", "0", "2"]
+            assert rows[host, "memory"][:3] == ["1GiB", "2GiB", "0B"]
+        assert rows["all hosts", "cpus"] == ["7", "6", "1"]
+        assert rows["all hosts", "memory"] == ["7GiB", "6GiB", "1GiB"]
         assert "Largest size that fits now in mode multi-node: 6." in report
         assert run.table == {}
         assert replicas("place") == {}
@@ -149,8 +156,10 @@ class TestPending:
         run = launch({**BASE, "session_size": 3, "session_mode": "single-node"}).ok()
         assert run.said[0] == "Session place is PENDING."
         assert "Largest size that fits now in mode single-node: 2." in run.said
-        rows = [re.split(r" {2,}", line)[:5] for line in run.said if re.match(r"n\d ", line)]
-        assert rows == [[host, "cpus", "3", "2", "1"] for host in ("n1", "n2", "n3")]
+        rows = _rows(run.said)
+        for host in HOSTS:
+            assert rows[host, "cpus"][:3] == ["3", "2", "1"]
+            assert rows[host, "memory"][:3] == ["192MiB", "2GiB", "0B"]
         assert run.table == {}
         assert differences(untouched_lab, snapshot()) == []
 
