@@ -21,6 +21,9 @@ DIRECTORY = "/etc/cluster-compute"
 ENVIRONMENT_FILE = DIRECTORY + "/environment"
 HOSTFILE = DIRECTORY + "/hostfile"
 MPICH_HOSTFILE = DIRECTORY + "/hostfile.mpich"
+SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
+SSH_SERVER_FRAGMENT = "/etc/ssh/sshd_config.d/00-cluster-compute.conf"
+"""Where the settings of the session's SSH are mounted: folders from which Debian's OpenSSH reads all files."""
 
 ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """A portable name of an environment variable, as POSIX has it (lower case allowed)."""

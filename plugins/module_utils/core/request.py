@@ -25,6 +25,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     CONTRACT_NAMES,
     DIRECTORY,
     ENVIRONMENT_NAME,
+    SSH_CLIENT_FRAGMENT,
+    SSH_SERVER_FRAGMENT,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
@@ -103,8 +105,8 @@ _OWN_FILES = (
     "/etc/hosts",
     "/etc/hostname",
     "/etc/resolv.conf",
-    "/etc/ssh/ssh_config.d/00-cluster-compute.conf",
-    "/etc/ssh/sshd_config.d/00-cluster-compute.conf",
+    SSH_CLIENT_FRAGMENT,
+    SSH_SERVER_FRAGMENT,
 )
 _OWN_TREES = (DIRECTORY, "/proc", "/sys", "/dev")
 

@@ -36,13 +36,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core impor
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
-MOUNT = "/etc/cluster-compute"
+MOUNT = environment.DIRECTORY
 SSH_MOUNT = f"{MOUNT}/ssh"
-CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
-SERVER_FRAGMENT = "/etc/ssh/sshd_config.d/00-cluster-compute.conf"
 EGRESS_INTERFACE = "eth0"
-STOP_GRACE = 10
-"""Seconds between the request to stop and the kill, Docker's own default."""
 
 MOUNTED_FILES = ("ssh_config", "sshd_config")
 """Files which are mounted by themselves, as every file of /etc/hosts is: a running replica sees a change only if they
@@ -465,8 +461,8 @@ class SessionHost:
         if self.network is not None:
             own += [
                 (str(self.directory.hosts_file(replica["name"])), "/etc/hosts", False),
-                (str(folder / "ssh/ssh_config"), CLIENT_FRAGMENT, True),
-                (str(folder / "ssh/sshd_config"), SERVER_FRAGMENT, True),
+                (str(folder / "ssh/ssh_config"), environment.SSH_CLIENT_FRAGMENT, True),
+                (str(folder / "ssh/sshd_config"), environment.SSH_SERVER_FRAGMENT, True),
             ]
         own += [(mount["source"], mount["target"], mount["read_only"]) for mount in replica["mounts"]]
         return [
