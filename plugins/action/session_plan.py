@@ -75,8 +75,7 @@ class ActionModule(ActionBase):
             result = planner.run()
         except CoreError as error:
             return {"failed": True, "msg": f"The session cannot be launched.\n{error}"}
-        if left_out:
-            result["warnings"] = [f"Hosts that could not be reached are left out: {', '.join(left_out)}."]
+        result["warnings"] = _warnings(result, planner.facts, left_out)
         return result
 
 
@@ -115,6 +114,19 @@ def _usable_facts(request: Request, reached: Mapping[str, Any], left_out: list[s
     if problems:
         raise InvalidInput(problems)
     return {name: result["host"] for name, result in reached.items() if (result.get("host") or {}).get("usable")}
+
+
+def _warnings(result: Mapping[str, Any], facts: Mapping[str, Any], left_out: list[str]) -> list[str]:
+    warnings = []
+    if left_out:
+        warnings.append(f"Hosts that could not be reached are left out: {', '.join(left_out)}.")
+    swapping = [name for name in result.get("hosts") or () if not facts[name]["engine"]["limits_swap"]]
+    if swapping:
+        warnings.append(
+            f"The kernel of {', '.join(swapping)} does not account for swap (on Debian and Ubuntu: boot with "
+            "swapaccount=1), so replicas there can swap beyond session_memory."
+        )
+    return warnings
 
 
 class _Planner:

@@ -73,7 +73,7 @@ host:
       type: str
       returned: always
     engine:
-      description: Version, API version and architecture of Docker Engine.
+      description: Version, API version and architecture of Docker Engine, and whether it can limit swap.
       type: dict
       returned: if usable
     capacity:
@@ -84,6 +84,11 @@ host:
       description: The containers of all sessions on this host, with the resources they were given.
       type: list
       elements: dict
+      returned: if usable
+    foreign_containers:
+      description: Names of containers that belong to no session and begin as those of the asked session would.
+      type: list
+      elements: str
       returned: if usable
     reservations:
       description: What the ledger of this host holds for sessions.

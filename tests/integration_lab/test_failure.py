@@ -81,8 +81,8 @@ def test_a_container_of_somebody_else_is_named_and_not_touched(untouched_lab: Sn
     try:
         run = launch(BASE)
         assert run.code != 0
-        assert "half-sub2" in run.failures
-        assert "n3" in run.failures
+        assert "half-sub2, which somebody else has on n3 already" in run.failures
+        assert not run.of("Hold what the session takes on this host")
         assert differences(before, snapshot()) == []
     finally:
         on("n3", "docker", "rm", "-f", "half-sub2")

@@ -109,18 +109,22 @@ class Engine:
             "architecture": info["Architecture"],
             "cpus": int(info["NCPU"]) * 1000,
             "memory": int(info["MemTotal"]),
+            "limits_swap": bool(info.get("SwapLimit")),
         }
+
+    def containers(self) -> list[dict[str, Any]]:
+        """Return every container, running or not, whoever owns it; sorted by name."""
+        return sorted(self.call("list containers", self._client.containers, all=True), key=container_name)
 
     def session_containers(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return the containers, running or not, that belong to sessions, narrowed by *labels*; sorted by name."""
         wanted = [LABEL_SESSION_ID] + [f"{name}={value}" for name, value in (labels or {}).items()]
         found = self.call("list containers", self._client.containers, all=True, filters={"label": wanted})
-        return sorted(found, key=_container_name)
+        return sorted(found, key=container_name)
 
     def containers_named(self, names: set[str]) -> dict[str, dict[str, Any]]:
         """Return every container, whoever owns it, that bears one of *names*."""
-        found = self.call("list containers", self._client.containers, all=True)
-        return {_container_name(entry): entry for entry in found if _container_name(entry) in names}
+        return {name: entry for entry in self.containers() if (name := container_name(entry)) in names}
 
     def inspect(self, container: str) -> dict[str, Any] | None:
         """Return the container's full description, or None where there is none."""
@@ -269,7 +273,8 @@ class Engine:
         return int(code), (out or b"").decode("utf-8", "replace"), (err or b"").decode("utf-8", "replace")
 
 
-def _container_name(entry: dict[str, Any]) -> str:
+def container_name(entry: dict[str, Any]) -> str:
+    """Return the name of a container from its entry in a list."""
     # A container that is being removed has no name any more.
     return str((entry.get("Names") or [""])[0]).lstrip("/")
 

@@ -313,19 +313,28 @@ def check_request_against_hosts(
                     )
                     break
         for replica, host in placement.assignments:
-            for container in facts_by_host[host].get("containers") or ():
-                same = container.get("name") == f"{request.name}-{replica}"
-                if same and container.get("session_name") != request.name:
-                    problems.append(
-                        Problem(
-                            "session_name",
-                            request.name,
-                            f"The container of replica {replica} would be {container['name']}, which session "
-                            f"{container.get('session_name')} has on {host}. Choose another name.",
-                        )
+            name = f"{request.name}-{replica}"
+            for owner in _owners(facts_by_host[host], name, request.name):
+                problems.append(
+                    Problem(
+                        "session_name",
+                        request.name,
+                        f"The container of replica {replica} would be {name}, which {owner} has on {host} already. "
+                        "Choose another name, or rename that container.",
                     )
+                )
     if problems:
         raise InvalidInput(problems)
+
+
+def _owners(facts: Mapping[str, Any], container: str, session: str) -> list[str]:
+    """Return who else than *session* has a container of this name on a host."""
+    owners = [
+        f"session {one.get('session_name')}"
+        for one in facts.get("containers") or ()
+        if one.get("name") == container and one.get("session_name") != session
+    ]
+    return owners + ["somebody else" for name in facts.get("foreign_containers") or () if name == container]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -11,7 +11,11 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    Engine,
+    EngineError,
+    container_name,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
@@ -48,12 +52,18 @@ def _facts(
     underlay_address: str | None,
 ) -> dict[str, Any]:
     description = engine.facts()
-    entries = engine.session_containers()
+    every = engine.containers()
+    entries = [entry for entry in every if docker_engine.LABEL_SESSION_ID in entry["Labels"]]
     reservations = [held for _key, held in sorted(LedgerFile(str(state.root)).read().items())]
     return {
-        "engine": {key: description[key] for key in ("version", "api_version", "architecture")},
+        "engine": {key: description[key] for key in ("version", "api_version", "architecture", "limits_swap")},
         "capacity": {key: description[key] for key in ("cpus", "memory")},
         "containers": [_container(entry) for entry in entries],
+        "foreign_containers": [
+            name
+            for entry in every
+            if entry not in entries and (name := container_name(entry)).startswith(f"{session_name}-")
+        ],
         "reservations": [held.to_dict() for held in reservations],
         "underlay": link.underlay(underlay_address),
         "subnets": sorted({*link.subnets(), *_network_subnets(engine)}),
@@ -68,7 +78,7 @@ def _facts(
 def _container(entry: dict[str, Any]) -> dict[str, Any]:
     labels = entry["Labels"]
     return {
-        "name": (entry.get("Names") or [""])[0].lstrip("/"),
+        "name": container_name(entry),
         "session_id": labels[docker_engine.LABEL_SESSION_ID],
         "session_name": labels.get(docker_engine.LABEL_SESSION_NAME, ""),
         "replica": labels.get(docker_engine.LABEL_REPLICA, ""),

@@ -463,6 +463,16 @@ def test_a_container_name_that_another_session_has():
     check_request_against_hosts(request, facts, placement)
 
 
+def test_a_container_name_that_somebody_else_has():
+    request = make_request(name="a", size=2)
+    facts = make_facts(1, foreign_containers=["a-sub2", "a-other"])
+    placement = place(request, hosts_from_facts(facts, {}))
+    check_request_against_hosts(request, facts, placement)
+    facts["h1"]["foreign_containers"].append("a-sub1")
+    with pytest.raises(InvalidInput, match="would be a-sub1, which somebody else has on h1 already"):
+        check_request_against_hosts(request, facts, placement)
+
+
 # The shortfall for people.
 
 
