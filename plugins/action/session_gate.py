@@ -9,6 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ERROR,
+    PENDING,
+    Record,
+    advance,
+)
 
 
 class ActionModule(ActionBase):
@@ -26,6 +32,7 @@ class ActionModule(ActionBase):
                 "results": {"type": "dict", "required": True},
                 "proof": {"type": "str", "required": True},
                 "before": {"type": "dict"},
+                "record": {"type": "dict"},
             }
         )
         before = arguments["before"]
@@ -45,4 +52,18 @@ class ActionModule(ActionBase):
             "failures": list(failures.values()),
             "failed_hosts": list(failures),
             "unreachable_hosts": unreachable,
+            "failed_record": _failed_record(arguments["record"], list(failures.values()), unreachable),
         }
+
+
+def _failed_record(record: Record | None, failures: list[str], unreachable: list[str]) -> Record | None:
+    """Return what becomes of a session that came from the queue: it waits on, or it has ended; None for others."""
+    if record is None or record["queue"] is None or not failures:
+        return None
+    # One of its hosts may have made the next revision, RUNNING, without being able to say so.
+    record = {**record, "revision": record["revision"] + 1}
+    changes: dict[str, Any] = {"plan": None, "hosts": [], "report": failures}
+    if unreachable:
+        reason = f"{', '.join(unreachable)} could not be reached while it was being started."
+        return advance(record, PENDING, reason, **changes)
+    return advance(record, ERROR, "It could not be started.", **changes)

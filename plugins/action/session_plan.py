@@ -11,38 +11,45 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import RUNNING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
-    CoreError,
-    InvalidInput,
-    Problem,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
-    Host,
-    Placement,
-    Shortfall,
-    place,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
-    HOST_VARIABLES,
     Settings,
     build_plan,
     check_request_against_hosts,
+    check_request_fits_idle,
     hosts_from_facts,
     render_shortfall,
     room_of,
     validate_plan,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    Request,
-    diff_requests,
-    given,
-    parse_bool,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import (
+    Turn,
+    Waiting,
+    next_number,
+    take_turns,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
-    launchable_request,
-    session_variables,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ERROR,
+    PENDING,
+    PREPARING,
+    RUNNING,
+    Record,
+    advance,
+    is_note,
+    new_record,
+    prepared,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, diff_requests
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import (
+    SITE_VARIABLES,
+    GroupFacts,
+    chores,
+    has_chores,
+    pick,
+    waiting_of,
 )
 
 
@@ -56,71 +63,40 @@ class ActionModule(ActionBase):
         """Return the plan, or why there is none yet; fail with everything that is wrong."""
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        _result, arguments = self.validate_argument_spec({"hosts": {"type": "dict", "required": True}})
+        _result, arguments = self.validate_argument_spec(
+            {
+                "hosts": {"type": "dict", "required": True},
+                "request": {"type": "dict", "required": True},
+                "tidy": {"type": "bool", "default": False},
+                "queued": {"type": "bool", "default": False},
+            }
+        )
         hostvars = task_vars["hostvars"]
         own = hostvars[task_vars["inventory_hostname"]]
-        reached = {name: result for name, result in arguments["hosts"].items() if not result.get("unreachable")}
-        left_out = [name for name in arguments["hosts"] if name not in reached]
+        asked = arguments["request"]
         try:
-            variables = session_variables(own)
-            request = launchable_request(variables)
-            planner = _Planner(
-                request=request,
-                recreate=_recreate(variables),
-                facts=_usable_facts(request, reached, left_out),
-                known_hosts=list(arguments["hosts"]),
-                inventory={name: _pick(hostvars[name], HOST_VARIABLES) for name in reached},
-                settings=Settings.from_variables(_pick(own, _SITE_VARIABLES)),
-            )
-            result = planner.run()
+            request = Request.from_dict(asked["request"])
+            needed = {
+                name: not arguments["queued"]
+                and name not in request.excluded_hosts
+                and (not request.hosts or name in request.hosts)
+                for name in arguments["hosts"]
+            }
+            group = GroupFacts.read(arguments["hosts"], hostvars, needed)
+            settings = Settings.from_variables(pick(own, SITE_VARIABLES))
+            planner = _Planner(request, asked["owner"], asked["recreate"], group, settings)
+            result = planner.run_queued(arguments["tidy"]) if arguments["queued"] else planner.run(arguments["tidy"])
         except CoreError as error:
             return {"failed": True, "msg": f"The session cannot be launched.\n{error}"}
-        result["warnings"] = _warnings(result, planner.facts, left_out)
+        result["warnings"] = _warnings(result, group, planner.problems)
         return result
 
 
-_SITE_VARIABLES = (
-    "cluster_compute_subnet_pool",
-    "cluster_compute_vni_pool",
-    "cluster_compute_vxlan_port",
-    "cluster_compute_topology_keys",
-)
-
-
-def _pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: variables[name] for name in names if name in variables}
-
-
-def _recreate(variables: Mapping[str, Any]) -> bool:
-    value = variables.get("session_recreate")
-    return given(value) and parse_bool("session_recreate", value)
-
-
-def _usable_facts(request: Request, reached: Mapping[str, Any], left_out: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the facts of the reached hosts. Raises InvalidInput for a host that cannot run sessions, or for none.
-
-    A host that the request does not allow may be as it likes.
-    """
-    if not reached:
-        raise InvalidInput.single("session_resource_group", ", ".join(left_out), "None of its hosts can be reached.")
-    problems = []
-    for name, result in reached.items():
-        host = result.get("host") or {}
-        if not host.get("usable"):
-            if name in request.excluded_hosts or (request.hosts and name not in request.hosts):
-                continue
-            why = host.get("problem") or result.get("msg") or "It did not answer."
-            problems.append(Problem(f"host {name}", "not usable", f"{why} Or take it out of the resource group."))
-    if problems:
-        raise InvalidInput(problems)
-    return {name: result["host"] for name, result in reached.items() if (result.get("host") or {}).get("usable")}
-
-
-def _warnings(result: Mapping[str, Any], facts: Mapping[str, Any], left_out: list[str]) -> list[str]:
-    warnings = []
-    if left_out:
-        warnings.append(f"Hosts that could not be reached are left out: {', '.join(left_out)}.")
-    swapping = [name for name in result.get("hosts") or () if not facts[name]["engine"]["limits_swap"]]
+def _warnings(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
+    warnings = list(problems)
+    if group.unreachable:
+        warnings.append(f"Hosts that could not be reached are left out: {', '.join(group.unreachable)}.")
+    swapping = [name for name in result.get("hosts") or () if not group.facts[name]["engine"]["limits_swap"]]
     if swapping:
         warnings.append(
             f"The kernel of {', '.join(swapping)} does not account for swap (on Debian and Ubuntu: boot with "
@@ -132,145 +108,224 @@ def _warnings(result: Mapping[str, Any], facts: Mapping[str, Any], left_out: lis
 class _Planner:
     """One launch: everything that is known about it, and the decision."""
 
-    def __init__(
-        self,
-        request: Request,
-        recreate: bool,
-        facts: dict[str, dict[str, Any]],
-        known_hosts: list[str],
-        inventory: dict[str, dict[str, Any]],
-        settings: Settings,
-    ) -> None:
+    def __init__(self, request: Request, owner: str, recreate: bool, group: GroupFacts, settings: Settings) -> None:
         self.request = request
+        self.owner = owner
         self.recreate = recreate
-        self.facts = facts
-        self.known_hosts = known_hosts
-        self.inventory = inventory
+        self.group = group
+        self.facts = group.facts
         self.settings = settings
+        self.view: Survey = group.survey()
+        self.problems: list[str] = []
 
-    def run(self) -> dict[str, Any]:
-        """Return the result of the action."""
-        current = self._recorded_plan()
+    def run_queued(self, tidy: bool) -> dict[str, Any]:
+        """Return the result of the action for a session from the queue: one that cannot be launched leaves it."""
+        try:
+            return self.run(tidy)
+        except CoreError as error:
+            report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]
+            waiting = [one for one in self.view.named(self.request.name) if one["status"] == PENDING]
+            if not waiting:
+                raise
+            refused = advance(waiting[0], ERROR, "It could not be launched.", report=report)
+            return self._answer("REFUSED", report=report, pending=refused)
+
+    def run(self, tidy: bool) -> dict[str, Any]:
+        """Return the result of the action. tidy: whether what nobody owns has been removed already."""
+        removals = dict(self.view.abandoned)
+        for host, some in self._ended_before().items():
+            removals[host] = removals.get(host, []) + some
+        work = chores(self.view, removals)
+        if has_chores(work) and not tidy:
+            return self._answer("UNTIDY", chores=work, report=["Removing what nobody owns any more."])
+        current = self._current()
         if current is None:
             return self._new_plan(None)
+        if current["status"] == PREPARING:
+            return self._answer("WAITING", report=[f"Session {self.request.name} is being launched by another run."])
         changes = diff_requests(Request.from_dict(current["request"]), self.request)
+        if changes and not self.recreate:
+            return _refusal(self.request.name, changes)
+        if current["status"] == PENDING:
+            if changes:  # it keeps its place in the queue
+                asked = self.request.to_dict()
+                current = advance(current, PENDING, "It was asked for differently.", request=asked)
+            return self._new_plan(current)
         if not changes:
             return self._kept_plan(current)
-        if not self.recreate:
-            lines = [f"{field}: {old} -> {new}" for field, old, new in changes]
-            return {
-                "failed": True,
-                "msg": f"The session {self.request.name} exists and was asked for differently:\n"
-                + "\n".join(lines)
-                + "\nNothing is touched. Launch with session_recreate=true to remove it and launch it anew, or tear it "
-                "down first.",
-                "diff": _difference(changes),
-            }
-        return {**self._new_plan(current), "diff": _difference(changes)}
+        return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
 
-    def _recorded_plan(self) -> dict[str, Any] | None:
-        records = [
-            (name, record)
-            for name, facts in self.facts.items()
-            for record in facts["records"]
-            if record["status"] == RUNNING
-        ]
-        owners = {str(record["plan"]["session"]["id"]): name for name, record in records}
-        if len(owners) > 1:
+    def _ended_before(self) -> dict[str, list[Removal]]:
+        """Return what is left of sessions of this name that a failure ended: this launch takes their place."""
+        found: dict[str, list[Removal]] = {}
+        ended = [record for record in self.view.named(self.request.name) if record["status"] == ERROR]
+        for record in ended:
+            for host, facts in self.facts.items():
+                if any(one["id"] == record["id"] for one in facts["records"]):
+                    why = f"It has ended and is launched anew. {' '.join(record['report'])}"
+                    found.setdefault(host, []).append(Removal(record["id"], record["name"], False, why))
+        return found
+
+    def _current(self) -> Record | None:
+        """Return the record of the session of this name that is there already."""
+        name = self.request.name
+        records = [record for record in self.view.named(name) if record["status"] != ERROR]
+        placed = [record for record in records if record["status"] != PENDING]
+        if len(placed) > 1:
             raise InvalidInput.single(
                 "session_name",
-                self.request.name,
+                name,
                 "Hosts have records of different sessions of this name: "
-                + ", ".join(f"{owner} has {session_id}" for session_id, owner in sorted(owners.items()))
+                + ", ".join(f"{record['id']} on {', '.join(record['hosts'])}" for record in placed)
                 + ". Tear the name down with the teardown_cluster playbook and launch it again.",
             )
-        if records:
-            plan: dict[str, Any] = records[0][1]["plan"]
-            validate_plan(plan)
-            return plan
-        for name, facts in self.facts.items():
-            if any(container["session_name"] == self.request.name for container in facts["containers"]):
+        for record in placed:
+            lost = [host for host in record["hosts"] if host not in self.facts]
+            if lost:
                 raise InvalidInput.single(
                     "session_name",
-                    self.request.name,
-                    f"Host {name} has containers of a session of this name, but no host has its record. Tear it down "
-                    "with the teardown_cluster playbook and launch it again.",
+                    name,
+                    f"The session has replicas on {', '.join(lost)}, which cannot be reached or left the resource "
+                    "group. Bring them back, or tear the session down.",
                 )
-        return None
+            if is_note(record):
+                raise InvalidInput.single(
+                    "session_name",
+                    name,
+                    f"The session's hosts {', '.join(record['hosts'])} have lost its record. Run the repair playbook, "
+                    "or tear the session down.",
+                )
+            if record["status"] == RUNNING:
+                validate_plan(record["plan"])
+            return record
+        for host, facts in self.facts.items():
+            known = {record["id"] for record in records}
+            if any(one["session_name"] == name and one["session_id"] not in known for one in facts["containers"]):
+                raise InvalidInput.single(
+                    "session_name",
+                    name,
+                    f"Host {host} has containers of a session of this name, but no host has its record. Run the "
+                    "repair playbook, which makes it anew, or tear the session down.",
+                )
+        return min(records, key=lambda record: (record["queue"]["number"], record["id"]), default=None)
 
-    def _kept_plan(self, plan: dict[str, Any]) -> dict[str, Any]:
-        self._refuse_lost_hosts(plan)
-        return self._result(plan, fresh=False, replaces=False)
+    def _kept_plan(self, record: Record) -> dict[str, Any]:
+        return self._placed(record, fresh=False, replaces=False)
 
-    def _refuse_lost_hosts(self, plan: dict[str, Any]) -> None:
-        lost = [name for name in plan["hosts"] if name not in self.facts]
-        if lost:
-            raise InvalidInput.single(
-                "session_name",
-                self.request.name,
-                f"The session has replicas on {', '.join(lost)}, which cannot be reached or left the resource group. "
-                "Bring them back, or tear the session down.",
-            )
-
-    def _new_plan(self, current: dict[str, Any] | None) -> dict[str, Any]:
-        if current is not None:
-            self._refuse_lost_hosts(current)
-        check_request_against_hosts(self.request, self.facts, current=current)
-        placement = self._place(with_undecided=True)
-        if isinstance(placement, Shortfall):
+    def _new_plan(self, waiting: Record | None, replaced: Record | None = None) -> dict[str, Any]:
+        """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
+        self.settings.limits.check(
+            self.request, self.owner, self.group.used_by(self.owner, self.view, self.request.name)
+        )
+        old = replaced["plan"] if replaced is not None else None
+        check_request_against_hosts(self.request, self.facts, current=old)
+        if not self.group.missing:
+            check_request_fits_idle(self.request, self._hosts(True))
+        session_id = waiting["id"] if waiting is not None else str(uuid.uuid4())
+        number = waiting["queue"]["number"] if waiting is not None else next_number(self.view.pending())
+        turn = self._turn(session_id, number, with_undecided=True)
+        record = waiting or new_record(session_id, self.owner, self.request.to_dict())
+        if turn.placement is None:
             # What only undecided sessions hold may be free in a moment: their launches end, one way or the other.
-            undecided = isinstance(self._place(with_undecided=False), Placement)
-            waiting = f"Session {self.request.name} waits for sessions that are being launched."
-            pending = [f"Session {self.request.name} is PENDING.", *render_shortfall(placement)]
-            return {
-                "changed": False,
-                "status": "WAITING" if undecided else "PENDING",
-                "session_name": self.request.name,
-                "fresh": True,
-                "replaces": False,
-                "hosts": [],
-                "fetches": [],
-                "claims": {},
-                "plan": None,
-                "report": [waiting] if undecided else pending,
-            }
-        check_request_against_hosts(self.request, self.facts, placement, current)
-        plan = build_plan(self.request, placement, str(uuid.uuid4()), self.facts, self.settings)
-        return self._result(plan, fresh=True, replaces=current is not None)
+            if self._turn(session_id, number, with_undecided=False).placement is not None:
+                report = [f"Session {self.request.name} waits for sessions that are being launched."]
+                return self._answer("WAITING", report=report, pending=self._pending(record, number, report))
+            report = self._reasons(turn)
+            if replaced is not None:
+                report[-1] = "The session that it was to replace runs on."
+                return self._answer("PENDING", report=report)
+            return self._answer("PENDING", report=report, pending=self._pending(record, number, report))
+        check_request_against_hosts(self.request, self.facts, turn.placement, old)
+        plan = build_plan(self.request, turn.placement, session_id, self.facts, self.settings)
+        faster = ["Other launches were faster, again and again."]
+        pending = None if replaced is not None else self._pending(record, number, faster)
+        return self._placed(prepared(record, plan), fresh=True, replaces=replaced is not None, pending=pending)
+
+    def _turn(self, session_id: str, number: int, with_undecided: bool) -> Turn:
+        others = [record for record in self.view.pending() if record["name"] != self.request.name]
+        waiting, self.problems = waiting_of(others)
+        waiting.append(Waiting(session_id, self.request, number))
+        hosts = self._hosts(with_undecided)
+        turns = take_turns(waiting, hosts, self.settings.topology_keys, self.group.known)
+        return next(turn for turn in turns if turn.waiting.session_id == session_id)
+
+    def _reasons(self, turn: Turn) -> list[str]:
+        lines = [f"Session {self.request.name} is PENDING, position {turn.position} in the queue."]
+        if turn.behind is not None:
+            lines.append(f"Room that session {turn.behind}, the first of the queue, is to have does not count as free.")
+        lines += [] if turn.shortfall is None else render_shortfall(turn.shortfall)
+        return [*lines, "The schedule_pending playbook launches it when there is room; its teardown cancels it."]
+
+    def _pending(self, record: Record, number: int, report: list[str]) -> Record:
+        """Return the record that says that the session waits; one that waits already stays as it is."""
+        if record["status"] == PENDING:
+            return record
+        return advance(record, PENDING, "There was no room for it.", queue={"number": number}, report=report)
 
     def _hosts(self, with_undecided: bool) -> list[Host]:
-        return hosts_from_facts(self.facts, self.inventory, self.request.name, with_undecided)
+        return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_undecided)
 
-    def _place(self, with_undecided: bool) -> Placement | Shortfall:
-        return place(self.request, self._hosts(with_undecided), self.settings.topology_keys, self.known_hosts)
-
-    def _result(self, plan: dict[str, Any], fresh: bool, replaces: bool) -> dict[str, Any]:
+    def _placed(self, record: Record, *, fresh: bool, replaces: bool, pending: Record | None = None) -> dict[str, Any]:
+        plan = record["plan"]
         session = plan["session"]
         rooms = {host.name: room_of(host) for host in self._hosts(with_undecided=True)}
-        return {
-            "changed": False,
-            "status": "SCHEDULED",
-            "session_name": session["name"],
-            "fresh": fresh,
-            "replaces": replaces,
-            "hosts": list(plan["hosts"]),
-            "fetches": [
+        hosts = list(plan["hosts"])
+        return self._answer(
+            "SCHEDULED",
+            fresh=fresh,
+            replaces=replaces,
+            hosts=hosts,
+            fetches=[
                 host
-                for host in plan["hosts"]
+                for host in hosts
                 if any(
                     one["host"] == host and self.facts[host]["images"][one["image"]] is None for one in plan["replicas"]
                 )
             ],
-            "claims": {
+            claims={
                 name: {"claim": claim.to_dict(), "room": rooms[name].to_dict()}
                 for name, claim in claims_of(plan).items()
             },
-            "plan": plan,
-            "report": [
+            record=record,
+            pending=pending,
+            plan=plan,
+            report=[
                 f"Session {session['name']} ({session['id']}): {session['size']} replicas, {session['mode']}, "
-                f"on {', '.join(plan['hosts'])}."
+                f"on {', '.join(hosts)}."
             ],
+        )
+
+    def _answer(self, status: str, **values: Any) -> dict[str, Any]:
+        """Return the result of the action: every key, whatever the status."""
+        return {
+            "changed": False,
+            "status": status,
+            "session_name": self.request.name,
+            "holder": str(uuid.uuid4()),
+            "reachable": list(self.facts),
+            "fresh": True,
+            "replaces": False,
+            "hosts": [],
+            "fetches": [],
+            "claims": {},
+            "record": None,
+            "pending": None,
+            "plan": None,
+            "chores": None,
+            **values,
         }
+
+
+def _refusal(name: str, changes: list[tuple[str, str, str]]) -> dict[str, Any]:
+    lines = [f"{field}: {old} -> {new}" for field, old, new in changes]
+    return {
+        "failed": True,
+        "msg": f"The session {name} exists and was asked for differently:\n"
+        + "\n".join(lines)
+        + "\nNothing is touched. Launch with session_recreate=true to remove it and launch it anew, or tear it down "
+        "first.",
+        "diff": _difference(changes),
+    }
 
 
 def _difference(changes: list[tuple[str, str, str]]) -> dict[str, str]:

@@ -10,11 +10,16 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import given
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
+    launch_request,
     launchable_request,
+    parse_wait_seconds,
     resource_group,
     session_name,
+    session_owner,
     session_variables,
+    switch,
 )
 
 
@@ -29,23 +34,34 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         _result, arguments = self.validate_argument_spec(
-            {"only": {"type": "str", "choices": ["launch", "name"], "default": "launch"}}
+            {"only": {"type": "str", "choices": ["launch", "name", "group"], "default": "launch"}}
         )
         try:
             asked = {"session_resource_group": self._templar.template(task_vars.get("session_resource_group"))}
             group, hosts = resource_group(asked, task_vars["groups"])
             # What the inventory says of the group's hosts counts as well, not only what localhost has.
             variables = session_variables(task_vars["hostvars"][hosts[0]])
-            if arguments["only"] == "name":
+            if arguments["only"] == "group" and not given(variables.get("session_name")):
+                return {"changed": False, "session_name": "", "resource_group": group}
+            if arguments["only"] != "launch":
                 name = session_name(variables)
                 return {"changed": False, "session_name": name, "resource_group": group}
             request = launchable_request(variables)
+            return {
+                "changed": False,
+                **launch_request(
+                    request,
+                    session_owner(variables | _awx(task_vars)),
+                    recreate=switch(variables, "session_recreate"),
+                    wait=switch(variables, "session_wait"),
+                    wait_seconds=parse_wait_seconds(variables),
+                ),
+                "resource_group": group,
+            }
         except CoreError as error:
             return {"failed": True, "msg": f"The request cannot be used; no host was touched.\n{error}"}
-        return {
-            "changed": False,
-            "session_name": request.name,
-            "resource_group": group,
-            "images": sorted({role.image for role in request.roles}),
-            "paths": sorted({mount.source for mount in request.mounts}),
-        }
+
+
+def _awx(task_vars: dict[str, Any]) -> dict[str, Any]:
+    """Return who started the job, as AWX tells (its documentation, "Extra variables")."""
+    return {name: task_vars[name] for name in ("awx_user_name", "tower_user_name") if name in task_vars}

@@ -25,6 +25,12 @@ options:
       - Session whose records are returned.
     type: str
     default: ""
+  whole_records:
+    description:
+      - Whether the whole records of all sessions are returned, with the public keys of their replicas. Without it,
+        those of the asked session and of those that wait are whole, the others notes without request and plan.
+    type: bool
+    default: false
   images:
     description:
       - Image references to look up in the engine.
@@ -73,7 +79,8 @@ host:
       type: str
       returned: always
     engine:
-      description: Version, API version and architecture of Docker Engine, and whether it can limit swap.
+      description:
+        - Version, API version and architecture of Docker Engine, whether it can limit swap, and how it stores images.
       type: dict
       returned: if usable
     capacity:
@@ -81,7 +88,7 @@ host:
       type: dict
       returned: if usable
     containers:
-      description: The containers of all sessions on this host, with the resources they were given.
+      description: The containers of all sessions on this host, with the resources they were given and how they failed.
       type: list
       elements: dict
       returned: if usable
@@ -123,7 +130,29 @@ host:
       type: dict
       returned: if usable
     records:
-      description: The records that this host keeps of the asked session.
+      description: The records that this host keeps, whole or as notes.
+      type: list
+      elements: dict
+      returned: if usable
+    public_keys:
+      description: Public halves of the keys of every replica, by session; empty unless whole records are asked for.
+      type: dict
+      returned: if usable
+    objects:
+      description: For each session its name and the kinds of things this host has of it.
+      type: dict
+      returned: if usable
+    damaged:
+      description: Records that cannot be trusted, each with path and problem.
+      type: list
+      elements: dict
+      returned: if usable
+    signature:
+      description: A digest of all that decides whether a session that waits gets room on this host.
+      type: str
+      returned: if usable
+    tombstones:
+      description: Sessions that were torn down while some hosts could not be reached.
       type: list
       elements: dict
       returned: if usable
@@ -139,6 +168,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "session_name": {"type": "str", "default": ""},
+            "whole_records": {"type": "bool", "default": False},
             "images": {"type": "list", "elements": "str", "default": []},
             "paths": {"type": "list", "elements": "str", "default": []},
             "underlay_address": {"type": "str"},
@@ -153,6 +183,7 @@ def main() -> None:
         asked["images"],
         asked["paths"],
         asked["underlay_address"],
+        asked["whole_records"],
     )
     module.exit_json(changed=False, host=host)
 

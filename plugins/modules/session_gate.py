@@ -38,6 +38,10 @@ options:
     description:
       - Result of the gate before this one. If that let nothing pass, this one does not either, for the same reasons.
     type: dict
+  record:
+    description:
+      - Record of the session that is being started, to tell what becomes of it where it came from the queue.
+    type: dict
 """
 
 EXAMPLES = r"""
@@ -72,4 +76,8 @@ unreachable_hosts:
   returned: success
   type: list
   elements: str
+failed_record:
+  description: Record of a session from the queue whose start failed; null for others.
+  returned: success
+  type: dict
 """

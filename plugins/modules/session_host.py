@@ -34,16 +34,31 @@ options:
     default: present
   session_name:
     description:
-      - Name of the session. Required with O(state=absent).
+      - Name of the session. With O(state=absent) this or O(session_id) is required.
     type: str
   session_id:
     description:
-      - With O(state=absent) removes only the session that has this identifier besides the name.
+      - With O(state=absent) removes only the session that has this identifier.
     type: str
-  plan:
+  keep_record:
     description:
-      - The plan as M(cluster_compute.session.session_plan) returns it. Required with O(state=present).
+      - With O(state=absent) leaves the session's record where it is.
+    type: bool
+    default: false
+  unless_reserved:
+    description:
+      - With O(state=absent) and O(session_id) leaves everything as it is while a launch holds room for the session.
+    type: bool
+    default: false
+  record:
+    description:
+      - The record as M(cluster_compute.session.session_plan) returns it. Required with O(state=present).
     type: dict
+  holder:
+    description:
+      - The run of the launch that holds the session's place, as M(cluster_compute.session.session_plan) returns it.
+    type: str
+    default: ""
   host:
     description:
       - Name of this host in the plan. Required with O(state=present).
@@ -64,9 +79,10 @@ seealso:
 EXAMPLES = r"""
 - name: Start what the plan gives to this host
   cluster_compute.session.session_host:
-    plan: "{{ cluster_compute_plan.plan }}"
+    record: "{{ launch_plan.record }}"
+    holder: "{{ launch_plan.holder }}"
     host: "{{ inventory_hostname }}"
-    public_keys: "{{ cluster_compute_public_keys }}"
+    public_keys: "{{ launch_public_keys }}"
 
 - name: Remove everything the session has on this host
   cluster_compute.session.session_host:
@@ -83,15 +99,28 @@ actions:
   sample:
     - create network cc-3614fdf3
     - create container train-main1
+sessions:
+  description: Identifier and name of each session of which this host had anything, with the hosts its record names.
+  returned: with O(state=absent)
+  type: list
+  elements: dict
+tombstones:
+  description: The tombstones of sessions of this name.
+  returned: with O(state=absent)
+  type: list
+  elements: dict
 """
+
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import known_sessions, removal_stages
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
     StepFailed,
     descriptions,
@@ -107,30 +136,43 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "session_name": {"type": "str"},
             "session_id": {"type": "str"},
-            "plan": {"type": "dict"},
+            "keep_record": {"type": "bool", "default": False},
+            "unless_reserved": {"type": "bool", "default": False},
+            "record": {"type": "dict"},
+            "holder": {"type": "str", "default": ""},
             "host": {"type": "str"},
             "public_keys": {"type": "dict", "default": {}, "no_log": False},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },
-        required_if=[("state", "present", ["plan", "host"]), ("state", "absent", ["session_name"])],
+        required_if=[
+            ("state", "present", ["record", "host"]),
+            ("state", "absent", ["session_name", "session_id"], True),
+        ],
         supports_check_mode=True,
     )
     asked = module.params
     state = StateDirectory(asked["state_directory"])
     ledger = LedgerFile(asked["state_directory"])
+    result: dict[str, Any] = {}
     try:
         engine = Engine.connect()
         if asked["state"] == "present":
-            session = SessionHost(engine, state, ledger, asked["plan"], asked["host"])
+            session = SessionHost(engine, state, ledger, asked["record"], asked["host"], asked["holder"])
             stages = session.stages(asked["public_keys"], module.check_mode)
         else:
-            stages = removal_stages(engine, state, ledger, asked["session_name"], asked["session_id"])
+            held = ledger.read().get(asked["session_id"])
+            if asked["unless_reserved"] and held is not None and held.stage != COMMITTED:
+                module.exit_json(changed=False, actions=[], sessions=[], tombstones=[])
+            meant = (asked["session_name"], asked["session_id"])
+            stages = removal_stages(engine, state, ledger, *meant, keep_record=asked["keep_record"])
+            result["tombstones"] = [one for one in state.tombstones() if meant[0] in (None, one["name"])]
+            result["sessions"] = known_sessions(engine, state, ledger, *meant)
         if not module.check_mode:
             perform(stages)
     except (EngineError, LedgerError, LinkError, StateError, StepFailed, OSError) as error:
         module.fail_json(msg=str(error))
     actions = descriptions(stages)
-    module.exit_json(changed=bool(actions), actions=actions, diff=difference(stages))
+    module.exit_json(changed=bool(actions), actions=actions, diff=difference(stages), **result)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ module: session_plan
 short_description: Decide where each replica of a session runs and what it is given
 version_added: 0.1.0
 description:
-  - Computes the plan of a session from the request (the variables whose names begin with C(session_)) and the facts of
-    the hosts, or takes the recorded plan of a session that exists.
+  - Computes the plan of a session from the request and the facts of the hosts, or takes the recorded plan of a session
+    that exists. Sessions that wait in the queue have the first right to what is free.
   - Runs on the controller and changes nothing.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -29,6 +29,21 @@ options:
       - A host that could not be reached is left out with a warning.
     type: dict
     required: true
+  request:
+    description:
+      - What M(cluster_compute.session.session_request) returned.
+    type: dict
+    required: true
+  tidy:
+    description:
+      - Whether what nobody owns any more has been removed from the hosts already.
+    type: bool
+    default: false
+  queued:
+    description:
+      - Whether the session comes from the queue. One that cannot be launched is no failure then, but leaves the queue.
+    type: bool
+    default: false
 seealso:
   - module: cluster_compute.session.host_info
   - module: cluster_compute.session.session_host
@@ -38,17 +53,28 @@ EXAMPLES = r"""
 - name: Plan the session
   cluster_compute.session.session_plan:
     hosts:
-      h1: "{{ hostvars['h1']['placement_host'] }}"
-      h2: "{{ hostvars['h2']['placement_host'] }}"
-  register: placement_result
+      h1: "{{ hostvars['h1']['launch_host'] }}"
+      h2: "{{ hostvars['h2']['launch_host'] }}"
+    request: "{{ cluster_compute_request }}"
+  register: launch_plan
   run_once: true
 """
 
 RETURN = r"""
 status:
-  description: V(SCHEDULED) if the session has a place, V(PENDING) if it has to wait.
+  description: V(SCHEDULED) if the session has a place, V(PENDING) if there is none, V(WAITING) if one may be free in a
+    moment, V(UNTIDY) if there is something to remove first, V(REFUSED) if one from the queue cannot be launched.
   returned: success
   type: str
+holder:
+  description: A new identifier for the reservations of this run of the launch.
+  returned: success
+  type: str
+reachable:
+  description: Hosts that answered, in the order of the inventory.
+  returned: success
+  type: list
+  elements: str
 session_name:
   description: Name of the session.
   returned: success
@@ -73,6 +99,18 @@ fetches:
   elements: str
 claims:
   description: For each of the hosts the C(claim) of the session, and the C(room) that sessions have there in all.
+  returned: success
+  type: dict
+record:
+  description: The record of the session, as its hosts are to have it; null while it is pending.
+  returned: success
+  type: dict
+pending:
+  description: The record that says that the session waits; null where it shall not.
+  returned: success
+  type: dict
+chores:
+  description: What has to be written and removed where it is V(UNTIDY), for the role cleanup.
   returned: success
   type: dict
 plan:

@@ -10,7 +10,8 @@ module: session_prepare
 short_description: Make ready what the replicas on a host need before any of them starts
 version_added: 0.1.0
 description:
-  - Confirms the reservation of the session on this host, which all its hosts have granted by now.
+  - Confirms the reservation of the session on this host, which all its hosts have granted by now, and writes its record
+    down. A host that carries no replica of it keeps a note that the session exists.
   - Makes an ed25519 client key and an ed25519 host key for each replica on this host, and returns their public halves.
     Private halves stay on the host. An existing key is kept.
 author:
@@ -24,10 +25,15 @@ attributes:
   diff_mode:
     support: full
 options:
-  plan:
+  record:
     description:
-      - The plan as M(cluster_compute.session.session_plan) returns it.
+      - The record as M(cluster_compute.session.session_plan) returns it.
     type: dict
+    required: true
+  holder:
+    description:
+      - The run of the launch that holds the session's place, as M(cluster_compute.session.session_plan) returns it.
+    type: str
     required: true
   host:
     description:
@@ -43,7 +49,7 @@ options:
     description:
       - Seconds within which the session has to run, or its reservation is free again.
     type: int
-    default: 1800
+    default: 600
 requirements:
   - cryptography
 seealso:
@@ -54,7 +60,8 @@ seealso:
 EXAMPLES = r"""
 - name: Make ready what the replicas on this host need
   cluster_compute.session.session_prepare:
-    plan: "{{ launch_plan.plan }}"
+    record: "{{ launch_plan.record }}"
+    holder: "{{ launch_plan.holder }}"
     host: "{{ inventory_hostname }}"
   register: launch_prepared
 """
@@ -86,10 +93,11 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "plan": {"type": "dict", "required": True},
+            "record": {"type": "dict", "required": True},
+            "holder": {"type": "str", "required": True},
             "host": {"type": "str", "required": True},
             "regenerate_keys": {"type": "bool", "default": False, "no_log": False},
-            "deadline_seconds": {"type": "int", "default": 1800},
+            "deadline_seconds": {"type": "int", "default": 600},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },
         supports_check_mode=True,
@@ -101,8 +109,9 @@ def main() -> None:
         public_keys, actions = prepare(
             StateDirectory(asked["state_directory"]),
             LedgerFile(asked["state_directory"]),
-            asked["plan"],
+            asked["record"],
             asked["host"],
+            holder=asked["holder"],
             regenerate_keys=asked["regenerate_keys"],
             deadline=asked["deadline_seconds"],
             check_mode=module.check_mode,

@@ -22,9 +22,9 @@ options:
   only:
     description:
       - V(launch) checks the whole request; V(name) only the session's name and its resource group, which is all that
-        a playbook for an existing session needs.
+        a playbook for an existing session needs; V(group) only the resource group, and the name where one is given.
     type: str
-    choices: [launch, name]
+    choices: [launch, name, group]
     default: launch
 seealso:
   - module: cluster_compute.session.session_plan
@@ -38,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 session_name:
-  description: Name of the session.
+  description: Name of the session; empty where O(only=group) and none is given.
   returned: success
   type: str
 resource_group:
@@ -55,4 +55,24 @@ paths:
   returned: when O(only=launch)
   type: list
   elements: str
+request:
+  description: The request in the form that records carry.
+  returned: when O(only=launch)
+  type: dict
+owner:
+  description: Who asks, as limits count - C(session_owner), or the user of AWX, or the user who runs Ansible.
+  returned: when O(only=launch)
+  type: str
+recreate:
+  description: Whether a session of the same name that was asked for differently is replaced.
+  returned: when O(only=launch)
+  type: bool
+wait:
+  description: Whether the launch waits until there is room.
+  returned: when O(only=launch)
+  type: bool
+wait_seconds:
+  description: For how long it waits at most.
+  returned: when O(only=launch)
+  type: int
 """

@@ -35,6 +35,12 @@ options:
       - What the session takes on this host, as M(cluster_compute.session.session_plan) returns it.
     type: dict
     required: true
+  holder:
+    description:
+      - The run of the launch that asks, as M(cluster_compute.session.session_plan) returns it. Only its own reservation
+        is renewed or given back.
+    type: str
+    required: true
   room:
     description:
       - What sessions may use of this host in all, as M(cluster_compute.session.session_plan) returns it.
@@ -55,6 +61,7 @@ EXAMPLES = r"""
 - name: Hold what the session takes on this host
   cluster_compute.session.session_reserve:
     claim: "{{ launch_plan.claims[inventory_hostname].claim }}"
+    holder: "{{ launch_plan.holder }}"
     room: "{{ launch_plan.claims[inventory_hostname].room }}"
   register: launch_reserved
 """
@@ -91,6 +98,7 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["leased", "released"], "default": "leased"},
             "claim": {"type": "dict", "required": True},
+            "holder": {"type": "str", "required": True},
             "room": {"type": "dict"},
             "lease_seconds": {"type": "int", "default": 120},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
@@ -103,8 +111,9 @@ def main() -> None:
     try:
         claim = Claim.from_dict(asked["claim"])
         if asked["state"] == "released":
-            module.exit_json(changed=release(ledger, claim, module.check_mode))
-        changed, answer = lease(ledger, claim, asked["room"], asked["lease_seconds"], module.check_mode)
+            module.exit_json(changed=release(ledger, claim, asked["holder"], module.check_mode))
+        terms = (asked["room"], asked["lease_seconds"], asked["holder"])
+        changed, answer = lease(ledger, claim, *terms, module.check_mode)
     except (EngineError, LedgerError, StateError, CoreError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +16,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
     DEFAULT_GROUP,
     Request,
     given,
+    is_plain,
+    parse_bool,
     parse_request,
+    parse_whole,
 )
 
 PREFIX = "session_"
-KNOWN_ELSEWHERE = ("session_regenerate_keys",)
+KNOWN_ELSEWHERE = ("session_regenerate_keys", "session_owner", "session_wait_seconds")
 """Variables of a launch whose names begin with the prefix and that are no part of a request."""
 
 
@@ -60,6 +65,56 @@ def launchable_request(variables: Mapping[str, Any]) -> Request:
     return request
 
 
+def launch_request(
+    request: Request, owner: str, *, recreate: bool = False, wait: bool = False, wait_seconds: int = 0
+) -> dict[str, Any]:
+    """Return what the steps of a launch need of a request."""
+    return {
+        "session_name": request.name,
+        "resource_group": request.resource_group,
+        "images": sorted({role.image for role in request.roles}),
+        "paths": sorted({mount.source for mount in request.mounts}),
+        "request": request.to_dict(),
+        "owner": owner,
+        "recreate": recreate,
+        "wait": wait,
+        "wait_seconds": wait_seconds,
+    }
+
+
 def session_name(variables: Mapping[str, Any]) -> str:
     """Return the checked name of the session, for verbs that need nothing else of a request. Raises InvalidInput."""
     return parse_request({"session_name": variables.get("session_name"), "session_image": "none"}).name
+
+
+def session_owner(variables: Mapping[str, Any]) -> str:
+    """Return who asks for the session: session_owner, else the user of AWX, else who runs Ansible.
+
+    Raises InvalidInput.
+    """
+    for variable in ("session_owner", "awx_user_name", "tower_user_name"):
+        value = variables.get(variable)
+        if given(value):
+            if not isinstance(value, str) or not is_plain(value) or len(value) > 255:
+                raise InvalidInput.single(variable, value, "It must be the name of a user.")
+            return value.strip()
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without an entry in passwd, as in a container
+        return f"uid-{os.getuid()}"
+
+
+def switch(variables: Mapping[str, Any], variable: str) -> bool:
+    """Return a truth value that is false where it is not given. Raises InvalidInput."""
+    value = variables.get(variable)
+    return given(value) and parse_bool(variable, value)
+
+
+DEFAULT_WAIT = 3600
+LONGEST_WAIT = 7 * 24 * 3600
+
+
+def parse_wait_seconds(variables: Mapping[str, Any]) -> int:
+    """Return for how many seconds a launch with session_wait waits at most. Raises InvalidInput."""
+    value = variables.get("session_wait_seconds")
+    return parse_whole("session_wait_seconds", value, 1, LONGEST_WAIT) if given(value) else DEFAULT_WAIT

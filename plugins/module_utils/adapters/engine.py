@@ -11,9 +11,12 @@ names. Requests are built as the API documents them, so that one SDK release ser
 from __future__ import annotations
 
 import io
+import os
 import tarfile
+import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 try:
@@ -44,6 +47,8 @@ LABEL_REPLICA = "cluster-compute.replica"
 LABEL_SPEC = "cluster-compute.spec"
 LABEL_CPUS = "cluster-compute.millicpus"
 LABEL_MEMORY = "cluster-compute.memory"
+LABEL_RECORD = "cluster-compute.record"
+"""On the default network of a session: its record, from which a lost state directory is made anew."""
 
 MINIMUM_API = (1, 41)
 """Docker Engine 20.10, the oldest release that is supported."""
@@ -55,6 +60,17 @@ OPTION_IFNAME = "com.docker.network.endpoint.ifname"
 
 CPU_PERIOD = 100_000
 """Microseconds; the kernel's default scheduling period, so that quota / period is the number of CPUs."""
+
+
+def engine_start() -> float:
+    """Return when this host's engine was started, in seconds of the calendar clock as it is now; 0 where unknown."""
+    try:
+        pid = int(Path("/run/docker.pid").read_text(encoding="ascii"))
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return 0.0
+    since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
 
 
 class EngineError(Exception):
@@ -110,6 +126,8 @@ class Engine:
             "cpus": int(info["NCPU"]) * 1000,
             "memory": int(info["MemTotal"]),
             "limits_swap": bool(info.get("SwapLimit")),
+            # Stores of different kinds give the same image different ids.
+            "image_store": "containerd" if "containerd.snapshotter" in str(info.get("DriverStatus")) else "docker",
         }
 
     def containers(self) -> list[dict[str, Any]]:
@@ -236,6 +254,14 @@ class Engine:
     def stop_container(self, container: str, grace: int) -> None:
         """Ask the container to stop, and kill it after *grace* seconds."""
         self.call(f"stop the container {container}", self._client.stop, container, timeout=grace)
+
+    def restart_container(self, container: str, grace: int) -> None:
+        """Stop a container as `stop_container` does, and start it again."""
+        self.call(f"restart the container {container}", self._client.restart, container, timeout=grace)
+
+    def rename_container(self, container: str, name: str) -> None:
+        """Give a container another name; it runs on."""
+        self.call(f"rename the container {container} to {name}", self._client.rename, container, name)
 
     def remove_container(self, container: str) -> None:
         """Remove a container with its anonymous volumes; named volumes and data folders stay. Gone already is fine."""

@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Answer,
     Claim,
     InvalidLedger,
+    NewerLedger,
     Reservation,
     Room,
 )
@@ -46,6 +47,10 @@ def boot_id() -> str:
     return f"{kernel}:{first_process[19]}"
 
 
+class DamagedLedger(LedgerError):
+    """The ledger is malformed; it can be set aside."""
+
+
 class LedgerFile:
     """The ledger of one host."""
 
@@ -60,48 +65,69 @@ class LedgerFile:
         """Return the live reservations by session id. Writes are atomic, so reading takes no lock."""
         return rules.live(self._load(), self._boot(), self._clock())
 
-    def reserve(self, claim: Claim, strays: Iterable[Claim], room: Room, seconds: float) -> Answer:
+    def reserve(self, claim: Claim, strays: Iterable[Claim], room: Room, seconds: float, holder: str) -> Answer:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
 
-        A session that is leased here already has its lease renewed; one that is further along keeps what it has.
+        holder: the run that asks. Its own lease is renewed; a session that runs keeps what it has; what another run
+        holds for the same session is refused.
         """
         with self._locked() as ledger:
             held = ledger.get(claim.session_id)
+            if held is not None and held.stage != rules.COMMITTED and held.holder != holder:
+                return Answer(False, (f"Session {claim.session_name} is being launched by another run.",))
             if held is not None and held.stage != rules.LEASED:
                 return Answer(True)
             answer = rules.answer(claim, ledger, strays, room)
             if answer.granted:
-                ledger[claim.session_id] = rules.lease(claim, self._boot(), self._clock(), seconds)
+                ledger[claim.session_id] = rules.lease(claim, self._boot(), self._clock(), seconds, holder)
                 self._store(ledger)
             return answer
 
-    def advance(self, session_id: str, stage: str, seconds: float) -> None:
+    def advance(self, session_id: str, stage: str, seconds: float, holder: str) -> None:
         """Take a reservation to *stage*. Raises LedgerError where it is gone: its lease ran out or was given back."""
         with self._locked() as ledger:
-            held = ledger.get(session_id)
-            if held is None:
-                raise LedgerError(
-                    f"The reservation of session {session_id} on this host has run out before it was {stage}. Launch "
-                    "again; a longer cluster_compute_lease_seconds helps where controllers are slow."
-                )
+            held = self._own(ledger, session_id, holder)
             advanced = rules.advance(held, stage, self._clock(), seconds)
             if advanced != held:
                 ledger[session_id] = advanced
                 self._store(ledger)
 
-    def commit(self, claim: Claim) -> None:
-        """Hold *claim* until its session is torn down; a running session that the ledger does not know is entered."""
+    def require(self, session_id: str, holder: str) -> None:
+        """Raise LedgerError unless the session holds its place, by this run or because it runs."""
+        self._own(self.read(), session_id, holder)
+
+    def _own(self, ledger: dict[str, Reservation], session_id: str, holder: str) -> Reservation:
+        held = ledger.get(session_id)
+        if held is None or (held.stage != rules.COMMITTED and held.holder != holder):
+            raise LedgerError(
+                f"The reservation of session {session_id} on this host has run out. Launch again; a longer "
+                "cluster_compute_lease_seconds, or cluster_compute_deadline_seconds, helps where hosts or controllers "
+                "are slow."
+            )
+        return held
+
+    def commit(self, claim: Claim, holder: str | None) -> None:
+        """Hold *claim* until its session is torn down.
+
+        holder: the run that holds it so far; None for a running session, which the ledger may not know.
+        Raises LedgerError where *holder* does not hold it any more.
+        """
         with self._locked() as ledger:
+            if holder is not None:
+                self._own(ledger, claim.session_id, holder)
             ledger[claim.session_id] = Reservation(claim, rules.COMMITTED, self._boot(), None)
             self._store(ledger)
 
-    def release(self, session_id: str, committed: bool = True) -> bool:
-        """Give back what a session holds here, with *committed* also if it runs; return whether it held anything."""
+    def release(self, session_id: str, holder: str | None = None) -> bool:
+        """Give back what a session holds here; return whether it held anything.
+
+        holder: give back only what this run holds, and nothing of a session that runs.
+        """
         if not self.path.exists():
             return False
         with self._locked() as ledger:
             held = ledger.get(session_id)
-            if held is None or (held.stage == rules.COMMITTED and not committed):
+            if held is None or (holder is not None and (held.stage == rules.COMMITTED or held.holder != holder)):
                 return False
             del ledger[session_id]
             self._store(ledger)
@@ -109,13 +135,15 @@ class LedgerFile:
 
     def _load(self) -> dict[str, Reservation]:
         try:
-            return rules.read_ledger(json.loads(self.path.read_text(encoding="utf-8")))
+            return rules.read_ledger(json.loads(self.path.read_text(encoding="utf-8", errors="replace")))
         except FileNotFoundError:
             return {}
+        except NewerLedger as error:
+            raise LedgerError(f"The ledger {self.path} cannot be read: {error}") from error
         except (ValueError, InvalidLedger) as error:
-            raise LedgerError(
-                f"The ledger {self.path} cannot be trusted: {error} Move it aside: what runs is entered again when "
-                "its session is launched again."
+            raise DamagedLedger(
+                f"The ledger {self.path} is damaged: {error} The repair playbook sets it aside and makes it anew from "
+                "the sessions that run."
             ) from error
 
     def _store(self, ledger: dict[str, Reservation]) -> None:

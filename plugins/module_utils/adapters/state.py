@@ -6,10 +6,15 @@
 
 Layout below the state directory (root only, mode 0700)::
 
-    sessions/<session id>/record.json            the durable account of the session
+    sessions/<session id>/record.json            the durable account of the session, or a note of it
+    sessions/<session id>/host                   this host's name in the plan
+    sessions/<session id>/public_keys.json       public halves of the keys of every replica of the session
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
     sessions/<session id>/replicas/<name>.hosts  mounted at /etc/hosts in the replica
     sessions/<session id>/replicas/<name>.owner  uid:gid that the replica's image runs as, to whom its keys belong
+    sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
+    tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
+    damaged/<name>-<n>                           a file that could not be trusted, set aside
 
 Every file is written aside, flushed to disk and renamed, so that a reader never meets half a file.
 """
@@ -22,18 +27,31 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-RECORD_SCHEMA = 1
-PREPARING = "PREPARING"
-RUNNING = "RUNNING"
-"""Status of a session whose keys are being made, and of one that was started."""
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    InvalidRecord,
+    Record,
+    UnknownSchema,
+    read_record,
+)
+
+TOMBSTONE_SCHEMA = 1
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class StateError(Exception):
     """The state directory holds something that cannot be used; the message names the file."""
+
+
+class DamagedFile(StateError):
+    """A file of the state directory is malformed; it can be set aside."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self.path = path
+        super().__init__(problem)
 
 
 class StateDirectory:
@@ -55,26 +73,67 @@ class StateDirectory:
             return []
         return sorted(entry.name for entry in self.sessions.iterdir() if _SESSION_ID.fullmatch(entry.name))
 
-    def records(self, session_name: str) -> list[dict[str, Any]]:
-        """Return the records kept here of the sessions named *session_name*; damaged ones are left out."""
-        found = []
+    def records(self) -> tuple[list[Record], list[DamagedFile]]:
+        """Return all records and notes that this host keeps, by id, and those that are damaged.
+
+        One damaged record must not keep all sessions from this host. Raises StateError for one of a newer release.
+        """
+        found, damaged = [], []
         for session_id in self.session_ids():
             try:
                 record = self.session(session_id).read_record()
-            except StateError:
-                continue  # one damaged record must not keep all sessions from this host
-            if record is not None and record["plan"]["session"]["name"] == session_name:
+            except DamagedFile as error:
+                damaged.append(error)
+                continue
+            if record is not None:
                 found.append(record)
+        return found, damaged
+
+    def set_aside(self, path: Path) -> Path:
+        """Move a file that cannot be trusted to the folder of such files, where nobody reads it; return where to."""
+        name = "-".join(path.relative_to(self.root).parts)
+        folder = self.root / "damaged"
+        make_directory(folder)
+        number = 1
+        while (target := folder / f"{name}-{number}").exists():
+            number += 1
+        os.rename(path, target)
+        return target
+
+    def tombstones(self) -> list[dict[str, Any]]:
+        """Return the tombstones: id, name, and the hosts that could not be reached. Raises DamagedFile."""
+        folder = self.root / "tombstones"
+        if not folder.is_dir():
+            return []
+        found = []
+        for path in sorted(folder.glob("*.json")):
+            one = _read_json(path)
+            good = isinstance(one, dict) and one.get("schema") == TOMBSTONE_SCHEMA and one.get("id") == path.stem
+            if not good or not isinstance(one.get("hosts"), list):
+                raise DamagedFile(path, f"The tombstone {path} is malformed. Move it aside.")
+            found.append(one)
         return found
+
+    def tombstone_file(self, session_id: str) -> Path:
+        """Return where the tombstone of a session is kept."""
+        self.session(session_id)
+        return self.root / "tombstones" / f"{session_id}.json"
+
+    def write_tombstone(self, session_id: str, session_name: str, hosts: list[str]) -> None:
+        """Remember that *hosts* have to be cleaned of a session when they are back."""
+        content = {"schema": TOMBSTONE_SCHEMA, "id": session_id, "name": session_name, "hosts": sorted(hosts)}
+        write_file(self.tombstone_file(session_id), json.dumps(content, sort_keys=True) + "\n", mode=0o600)
+
+    def remove_tombstone(self, session_id: str) -> None:
+        """Forget a tombstone."""
+        path = self.tombstone_file(session_id)
+        path.unlink(missing_ok=True)
+        _remove_if_empty(path.parent)
 
     def remove_session(self, session_id: str) -> None:
         """Remove everything this host keeps of the session; the state directory itself belongs to the host."""
         shutil.rmtree(self.session(session_id).path)
-        try:
-            self.sessions.rmdir()
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
-                raise
+        _remove_if_empty(self.sessions)
 
 
 class SessionDirectory:
@@ -83,6 +142,8 @@ class SessionDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.record_file = path / "record.json"
+        self.public_keys_file = path / "public_keys.json"
+        self.host_file = path / "host"
         self.replicas = path / "replicas"
 
     def replica(self, name: str) -> Path:
@@ -107,38 +168,86 @@ class SessionDirectory:
         """Remember uid and gid of the user that the replica *name* runs as."""
         write_file(self.replicas / f"{name}.owner", f"{uid}:{gid}\n")
 
-    def read_record(self) -> dict[str, Any] | None:
+    def read_host(self) -> str | None:
+        """Return this host's name in the session's plan, or None where it carries no replica of it."""
+        try:
+            return self.host_file.read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return None
+
+    def read_restarts(self, name: str) -> int:
+        """Return how often the replica *name* was started again after it had failed."""
+        try:
+            return int((self.replicas / f"{name}.restarts").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return 0
+
+    def write_restarts(self, name: str, count: int) -> None:
+        """Remember how often the replica *name* was started again."""
+        write_file(self.replicas / f"{name}.restarts", f"{count}\n")
+
+    def clear(self) -> None:
+        """Remove everything but the record."""
+        shutil.rmtree(self.replicas, ignore_errors=True)
+        for path in (self.public_keys_file, self.host_file):
+            path.unlink(missing_ok=True)
+
+    def read_record(self) -> Record | None:
         """Return the record, or None where there is none.
 
-        Raises StateError for a damaged record or one with an unknown schema: it is never trusted and never removed
-        silently.
+        Raises DamagedFile for a malformed record, which is never trusted and never removed silently, and StateError
+        for one of a newer release.
         """
         try:
-            text = self.record_file.read_text(encoding="utf-8")
+            text = self.record_file.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
         try:
-            record = json.loads(text)
-            schema, _dummy = record["schema"], record["plan"]["session"]["name"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StateError(
-                f"The session record {self.record_file} is damaged ({type(error).__name__}: {error}). Tear the session "
-                "down by its name, which does not need the record, or move the file aside and launch again."
+            return read_record(json.loads(text), self.path.name)
+        except UnknownSchema as error:
+            raise StateError(f"The session record {self.record_file} cannot be read: {error}") from error
+        except (ValueError, InvalidRecord) as error:
+            raise DamagedFile(
+                self.record_file,
+                f"The session record {self.record_file} is damaged: {error} The repair playbook sets it aside and "
+                "makes it anew from what else is known of the session.",
             ) from error
-        if schema != RECORD_SCHEMA:
-            raise StateError(
-                f"The session record {self.record_file} has schema {schema!r}, this version of the collection reads "
-                f"schema {RECORD_SCHEMA}. Use the version of the collection that wrote it."
-            )
-        return dict(record)
 
-    def write_record(self, record: dict[str, Any]) -> None:
+    def write_record(self, record: Mapping[str, Any]) -> None:
         """Replace the record atomically."""
-        write_file(self.record_file, json.dumps(record, sort_keys=True, separators=(",", ":")) + "\n", mode=0o600)
+        text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+        write_file(self.record_file, text + "\n", mode=0o600)
+
+    def read_public_keys(self) -> dict[str, dict[str, str]]:
+        """Return the public halves of all keys of the session, as far as they are known here."""
+        try:
+            found = json.loads(self.public_keys_file.read_text(encoding="utf-8", errors="replace"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def public_keys_text(self, public_keys: Mapping[str, Any]) -> str:
+        """Return the content of the file that holds the public halves."""
+        return json.dumps(public_keys, sort_keys=True, separators=(",", ":")) + "\n"
 
     def exists(self) -> bool:
         """Tell whether this host keeps anything of the session."""
         return self.path.exists()
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except ValueError as error:
+        raise DamagedFile(path, f"The file {path} is damaged ({error}). Move it aside.") from error
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+            raise
 
 
 def make_directory(path: Path, mode: int = 0o700) -> None:

@@ -35,7 +35,11 @@ GIVE_BACK = "give back"
 
 
 class InvalidLedger(CoreError):
-    """A ledger that was read back is malformed, or was written by a newer release."""
+    """A ledger that was read back is malformed."""
+
+
+class NewerLedger(InvalidLedger):
+    """A ledger was written by a newer release, which can read it."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ class Claim:
 class Reservation:
     """One claim and how firmly it is held.
 
-    boot: the boot of the host during which it was made. expires: seconds since that boot (CLOCK_BOOTTIME) at which it
+    holder: the run of a launch that made it; two runs of the same session do not share one. boot: the boot of the host
+    during which it was made. expires: seconds since that boot (CLOCK_BOOTTIME) at which it
     runs out, None once committed. Neither depends on the host's calendar clock, which may be wrong or set.
     """
 
@@ -102,6 +107,7 @@ class Reservation:
     stage: str
     boot: str
     expires: float | None
+    holder: str = ""
 
     def is_live(self, boot: str, now: float) -> bool:
         """Tell whether it still counts. After a reboot nobody is left to carry on what had not been committed."""
@@ -111,7 +117,13 @@ class Reservation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {"claim": self.claim.to_dict(), "stage": self.stage, "boot": self.boot, "expires": self.expires}
+        return {
+            "claim": self.claim.to_dict(),
+            "stage": self.stage,
+            "boot": self.boot,
+            "expires": self.expires,
+            "holder": self.holder,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Reservation:
@@ -120,7 +132,10 @@ class Reservation:
             stage, expires = data["stage"], data["expires"]
             if stage not in STAGES or (expires is None) != (stage == COMMITTED):
                 raise ValueError(f"stage {show(stage)} with expiry {show(expires)}")
-            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), expires and float(expires))
+            holder = data["holder"]
+            if not isinstance(holder, str):
+                raise ValueError(f"holder {show(holder)}")
+            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), expires and float(expires), holder)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidLedger(f"A reservation in the ledger is malformed: {show(data)} ({error}).") from error
 
@@ -177,11 +192,14 @@ def read_ledger(data: object) -> dict[str, Reservation]:
     """Return the ledger from its JSON form. Raises InvalidLedger."""
     if not isinstance(data, Mapping) or not isinstance(data.get("reservations"), list):
         raise InvalidLedger(f"The ledger is {show(data)}, where a mapping with a list of reservations is expected.")
-    if data.get("schema") != SCHEMA:
-        raise InvalidLedger(
-            f"The ledger has schema {show(data.get('schema'))}, this release of the collection reads schema {SCHEMA}. "
-            "Use the release that wrote it."
+    schema = data.get("schema")
+    if isinstance(schema, int) and not isinstance(schema, bool) and schema > SCHEMA:
+        raise NewerLedger(
+            f"The ledger has schema {schema}, this release of the collection reads schema {SCHEMA}. Use the release "
+            "that wrote it."
         )
+    if schema != SCHEMA:
+        raise InvalidLedger(f"The ledger's schema is {show(schema)}, where {SCHEMA} is expected.")
     found = [Reservation.from_dict(entry) for entry in data["reservations"]]
     return {reservation.claim.session_id: reservation for reservation in found}
 
@@ -253,9 +271,9 @@ def _collisions(claim: Claim, other: Claim) -> list[str]:
     return reasons
 
 
-def lease(claim: Claim, boot: str, now: float, seconds: float) -> Reservation:
+def lease(claim: Claim, boot: str, now: float, seconds: float, holder: str = "") -> Reservation:
     """Return a fresh lease of *seconds*."""
-    return Reservation(claim, LEASED, boot, now + seconds)
+    return Reservation(claim, LEASED, boot, now + seconds, holder)
 
 
 def advance(reservation: Reservation, stage: str, now: float, seconds: float) -> Reservation:

@@ -39,6 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Reservation,
     Room,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import NO_LIMITS, Limits
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
@@ -57,6 +58,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
     split_list,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+    format_cpus,
+    format_memory,
     parse_accelerators,
     parse_cpus,
     parse_memory,
@@ -98,6 +101,7 @@ class Settings:
     vni_pool: str = "4096-16777215"
     vxlan_port: int = 4789
     topology_keys: tuple[str, ...] = ("zone", "rack")
+    limits: Limits = NO_LIMITS
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any]) -> Settings:
@@ -118,6 +122,7 @@ class Settings:
         read("vni_pool", lambda variable, value: "{}-{}".format(*parse_vni_pool(value)))
         read("vxlan_port", lambda variable, value: parse_whole(variable, value, 1, 65535))
         read("topology_keys", _topology_keys)
+        read("limits", lambda _variable, value: Limits.from_variable(value))
         if problems:
             raise InvalidInput(problems)
         return cls(**values)
@@ -261,6 +266,37 @@ def _limit(value: Any) -> int:
         raise ValueError(error.problems[0].message) from None
 
 
+def check_request_fits_idle(request: Request, hosts: Sequence[Host]) -> None:
+    """Refuse a request for a replica that is larger than every host, even an idle one.
+
+    Raises InvalidInput naming variable, value and the most that any host offers.
+    """
+    allowed = [
+        host
+        for host in hosts
+        if (not request.hosts or host.name in request.hosts) and host.name not in request.excluded_hosts
+    ]
+    problems = []
+    for role in request.roles:
+        asked = role.resources
+        rooms = [host.allocatable for host in allowed]
+        for variable, amount, most, form in (
+            ("session_cpus", asked.cpus, max((room.cpus for room in rooms), default=0), format_cpus),
+            ("session_memory", asked.memory, max((room.memory for room in rooms), default=0), format_memory),
+        ):
+            if allowed and amount > most:
+                problems.append(
+                    Problem(
+                        variable,
+                        form(amount),
+                        f"A replica of role {role.name} is larger than every host of the group; the largest offers "
+                        f"{form(most)} to sessions.",
+                    )
+                )
+    if problems:
+        raise InvalidInput(problems)
+
+
 def check_request_against_hosts(
     request: Request,
     facts_by_host: Mapping[str, Mapping[str, Any]],
@@ -296,6 +332,7 @@ def check_request_against_hosts(
                 )
             )
     if placement is not None:
+        problems += _image_problems(request, placement, facts_by_host)
         main_host = placement.assignments[0][1]
         own = _own_ports(current, main_host)
         for port in request.ports:
@@ -325,6 +362,48 @@ def check_request_against_hosts(
                 )
     if problems:
         raise InvalidInput(problems)
+
+
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+"""What a kernel calls a machine and what an image calls it (Go's GOARCH), where the two differ."""
+
+
+def _image_problems(
+    request: Request, placement: Placement, facts_by_host: Mapping[str, Mapping[str, Any]]
+) -> list[Problem]:
+    """Return what is wrong with images that hosts have already: another machine's, or not the same on all hosts."""
+    problems = []
+    roles = {name: role.image for name, role, _index in request.replicas()}
+    used = sorted({(roles[replica], host) for replica, host in placement.assignments})
+    first: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for reference, host in used:
+        image = (facts_by_host[host].get("images") or {}).get(reference)
+        if image is None:
+            continue
+        engine = facts_by_host[host].get("engine") or {}
+        machine = str(engine.get("architecture") or "")
+        if machine and image["architecture"] not in (machine, MACHINES.get(machine)):
+            problems.append(
+                Problem(
+                    "session_image",
+                    reference,
+                    f"On {host} it is for {image['architecture']}, and the host is {machine}. Give the host the image "
+                    "for its machine.",
+                )
+            )
+        known = first.setdefault(reference, (host, {**image, "store": engine.get("image_store")}))
+        other = known[1]
+        same = other["id"] == image["id"] or set(other["digests"]) & set(image["digests"])
+        if not same and other["store"] == engine.get("image_store"):
+            problems.append(
+                Problem(
+                    "session_image",
+                    reference,
+                    f"It is {image['id'][:19]} on {host} and {other['id'][:19]} on {known[0]}. Give both hosts the "
+                    "same image, or name it by its digest.",
+                )
+            )
+    return problems
 
 
 def _owners(facts: Mapping[str, Any], container: str, session: str) -> list[str]:

@@ -42,6 +42,10 @@ SINGLE_NODE = "single-node"
 MULTI_NODE = "multi-node"
 MODES = (SINGLE_NODE, MULTI_NODE)
 POLICIES = ("pack", "spread", "inventory")
+STRICT, KEEP, RESTART = "strict", "keep", "restart"
+FAILURE_POLICIES = (RESTART, KEEP, STRICT)
+MAXIMUM_RESTARTS = 1000
+DEFAULT_RESTARTS = 3
 PROTOCOLS = ("tcp", "udp", "sctp")
 MAIN = "main"
 
@@ -81,6 +85,8 @@ KNOWN_VARIABLES = (
     "session_policy",
     "session_master_port",
     "session_recreate",
+    "session_failure_policy",
+    "session_restart_limit",
 )
 """Every variable a request may hold."""
 
@@ -149,8 +155,9 @@ class Request:
     """What the user asked for; two requests are equal where they ask for the same session.
 
     roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
-    allowed, where any are named. max_replicas_per_host: None for no limit. Where order means nothing (mounts, ports,
-    hosts) it is sorted away.
+    allowed, where any are named. max_replicas_per_host: None for no limit. failure_policy: what follows when a replica
+    fails. restart_limit: how often it is started again under RESTART. Where order means nothing (mounts, ports, hosts)
+    it is sorted away.
     """
 
     name: str
@@ -165,6 +172,8 @@ class Request:
     max_replicas_per_host: int | None
     policy: str
     master_port: int
+    failure_policy: str = RESTART
+    restart_limit: int = DEFAULT_RESTARTS
 
     @property
     def size(self) -> int:
@@ -208,6 +217,8 @@ class Request:
             "max_replicas_per_host": self.max_replicas_per_host,
             "policy": self.policy,
             "master_port": self.master_port,
+            "failure_policy": self.failure_policy,
+            "restart_limit": self.restart_limit,
         }
 
     @classmethod
@@ -261,6 +272,8 @@ _REQUEST_FIELDS = (
     "max_replicas_per_host",
     "policy",
     "master_port",
+    "failure_policy",
+    "restart_limit",
 )
 
 
@@ -750,13 +763,30 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
     limit: int | None = whole("max_replicas_per_host", 1, MAXIMUM_SIZE, 0) or None
     priority = whole("priority", -MAXIMUM_PRIORITY, MAXIMUM_PRIORITY, 0)
     master_port = whole("master_port", 1, 65535, DEFAULT_MASTER_PORT)
+    failure_policy = RESTART
+    if value("failure_policy") is not None:
+        failure_policy = reader.choice("session_failure_policy", value("failure_policy"), FAILURE_POLICIES)
+    restart_limit = whole("restart_limit", 0, MAXIMUM_RESTARTS, DEFAULT_RESTARTS)
     for switch in ("wait", "recreate"):
         if value(switch) is not None:
             reader.attempt(partial(parse_bool, "session_" + switch, value(switch)), False)
     if reader.problems:
         raise InvalidInput(reader.problems)
     return Request(
-        name, mode, roles, mounts, ports, "".join(group.strip()), priority, hosts, excluded, limit, policy, master_port
+        name,
+        mode,
+        roles,
+        mounts,
+        ports,
+        "".join(group.strip()),
+        priority,
+        hosts,
+        excluded,
+        limit,
+        policy,
+        master_port,
+        failure_policy,
+        restart_limit,
     )
 
 
@@ -892,4 +922,6 @@ def _flat(request: Request) -> dict[str, str]:
     flat["max_replicas_per_host"] = "" if limit is None else str(limit)
     flat["policy"] = request.policy
     flat["master_port"] = str(request.master_port)
+    flat["failure_policy"] = request.failure_policy
+    flat["restart_limit"] = str(request.restart_limit)
     return flat

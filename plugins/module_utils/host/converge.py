@@ -4,7 +4,8 @@
 
 """Converge everything one host owes a session: files, overlay link, networks, containers, record.
 
-The input is the plan and the host's name in it. Nothing here decides where a replica runs or which address it has.
+The input is the record with the plan, and the host's name in it. Nothing here decides where a replica runs or which
+address it has.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    PREPARING,
-    RECORD_SCHEMA,
-    RUNNING,
     SessionDirectory,
     StateDirectory,
     file_differs,
@@ -32,13 +31,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     write_file,
     write_in_place,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment, failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 MOUNT = environment.DIRECTORY
 SSH_MOUNT = f"{MOUNT}/ssh"
 EGRESS_INTERFACE = "eth0"
+STOP_GRACE = 10
+"""Seconds between the request to stop and the kill, Docker's own default."""
 
 MOUNTED_FILES = ("ssh_config", "sshd_config")
 """Files which are mounted by themselves, as every file of /etc/hosts is: a running replica sees a change only if they
@@ -51,10 +54,17 @@ class SessionHost:
     """One host and its part of one session."""
 
     def __init__(
-        self, engine: Engine, state: StateDirectory, ledger: LedgerFile, plan: dict[str, Any], host: str
+        self, engine: Engine, state: StateDirectory, ledger: LedgerFile, record: Record, host: str, holder: str
     ) -> None:
+        """Take the whole *record* of a session that is being started or runs.
+
+        holder: the run of a launch that holds the session's place while it is being started.
+        """
+        plan = record["plan"]
         self.engine = engine
         self.ledger = ledger
+        self.record = record
+        self.holder = holder if record["status"] == PREPARING else None
         self.plan = plan
         self.host = host
         self.session = plan["session"]
@@ -83,9 +93,11 @@ class SessionHost:
             entry["Labels"][docker_engine.LABEL_REPLICA]: entry
             for entry in self.engine.session_containers({docker_engine.LABEL_SESSION_ID: self.session["id"]})
         }
-        self._refuse_foreign_containers(set(containers), check_mode)
+        if self.holder is not None and not check_mode:
+            self.ledger.require(self.session["id"], self.holder)
         link_steps = self._link_steps()
         return [
+            self._foreign_steps(set(containers), check_mode),
             self._file_steps(public_keys),
             link_steps,
             self._peer_steps(),
@@ -97,20 +109,32 @@ class SessionHost:
             self._commit_steps(),
         ]
 
-    def _refuse_foreign_containers(self, own: set[str], check_mode: bool) -> None:
+    def _foreign_steps(self, own: set[str], check_mode: bool) -> Stage:
+        """Free the names of replicas that are gone.
+
+        A session that is being started is refused. In one that runs somebody has put a container of the same name in
+        a replica's place: it gets another name and is left alone otherwise.
+        """
         wanted = {replica["container"] for replica in self.replicas if replica["name"] not in own}
+        steps = []
         for name, entry in sorted(self.engine.containers_named(wanted).items()):
             owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME)
             if check_mode and owner == self.session["name"]:
+                continue
+            if self.record["status"] != PREPARING and not owner:
+                aside = f"{name}-set-aside-{entry['Id'][:12]}"
+                rename = partial(self.engine.rename_container, entry["Id"], aside)
+                steps.append(Step("rename", "foreign container", name, rename, before=name, after=aside))
                 continue
             whose = f"belongs to another session named {owner!r}" if owner else "does not belong to any session"
             raise EngineError(
                 f"The host {self.host} already has a container named {name}, which {whose} and is not touched. "
                 "Remove or rename it, or choose another session_name."
             )
+        return steps
 
     def _file_steps(self, public_keys: PublicKeys) -> Stage:
-        steps = []
+        steps = [_write_step(self.directory.host_file, f"{self.host}\n")]
         for replica in self.replicas:
             folder = self.directory.replica(replica["name"])
             for name, content in self._files(replica, public_keys).items():
@@ -118,7 +142,14 @@ class SessionHost:
             if self.network is not None:
                 steps.append(_write_step(self.directory.hosts_file(replica["name"]), self._hosts_file()))
                 steps += self._owner_steps(replica["name"])
+        if self.network is not None:
+            known = self._knows_all(public_keys)
+            text = self.directory.public_keys_text(public_keys) if known else None
+            steps.append(_write_step(self.directory.public_keys_file, text))
         return [step for step in steps if step is not None]
+
+    def _knows_all(self, public_keys: PublicKeys) -> bool:
+        return all(_is_known(public_keys.get(member["name"])) for member in self.members)
 
     def _owner_steps(self, name: str) -> Stage:
         """Give keys made anew to the user of a replica that exists; a new replica gets its keys when it starts."""
@@ -143,7 +174,7 @@ class SessionHost:
         files["hostfile"] = environment.hostfile(slots)
         files["hostfile.mpich"] = environment.mpich_hostfile(slots)
         if self.network is not None:
-            known = all(_is_known(public_keys.get(member["name"])) for member in self.members)
+            known = self._knows_all(public_keys)
             trusted = ssh_keys.authorized_keys(self.members, public_keys, self.network["subnet"]) if known else None
             files["ssh/known_hosts"] = ssh_keys.known_hosts(self.members, public_keys) if known else None
             files["ssh/authorized_keys"] = trusted
@@ -241,7 +272,10 @@ class SessionHost:
         rebooted = link_is_lost and not any(entry["State"] == "running" for entry in containers.values())
         steps = []
         for name, choice in self._network_choices().items():
-            create = partial(self.engine.create_network, name, labels=self.labels, **choice)
+            labelled = dict(self.labels)
+            if name == self.egress["name"]:
+                labelled[docker_engine.LABEL_RECORD] = labels.pack(started(self.record))
+            create = partial(self.engine.create_network, name, labels=labelled, **choice)
             if name not in found:
                 undo = partial(self.engine.remove_network, name)
                 steps.append(Step("create", "network", name, create, undo, after=choice))
@@ -343,17 +377,50 @@ class SessionHost:
                     "one that is recorded. Launch with session_recreate=true to make the session anew."
                 )
             elif found["State"] != "running":
-                steps.append(
-                    Step(
-                        "start",
-                        "container",
-                        replica["container"],
-                        partial(self._start, found["Id"], replica),
-                        before=found["State"],
-                        after="running",
-                    )
-                )
+                steps += self._start_steps(found, replica)
+            elif self._lost_its_files(found):
+                restart = partial(self._restart, found["Id"], replica)
+                what = replica["container"]
+                steps.append(Step("restart", "container", what, restart, before="without its files", after="running"))
         return steps
+
+    def _start_steps(self, found: dict[str, Any], replica: dict[str, Any]) -> Stage:
+        """Start a replica that does not run; one that failed only as often as its session's policy allows."""
+        start = partial(self._start, found["Id"], replica)
+        before, name = found["State"], replica["container"]
+        failed = read_failure(self.engine, self.directory, found, self.host)
+        if failed is None:
+            return [Step("start", "container", name, start, before=before, after="running")]
+        request = self.plan["request"]
+        if not failure.may_restart(request["failure_policy"], request["restart_limit"], failed.restarts):
+            return []
+        count = partial(self.directory.write_restarts, replica["name"], failed.restarts + 1)
+
+        def start_again() -> None:
+            start()
+            count()
+
+        return [Step("restart", "container", name, start_again, before=failed.describe(), after="running")]
+
+    def _lost_its_files(self, found: dict[str, Any]) -> bool:
+        """Tell whether what a running replica sees at /etc/cluster-compute is another folder than the host's."""
+        description = self.engine.inspect(found["Id"]) or {}
+        pid = (description.get("State") or {}).get("Pid")
+        folder = self.directory.replica(found["Labels"][docker_engine.LABEL_REPLICA])
+        try:
+            own = os.stat(folder)
+        except FileNotFoundError:
+            return True
+        try:
+            seen = os.stat(f"/proc/{pid}/root{MOUNT}")
+        except OSError:
+            return False  # it is just ending
+        return (seen.st_dev, seen.st_ino) != (own.st_dev, own.st_ino)
+
+    def _restart(self, container: str, replica: dict[str, Any]) -> None:
+        if self.network is not None:
+            self._own_keys(container, replica["name"])
+        self.engine.restart_container(container, STOP_GRACE)
 
     def _create_step(self, replica: dict[str, Any]) -> Step:
         made: list[str] = []
@@ -471,14 +538,9 @@ class SessionHost:
         ]
 
     def _record_steps(self) -> Stage:
-        wanted = {
-            "schema": RECORD_SCHEMA,
-            "status": RUNNING,
-            "revision": 1,
-            "plan": self.plan,
-        }
+        wanted = started(self.record)
         found = self.directory.read_record()
-        if found == wanted:
+        if found is not None and found["revision"] >= wanted["revision"] and found["plan"] is not None:
             return []
         if found is not None and found["status"] == PREPARING:
             found = None  # it stands for this very launch
@@ -500,7 +562,7 @@ class SessionHost:
         if held is not None and held.stage == COMMITTED:
             return []
         claim = claims_of(self.plan)[self.host]
-        commit = partial(self.ledger.commit, claim)
+        commit = partial(self.ledger.commit, claim, self.holder)
         return [
             Step(
                 "commit",
@@ -512,6 +574,34 @@ class SessionHost:
                 after=COMMITTED,
             )
         ]
+
+
+def read_failure(
+    engine: Engine, directory: SessionDirectory, entry: Mapping[str, Any], host: str
+) -> failure.Failure | None:
+    """Return how a container that does not run has failed, or None where it did not.
+
+    Only what was started since the engine was can have failed by itself: everything else went down with the engine.
+    """
+    if entry["State"] in ("running", "created", "restarting", "paused", "removing"):
+        return None
+    state = (engine.inspect(entry["Id"]) or {}).get("State") or {}
+    code = int(state.get("ExitCode") or 0)
+    killed = bool(state.get("OOMKilled"))
+    if (code == 0 and not killed) or _seconds(str(state.get("StartedAt") or "")) < docker_engine.engine_start():
+        return None
+    replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
+    finished = str(state.get("FinishedAt") or "")
+    return failure.Failure(replica, host, code, killed, finished, directory.read_restarts(replica))
+
+
+def _seconds(stamp: str) -> float:
+    """Return an engine's time stamp (RFC 3339 with nanoseconds, in UTC) as seconds; 0 for none."""
+    try:
+        whole = datetime.strptime(stamp.partition(".")[0].rstrip("Z"), "%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        return 0.0
+    return whole.replace(tzinfo=timezone.utc).timestamp() + 1.0
 
 
 def _is_known(keys: Mapping[str, str | None] | None) -> bool:

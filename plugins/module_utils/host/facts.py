@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from typing import Any
 
@@ -19,11 +21,19 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PENDING, RUNNING, note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import read_failure
 
 
 def host_facts(
-    state: StateDirectory, session_name: str, images: list[str], paths: list[str], underlay_address: str | None
+    state: StateDirectory,
+    session_name: str,
+    images: list[str],
+    paths: list[str],
+    underlay_address: str | None,
+    whole_records: bool = False,
 ) -> dict[str, Any]:
     """Return the facts of this host.
 
@@ -38,7 +48,9 @@ def host_facts(
         }
     try:
         engine = Engine.connect()
-        return {"usable": True, "problem": "", **_facts(engine, state, session_name, images, paths, underlay_address)}
+        facts = _facts(engine, state, session_name, images, paths, underlay_address)
+        whole = {one["session_id"] for one in facts["containers"] if one["failure"]}
+        return {"usable": True, "problem": "", **facts, **_records(state, session_name, whole_records, whole)}
     except (EngineError, LedgerError, LinkError, StateError) as error:
         return {"usable": False, "problem": str(error)}
 
@@ -53,30 +65,88 @@ def _facts(
 ) -> dict[str, Any]:
     description = engine.facts()
     every = engine.containers()
+    networks = engine.networks()
     entries = [entry for entry in every if docker_engine.LABEL_SESSION_ID in entry["Labels"]]
-    reservations = [held for _key, held in sorted(LedgerFile(str(state.root)).read().items())]
+    reservations = [held for _key, held in sorted(_reservations(state).items())]
     return {
-        "engine": {key: description[key] for key in ("version", "api_version", "architecture", "limits_swap")},
+        "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},
         "capacity": {key: description[key] for key in ("cpus", "memory")},
-        "containers": [_container(entry) for entry in entries],
+        "containers": [_container(engine, state, entry) for entry in entries],
         "foreign_containers": [
             name
             for entry in every
             if entry not in entries and (name := container_name(entry)).startswith(f"{session_name}-")
         ],
+        "objects": _objects(state, entries, networks),
         "reservations": [held.to_dict() for held in reservations],
         "underlay": link.underlay(underlay_address),
-        "subnets": sorted({*link.subnets(), *_network_subnets(engine)}),
+        "subnets": sorted({*link.subnets(), *_network_subnets(networks)}),
         "vnis": link.vnis(),
         "ports": _ports(link.listening_ports(), entries, reservations),
         "images": {reference: _image(engine, reference) for reference in sorted(set(images))},
         "paths": {path: _path(path) for path in sorted(set(paths))},
-        "records": state.records(session_name),
     }
 
 
-def _container(entry: dict[str, Any]) -> dict[str, Any]:
+def _reservations(state: StateDirectory) -> dict[str, Reservation]:
+    return LedgerFile(str(state.root)).read()
+
+
+def _records(state: StateDirectory, session_name: str, all_whole: bool, whole: set[str]) -> dict[str, Any]:
+    """Return what is recorded: whole where it is asked for or needed to judge queue and failures, else as notes."""
+    records, damaged = state.records()
+    return {
+        "records": [
+            one
+            if all_whole or one["name"] == session_name or one["status"] != RUNNING or one["id"] in whole
+            else note_of(one)
+            for one in records
+        ],
+        "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records} if all_whole else {},
+        "damaged": [{"path": str(one.path), "problem": str(one)} for one in damaged],
+        "tombstones": state.tombstones(),
+        "signature": signature(state, session_name),
+    }
+
+
+def signature(state: StateDirectory, session_name: str) -> str:
+    """Return a digest of all that decides whether a session that waits gets room on this host, itself left out."""
+    held = [[one.claim.to_dict(), one.stage] for _key, one in sorted(_reservations(state).items())]
+    waiting = [[one["id"], one["revision"]] for one in state.records()[0] if one["status"] == PENDING]
+    own = [one["id"] for one in state.records()[0] if one["name"] == session_name]
+    text = json.dumps([held, [one for one in waiting if one[0] not in own]], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _objects(
+    state: StateDirectory, containers: list[dict[str, Any]], networks: list[dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return what there is of each session besides its record: id to name and kinds."""
+    found: dict[str, dict[str, Any]] = {}
+
+    def add(session_id: str, name: str, kind: str) -> None:
+        about = found.setdefault(session_id, {"name": name, "kinds": []})
+        about["name"] = about["name"] or name
+        if kind not in about["kinds"]:
+            about["kinds"].append(kind)
+
+    for kind, entries in ((survey.CONTAINER, containers), (survey.NETWORK, networks)):
+        for entry in entries:
+            labels = entry.get("Labels") or {}
+            if docker_engine.LABEL_SESSION_ID in labels:
+                add(labels[docker_engine.LABEL_SESSION_ID], labels.get(docker_engine.LABEL_SESSION_NAME, ""), kind)
+    for session_id, name in link.session_links().values():
+        add(session_id, name, survey.LINK)
+    for session_id in state.session_ids():
+        if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
+            add(session_id, "", survey.STATE)
+    return {key: found[key] for key in sorted(found)}
+
+
+def _container(engine: Engine, state: StateDirectory, entry: dict[str, Any]) -> dict[str, Any]:
     labels = entry["Labels"]
+    directory = state.session(labels[docker_engine.LABEL_SESSION_ID])
+    failed = read_failure(engine, directory, entry, "")
     return {
         "name": container_name(entry),
         "session_id": labels[docker_engine.LABEL_SESSION_ID],
@@ -85,16 +155,18 @@ def _container(entry: dict[str, Any]) -> dict[str, Any]:
         "cpus": int(labels.get(docker_engine.LABEL_CPUS, "0")),
         "memory": int(labels.get(docker_engine.LABEL_MEMORY, "0")),
         "state": entry["State"],
+        "failure": failed
+        and {
+            "exit_code": failed.exit_code,
+            "oom_killed": failed.oom_killed,
+            "finished": failed.finished,
+            "restarts": failed.restarts,
+        },
     }
 
 
-def _network_subnets(engine: Engine) -> set[str]:
-    return {
-        entry["Subnet"]
-        for network in engine.networks()
-        for entry in network["IPAM"]["Config"] or []
-        if entry.get("Subnet")
-    }
+def _network_subnets(networks: list[dict[str, Any]]) -> set[str]:
+    return {entry["Subnet"] for network in networks for entry in network["IPAM"]["Config"] or [] if entry.get("Subnet")}
 
 
 def _ports(

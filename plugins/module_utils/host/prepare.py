@@ -10,12 +10,9 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ssh_keys import converge_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    PREPARING,
-    RECORD_SCHEMA,
-    StateDirectory,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import CONFIRMED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, note_of
 
 PublicKeys = dict[str, dict[str, "str | None"]]
 
@@ -23,25 +20,29 @@ PublicKeys = dict[str, dict[str, "str | None"]]
 def prepare(
     state: StateDirectory,
     ledger: LedgerFile,
-    plan: dict[str, Any],
+    record: Record,
     host: str,
     *,
+    holder: str,
     regenerate_keys: bool,
     deadline: float,
     check_mode: bool,
 ) -> tuple[PublicKeys, list[str]]:
-    """Confirm the reservation, make missing keys.
+    """Confirm the reservation, write the record down, make missing keys; a host without replicas keeps a note.
 
+    holder: the run of the launch that holds the reservation. deadline: seconds within which the session has to run.
     Returns the public halves of the keys of this host's replicas, and what was, or would be, done. Raises LedgerError
     where the reservation has run out.
     """
-    session = state.session(plan["session"]["id"])
-    replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
+    if host not in record["hosts"]:
+        return {}, keep_records(state, [note_of(record)], check_mode)
+    session = state.session(record["id"])
+    replicas = [replica for replica in record["plan"]["replicas"] if replica["host"] == host]
     if not check_mode:
-        ledger.advance(plan["session"]["id"], CONFIRMED, deadline)
-        if session.read_record() is None:
+        ledger.advance(record["id"], CONFIRMED, deadline, holder)
+        if record["status"] == PREPARING:
             # Before the first key: what is found later of a launch that was killed can then be told whose it is.
-            session.write_record({"schema": RECORD_SCHEMA, "status": PREPARING, "revision": 1, "plan": plan})
+            keep_records(state, [record], check_mode)
     actions: list[str] = []
     public_keys: PublicKeys = {}
     for replica in replicas:
@@ -49,3 +50,37 @@ def prepare(
         public_keys[replica["name"]], made = converge_keys(folder, regenerate_keys, check_mode)
         actions += [f"create key {replica['name']}/{key}" for key in made]
     return public_keys, actions
+
+
+def keep_records(state: StateDirectory, records: list[Record], check_mode: bool) -> list[str]:
+    """Write down those *records* that this host has not, or has in an older revision; return what was done."""
+    actions = []
+    for record in records:
+        directory = state.session(record["id"])
+        found = directory.read_record()
+        if found is None or found["revision"] < record["revision"]:
+            actions.append(f"{'update' if found else 'create'} record {record['name']}")
+            if not check_mode:
+                directory.write_record(record)
+    return actions
+
+
+def keep_tombstones(
+    state: StateDirectory, tombstones: list[dict[str, Any]], forget: list[str], check_mode: bool
+) -> list[str]:
+    """Set *tombstones* (id, name, hosts) and forget those of the ids in *forget*; return what was done."""
+    actions = []
+    known = {one["id"]: one for one in state.tombstones()}
+    for one in tombstones:
+        before = known.get(one["id"])
+        hosts = sorted({*one["hosts"], *(before["hosts"] if before else ())})
+        if before is None or before["hosts"] != hosts:
+            actions.append(f"set tombstone {one['name']}")
+            if not check_mode:
+                state.write_tombstone(one["id"], one["name"], hosts)
+    for session_id in forget:
+        if session_id in known:
+            actions.append(f"remove tombstone {known[session_id]['name']}")
+            if not check_mode:
+                state.remove_tombstone(session_id)
+    return actions

@@ -6,45 +6,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
-
-STOP_GRACE = 10
-"""Seconds between the request to stop and the kill, Docker's own default."""
 
 
 def removal_stages(
     engine: Engine,
     state: StateDirectory,
     ledger: LedgerFile,
-    session_name: str,
+    session_name: str | None,
     session_id: str | None = None,
+    keep_record: bool = False,
 ) -> list[Stage]:
-    """Return the steps that remove the session named *session_name*: containers, networks, links, state.
+    """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half
-    there, or whose record is lost, goes as well. With *session_id* another session of the same name stays.
+    there, or whose record is lost, goes as well. keep_record: its record stays.
     """
-    labels = {docker_engine.LABEL_SESSION_NAME: session_name}
-    if session_id is not None:
-        labels[docker_engine.LABEL_SESSION_ID] = session_id
-
-    def is_meant(name: str, found_id: str) -> bool:
-        return name == session_name and session_id in (None, found_id)
-
+    labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
     networks = engine.networks(labels)
     links = {name: owner for name, owner in link.session_links().items() if is_meant(owner[1], owner[0])}
-    ids = {entry["Labels"][docker_engine.LABEL_SESSION_ID] for entry in [*containers, *networks]}
     reserved = sorted(key for key, held in ledger.read().items() if is_meant(held.claim.session_name, key))
-    ids |= {owner[0] for owner in links.values()} | set(reserved)
-    ids |= {key for key in _recorded_ids(state, session_name) if is_meant(session_name, key)}
+    ids = {one["id"] for one in known_sessions(engine, state, ledger, session_name, session_id)}
+    if session_id is not None:
+        ids.add(session_id)
+    what = session_name or session_id or ""
     return [
         [
             Step(
@@ -72,14 +68,53 @@ def removal_stages(
                 "remove",
                 "state",
                 str(state.session(one).path),
-                partial(state.remove_session, one),
+                partial(_remove_state, state, one, keep_record),
                 before="present",
             )
             for one in sorted(ids)
-            if state.session(one).exists()
+            if (state.session(one).replicas if keep_record else state.session(one).path).exists()
         ],
-        [Step("release", "reservation", session_name, partial(ledger.release, one), before="held") for one in reserved],
+        [Step("release", "reservation", what, partial(ledger.release, one), before="held") for one in reserved],
     ]
+
+
+Meant = Callable[[str, str], bool]
+
+
+def _meant(session_name: str | None, session_id: str | None) -> tuple[dict[str, str], Meant]:
+    """Return the labels of what is meant, and a test by name and id for what bears no labels."""
+    labels = {}
+    if session_name is not None:
+        labels[docker_engine.LABEL_SESSION_NAME] = session_name
+    if session_id is not None:
+        labels[docker_engine.LABEL_SESSION_ID] = session_id
+    return labels, lambda name, found_id: session_name in (None, name) and session_id in (None, found_id)
+
+
+def known_sessions(
+    engine: Engine, state: StateDirectory, ledger: LedgerFile, session_name: str | None, session_id: str | None
+) -> list[dict[str, Any]]:
+    """Return id, name and recorded hosts of every session meant of which this host has anything, sorted by id."""
+    labels, is_meant = _meant(session_name, session_id)
+    found: dict[str, dict[str, Any]] = {}
+
+    def add(key: str, name: str, hosts: list[str]) -> None:
+        known = found.setdefault(key, {"id": key, "name": name, "hosts": []})
+        known["hosts"] = known["hosts"] or hosts
+
+    for entry in [*engine.session_containers(labels), *engine.networks(labels)]:
+        held = entry["Labels"]
+        add(held[docker_engine.LABEL_SESSION_ID], held[docker_engine.LABEL_SESSION_NAME], [])
+    for key, name in link.session_links().values():
+        if is_meant(name, key):
+            add(key, name, [])
+    for key, reservation in ledger.read().items():
+        if is_meant(reservation.claim.session_name, key):
+            add(key, reservation.claim.session_name, [])
+    for record in state.records()[0]:
+        if is_meant(record["name"], record["id"]):
+            add(record["id"], record["name"], list(record["hosts"]))
+    return [found[key] for key in sorted(found)]
 
 
 def _remove_container(engine: Engine, container: str, status: str) -> None:
@@ -88,13 +123,8 @@ def _remove_container(engine: Engine, container: str, status: str) -> None:
     engine.remove_container(container)
 
 
-def _recorded_ids(state: StateDirectory, session_name: str) -> set[str]:
-    found = set()
-    for session_id in state.session_ids():
-        try:
-            record = state.session(session_id).read_record()
-        except StateError:
-            continue  # another session's damaged record must not keep this one alive; labels and links find the rest
-        if record is not None and record["plan"]["session"]["name"] == session_name:
-            found.add(session_id)
-    return found
+def _remove_state(state: StateDirectory, session_id: str, keep_record: bool) -> None:
+    if keep_record:
+        state.session(session_id).clear()
+    else:
+        state.remove_session(session_id)

@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Judge, on the controller, what the hosts of a resource group say together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_note, note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts, chores, has_chores
+
+
+class ActionModule(ActionBase):
+    """The action behind the module session_survey."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what nobody owns, and what each host has to know of its sessions."""
+        super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        _result, arguments = self.validate_argument_spec(
+            {"hosts": {"type": "dict", "required": True}, "leaks": {"type": "bool", "default": False}}
+        )
+        try:
+            none_needed = dict.fromkeys(arguments["hosts"], False)
+            group = GroupFacts.read(arguments["hosts"], task_vars["hostvars"], none_needed)
+            view = group.survey()
+        except CoreError as error:
+            return {"failed": True, "msg": f"The hosts cannot be judged.\n{error}"}
+        removals = {host: list(some) for host, some in view.abandoned.items()}
+        if arguments["leaks"]:
+            for host, some in view.leaks.items():
+                removals.setdefault(host, []).extend(some)
+        work = chores(view, removals)
+        return {
+            "changed": False,
+            "chores": work,
+            "tidy": not has_chores(work),
+            "missing": group.missing,
+            "records": {host: _records_for(host, view) for host in group.facts},
+            "public_keys": _public_keys(group),
+            "findings": _findings(group, view),
+        }
+
+
+def _records_for(host: str, view: Survey) -> dict[str, Any]:
+    """Return what a host has to know: the whole of its own sessions and of those that wait, notes of the others."""
+    return {
+        key: record if is_note(record) or host in record["hosts"] or record["plan"] is None else note_of(record)
+        for key, record in sorted(view.records.items())
+    }
+
+
+def _public_keys(group: GroupFacts) -> dict[str, dict[str, Any]]:
+    """Return the public halves of each session's keys: a host is right about its own replicas."""
+    found: dict[str, dict[str, Any]] = {}
+    for facts in group.facts.values():
+        for session_id, keys in facts["public_keys"].items():
+            found.setdefault(session_id, {}).update(keys)
+    for host, facts in group.facts.items():
+        whole = [record for record in facts["records"] if record["plan"] is not None]
+        for record in whole:
+            own = {one["name"] for one in record["plan"]["replicas"] if one["host"] == host}
+            keys = facts["public_keys"].get(record["id"], {})
+            found.setdefault(record["id"], {}).update({name: keys[name] for name in own if name in keys})
+    return found
+
+
+def _findings(group: GroupFacts, view: Survey) -> list[str]:
+    """Return what is not as it should be beyond what a host can see alone, as sentences."""
+    found = []
+    for kind, removals in (("abandoned", view.abandoned), ("leak", view.leaks)):
+        for host, some in sorted(removals.items()):
+            found += [f"{host}: {kind}: session {_shown(one)}: {one.why}" for one in some]
+    found += [f"unknown: {why}" for _key, why in sorted(view.unknown.items())]
+    for host, facts in group.facts.items():
+        found += [f"{host}: damaged: {one['problem']}" for one in facts["damaged"]]
+    for host in group.missing:
+        found.append(f"{host}: cannot be looked at.")
+    names: dict[str, set[str]] = {}
+    for record in view.records.values():
+        names.setdefault(record["name"], set()).add(record["id"])
+    for name, ids in sorted(names.items()):
+        if len(ids) > 1:
+            found.append(f"Different sessions have the name {name}: {', '.join(sorted(ids))}.")
+    return found
+
+
+def _shown(removal: Removal) -> str:
+    return removal.session_name or removal.session_id

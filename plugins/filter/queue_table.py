@@ -1,0 +1,56 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Show the queue of a resource group as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+DOCUMENTATION = r"""
+name: queue_table
+short_description: Show the queue of a resource group as lines of text
+version_added: 0.1.0
+author: The cluster_compute.session authors
+description:
+  - Returns one line a session with position, name, owner, priority and size, each followed by why it waits.
+options:
+  _input:
+    description: The queue as M(cluster_compute.session.session_queue) returns it.
+    type: list
+    elements: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show the queue
+  ansible.builtin.debug:
+    msg: "{{ schedule_queue.queue | cluster_compute.session.queue_table }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The lines, in the order of the queue.
+  type: list
+  elements: str
+"""
+
+
+def queue_table(queue: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines that show *queue*."""
+    lines = []
+    for one in queue:
+        size = "1 replica" if one["size"] == 1 else f"{one['size']} replicas"
+        lines.append(f"{one['position']}. {one['session_name']} of {one['owner']}, priority {one['priority']}, {size}")
+        lines += [f"   {line}" for line in one["reason"]]
+    return lines or ["The queue is empty."]
+
+
+class FilterModule:
+    """Ansible's way to find the filter."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by name."""
+        return {"queue_table": queue_table}

@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What follows when a replica fails.
+
+A replica has failed when its first process ended with another exit code than 0, or was killed for want of memory,
+while its engine was at work. One that went down with its host or its engine has not failed: it is started again.
+
+``restart``: a failed replica is started again, at most `restart_limit` times; then its session ends.
+``keep``: a failed replica stays as it is, and the session goes on as long as main1 runs.
+``strict``: the session ends with the first failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import KEEP, RESTART, STRICT
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One replica that failed. finished: when, as its host's engine says. restarts: how often it was started again."""
+
+    replica: str
+    host: str
+    exit_code: int
+    oom_killed: bool
+    finished: str
+    restarts: int
+
+    def describe(self) -> str:
+        """Return what happened as a sentence."""
+        cause = ", killed for want of memory" if self.oom_killed else ""
+        again = "" if not self.restarts else f" after {self.restarts} restarts"
+        return f"Replica {self.replica} on {self.host} ended with exit code {self.exit_code}{cause}{again}."
+
+
+def may_restart(policy: str, limit: int, restarts: int) -> bool:
+    """Tell whether a failed replica is started again, having been *restarts* times already."""
+    return policy == RESTART and restarts < limit
+
+
+def end_of(policy: str, limit: int, failures: Iterable[Failure]) -> Failure | None:
+    """Return the failure that ends the session: the first of those that do; None where it goes on."""
+    fatal = [
+        failure
+        for failure in failures
+        if policy == STRICT
+        or (policy == KEEP and failure.replica == "main1")
+        or (policy == RESTART and not may_restart(policy, limit, failure.restarts))
+    ]
+    return min(fatal, key=lambda failure: (failure.finished, failure.replica), default=None)

@@ -1,0 +1,202 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What the hosts of a resource group say together: which sessions there are, and what nobody owns any more.
+
+No host knows the whole. A copy of a record may be old, a launch may have been killed half-way, a host may have been
+away while its session was torn down. `survey` puts the hosts' facts together and judges; where a host that could know
+better is not there, it leaves things as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import record as records
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ERROR,
+    PENDING,
+    PREPARING,
+    RUNNING,
+    Record,
+)
+
+CONTAINER, NETWORK, LINK, STATE = "container", "network", "link", "state"
+"""Kinds of things of a session that a host reports in ``objects``; STATE is its folder in the state directory."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What has to go from one host. keep_record: its record stays. why: one sentence for people."""
+
+    session_id: str
+    session_name: str
+    keep_record: bool
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "session_id": self.session_id,
+            "session_name": self.session_name,
+            "keep_record": self.keep_record,
+            "why": self.why,
+        }
+
+
+@dataclass
+class Survey:
+    """The sessions of a resource group.
+
+    records: the right copy of every session that was not torn down, by id. abandoned: by host, what a killed launch or
+    an unfinished teardown left, and every verb may remove. leaks: by host, what no record explains; `gc` removes it.
+    changed: new revisions that hosts have to be told. cleaned: tombstones
+    that have done their work, by id. unknown: ids that only hosts which cannot be reached could explain, and why.
+    """
+
+    records: dict[str, Record] = field(default_factory=dict)
+    abandoned: dict[str, list[Removal]] = field(default_factory=dict)
+    leaks: dict[str, list[Removal]] = field(default_factory=dict)
+    changed: dict[str, Record] = field(default_factory=dict)
+    cleaned: list[str] = field(default_factory=list)
+    unknown: dict[str, str] = field(default_factory=dict)
+
+    def named(self, name: str) -> list[Record]:
+        """Return the records of the sessions of this name, by id."""
+        return [self.records[key] for key in sorted(self.records) if self.records[key]["name"] == name]
+
+    def pending(self) -> list[Record]:
+        """Return the records of the sessions that wait."""
+        return [record for _key, record in sorted(self.records.items()) if record["status"] == PENDING]
+
+
+class _Session:
+    """What all hosts say of one session."""
+
+    def __init__(self, session_id: str) -> None:
+        self.id = session_id
+        self.name = ""
+        self.copies: dict[str, Mapping[str, Any]] = {}
+        self.objects: dict[str, set[str]] = {}
+        self.stages: dict[str, str] = {}
+
+    @property
+    def places(self) -> list[str]:
+        """Hosts that have anything of it."""
+        return sorted({*self.copies, *self.objects, *self.stages})
+
+    @property
+    def is_being_launched(self) -> bool:
+        """Whether a launch that may still be at work holds room for it."""
+        return any(stage != COMMITTED for stage in self.stages.values())
+
+    def has(self, *kinds: str) -> bool:
+        """Whether any host has any of these kinds."""
+        return any(kind in found for found in self.objects.values() for kind in kinds)
+
+
+def survey(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collection[str] = ()) -> Survey:
+    """Judge what the hosts report.
+
+    facts_by_host: for each usable host ``records``, ``objects``, ``reservations`` and ``tombstones`` as host_info
+    returns them. unreachable: hosts of the group that did not answer.
+    """
+    result = Survey()
+    buried = {one["id"]: one for facts in facts_by_host.values() for one in facts.get("tombstones") or ()}
+    for session in _sessions(facts_by_host):
+        if session.id in buried:
+            for host in session.places:
+                why = "It was torn down while this host could not be reached."
+                _note(result.abandoned, host, Removal(session.id, session.name, False, why))
+            continue
+        _judge(result, session, set(facts_by_host), set(unreachable))
+    here = {session.id for session in _sessions(facts_by_host)}
+    for key, tombstone in sorted(buried.items()):
+        if key not in here and all(host in facts_by_host for host in tombstone["hosts"]):
+            result.cleaned.append(key)
+    return result
+
+
+def _sessions(facts_by_host: Mapping[str, Mapping[str, Any]]) -> list[_Session]:
+    found: dict[str, _Session] = {}
+    for host, facts in facts_by_host.items():
+        for record in facts.get("records") or ():
+            session = found.setdefault(record["id"], _Session(record["id"]))
+            session.copies[host] = record
+            session.name = record["name"]
+        for key, about in (facts.get("objects") or {}).items():
+            session = found.setdefault(key, _Session(key))
+            session.objects[host] = set(about["kinds"])
+            session.name = session.name or about["name"]
+        for held in facts.get("reservations") or ():
+            claim = held["claim"]
+            session = found.setdefault(claim["session_id"], _Session(claim["session_id"]))
+            session.stages[host] = held["stage"]
+            session.name = session.name or claim["session_name"]
+    return [found[key] for key in sorted(found)]
+
+
+def _judge(result: Survey, session: _Session, reached: set[str], unreachable: set[str]) -> None:
+    best = records.latest(session.copies.values())
+    if best is None:
+        _judge_unrecorded(result, session, unreachable)
+        return
+    result.records[session.id] = best
+    away = sorted(set(best["hosts"]) & unreachable)
+    if session.is_being_launched:
+        return
+    if best["status"] == PREPARING and COMMITTED not in session.stages.values():
+        if away:
+            result.unknown[session.id] = (
+                f"The launch of session {session.name} was not finished, and {', '.join(away)} cannot be reached."
+            )
+            return
+        why = "Its launch was not finished, and nobody works on it any more."
+        if best["queue"] is None:
+            del result.records[session.id]
+        else:
+            result.records[session.id] = result.changed[session.id] = records.advance(
+                best, PENDING, why, plan=None, hosts=[], report=[why]
+            )
+        for host in session.places:
+            _note(result.abandoned, host, Removal(session.id, session.name, best["queue"] is not None, why))
+    elif best["status"] in (PENDING, ERROR):
+        for host in session.places:
+            if session.objects.get(host, set()) - {STATE} or host in session.stages:
+                why = f"The session is {best['status']} and carries no replicas."
+                _note(result.abandoned, host, Removal(session.id, session.name, True, why))
+    for host in session.places:
+        elsewhere = best["status"] == RUNNING and host not in best["hosts"]
+        if elsewhere and (session.objects.get(host) or host in session.stages):
+            why = f"The session runs on {', '.join(best['hosts'])} by now."
+            _note(result.abandoned, host, Removal(session.id, session.name, False, why))
+    if best["status"] == RUNNING and records.is_note(best) and not away:
+        lost = not any(host in session.objects or host in session.stages for host in best["hosts"])
+        if lost and set(best["hosts"]) <= reached:
+            for host in session.places:
+                why = f"Only notes of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
+                _note(result.leaks, host, Removal(session.id, session.name, False, why))
+
+
+def _judge_unrecorded(result: Survey, session: _Session, unreachable: set[str]) -> None:
+    if session.is_being_launched:
+        return
+    if session.has(CONTAINER):
+        # A state directory was lost: what the labels say can make the record anew, and containers may be at work.
+        result.unknown[session.id] = f"Session {session.name} has containers, and no reachable host has its record."
+    elif unreachable:
+        result.unknown[session.id] = (
+            f"Parts of session {session.name} have no record on a reachable host; {', '.join(sorted(unreachable))} "
+            "cannot be reached."
+        )
+    else:
+        for host in session.places:
+            why = "No host has a record or a container of it."
+            _note(result.leaks, host, Removal(session.id, session.name, False, why))
+
+
+def _note(removals: dict[str, list[Removal]], host: str, removal: Removal) -> None:
+    removals.setdefault(host, []).append(removal)

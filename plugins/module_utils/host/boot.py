@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Bring the sessions of this host back after a reboot or a restart of its engine: the program that runs at boot.
+
+It asks no other host and no controller; what it does is written to standard output, one line each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
+
+STATE_DIRECTORY = "/var/lib/cluster-compute"
+
+ENGINE_SECONDS = 120.0
+"""For how long to wait until Docker Engine answers; it loads all its containers and networks first."""
+
+ENGINE_PAUSE = 0.5
+"""Seconds between two questions whether it does."""
+
+LOCK = "/run/cluster-compute-boot.lock"
+"""Held while the program runs, so that the timer does not start it beside itself; gone at the next boot."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Repair what this host owes its sessions and return the exit code: 1 where something could not be repaired."""
+    parser = argparse.ArgumentParser(
+        prog="host.pyz", description="Put back what is missing of the sessions that run on this host."
+    )
+    parser.add_argument(
+        "--state-directory",
+        default=STATE_DIRECTORY,
+        metavar="PATH",
+        help="where this host keeps what belongs to sessions; %(default)s if not given",
+    )
+    chosen = parser.parse_args(argv)
+    with _alone() as alone:
+        if not alone:
+            _say("Another run is at work already; this one does nothing.")
+            return 0
+        return _repair(chosen.state_directory)
+
+
+def _repair(state_directory: str) -> int:
+    try:
+        _need_libraries()
+        await_engine(ENGINE_SECONDS)
+        done = repair_host(StateDirectory(state_directory))
+    except (EngineError, LedgerError, StateError, OSError) as error:
+        _say(f"Nothing could be repaired: {error}")
+        return 1
+    for line in (*done.actions, *done.problems):
+        _say(line)
+    return 1 if done.problems else 0
+
+
+def _need_libraries() -> None:
+    missing = [
+        package
+        for package, problem in (
+            ("python3-docker", docker_engine.DOCKER_IMPORT_ERROR),
+            ("python3-cryptography", ssh_keys.CRYPTOGRAPHY_IMPORT_ERROR),
+        )
+        if problem is not None
+    ]
+    if missing:
+        raise EngineError(f"{sys.executable} lacks what these packages bring: {' '.join(missing)}.")
+
+
+def await_engine(
+    seconds: float,
+    connect: Callable[[], object] = Engine.connect,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Return as soon as Docker Engine answers. Raises EngineError when it has not within *seconds*."""
+    deadline = clock() + seconds
+    while True:
+        try:
+            connect()
+        except EngineError as error:
+            if clock() >= deadline:
+                raise EngineError(f"Docker Engine did not answer within {seconds:.0f} seconds: {error}") from error
+        else:
+            return
+        sleep(ENGINE_PAUSE)
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    """Tell whether this is the only run of the program, and keep it that for the time of the block."""
+    with open(LOCK, "a", encoding="ascii") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _say(text: str) -> None:
+    """Write one line; the journal puts the time before it, a plain file does not."""
+    stamp = "" if "JOURNAL_STREAM" in os.environ else time.strftime("%Y-%m-%d %H:%M:%S ")
+    print(stamp + "; ".join(text.splitlines()), flush=True)

@@ -1,0 +1,192 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Put the program that runs at boot on this host: one file, a zip archive that Python runs (PEP 441).
+
+Its sources are those that the running module itself was made of, wherever they lie: files, or the archive in which
+Ansible sends a module. The same sources give the same file, byte by byte.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import io
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot
+
+PATH = "/usr/local/lib/cluster-compute/host.pyz"
+MODE = 0o755
+
+_ROOT = "ansible_collections.cluster_compute.session.plugins.module_utils"
+_ROOMS = tuple(f"{_ROOT}.{room}." for room in ("core", "adapters", "host"))
+_INTERPRETER = "/usr/bin/python3"
+_TIME = (1980, 1, 1, 0, 0, 0)
+"""The earliest that a zip archive can name."""
+
+
+class ProgramError(Exception):
+    """The program cannot be made or removed; the message is a full sentence."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different afterwards; before and after: what the file holds, one line each, for the diff."""
+
+    changed: bool
+    before: str
+    after: str
+
+
+def install(state_directory: str, path: str = PATH, check_mode: bool = False) -> Change:
+    """Make *path* the program for *state_directory*, for root to run."""
+    target = Path(path)
+    content = build(state_directory)
+    before, after = _describe(target), _listing(content, MODE, (0, 0))
+    same = before == after and target.read_bytes() == content
+    if not same and not check_mode:
+        _write(target, content)
+    return Change(not same, before, after)
+
+
+def remove(path: str = PATH, check_mode: bool = False) -> Change:
+    """Remove the program, and its folder where nothing else is in it."""
+    target = Path(path)
+    before = _describe(target)
+    if before and not check_mode:
+        target.unlink()
+        if not any(target.parent.iterdir()):
+            target.parent.rmdir()
+    return Change(bool(before), before, "")
+
+
+def build(state_directory: str) -> bytes:
+    """Return the program: a first line that names the interpreter, and the archive."""
+    sources = {f"{name.replace('.', '/')}.py": text for name, text in closure(boot.__name__).items()}
+    for path in list(sources):
+        for folder in Path(path).parents:
+            if folder.name:
+                sources.setdefault(f"{folder}/__init__.py", "")
+    sources["__main__.py"] = (
+        "import sys\n\n"
+        f"from {boot.__name__} import main\n\n"
+        f'sys.exit(main(["--state-directory", {state_directory!r}, *sys.argv[1:]]))\n'
+    )
+    stream = io.BytesIO()
+    stream.write(f"#!{_interpreter()}\n".encode())
+    with zipfile.ZipFile(stream, "a", zipfile.ZIP_STORED) as archive:
+        for path in sorted(sources):
+            entry = zipfile.ZipInfo(path, _TIME)
+            entry.create_system = 3
+            entry.external_attr = 0o100644 << 16
+            archive.writestr(entry, sources[path])
+    return stream.getvalue()
+
+
+def closure(name: str) -> dict[str, str]:
+    """Return the source of the module *name* and of every module of this collection that it imports, by name.
+
+    The packages they lie in have no text of their own. Raises ProgramError where a source cannot be had.
+    """
+    found: dict[str, str] = {}
+    wanted = [name]
+    while wanted:
+        one = wanted.pop()
+        spec = _find(one)
+        if one in found or spec is None:
+            continue
+        found[one] = _source(one, spec)
+        wanted += _imports(found[one])
+    return found
+
+
+def _imports(source: str) -> Iterator[str]:
+    """Return the names of all that *source* imports from the rooms that run on hosts, modules or not."""
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        yield from (name for name in names if name.startswith(_ROOMS))
+
+
+def _find(name: str) -> ModuleSpec | None:
+    """Return where a module comes from, or None for what is none, such as a class of one."""
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def _source(name: str, spec: ModuleSpec) -> str:
+    read = getattr(spec.loader, "get_source", None)
+    text = read(name) if read is not None else None
+    if text is None:
+        raise ProgramError(f"The source of {name} is not to be had from {spec.loader!r}, so the program lacks it.")
+    return str(text)
+
+
+def _interpreter() -> str:
+    """Return the interpreter of this module; the distribution's by the name that stays when it is renewed."""
+    own = sys.executable
+    if sys.prefix == sys.base_prefix and os.path.realpath(own) == os.path.realpath(_INTERPRETER):
+        return _INTERPRETER
+    return own
+
+
+def _describe(path: Path) -> str:
+    """Return what *path* is in the form of `_listing`; empty where there is nothing."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise ProgramError(f"{path} is not a regular file; it is not touched. Remove it first.")
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ""
+    return _listing(path.read_bytes(), status.st_mode & 0o7777, (status.st_uid, status.st_gid))
+
+
+def _listing(content: bytes, mode: int, owner: tuple[int, int]) -> str:
+    lines = [f"mode {mode:04o}, owner {owner[0]}:{owner[1]}, sha256 {hashlib.sha256(content).hexdigest()}"]
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for name in archive.namelist():
+                if text := archive.read(name):
+                    lines.append(f"{hashlib.sha256(text).hexdigest()[:12]} {name}")
+    except zipfile.BadZipFile:
+        lines.append("no archive")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write *content* to *path* atomically; it is durable before this returns."""
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True)
+        os.chmod(path.parent, 0o755)  # noqa: S103 - as every folder below /usr/local
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(file.fileno(), MODE)
+            os.fchown(file.fileno(), 0, 0)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

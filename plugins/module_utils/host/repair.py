@@ -1,0 +1,194 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Put back what is missing of all sessions that run on this host, from what this host itself knows of them.
+
+A controller adds what other hosts know; the unit at boot does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
+    DamagedLedger,
+    LedgerError,
+    LedgerFile,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ssh_keys import (
+    KeyFileError,
+    converge_keys,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    StateDirectory,
+    StateError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    RUNNING,
+    InvalidRecord,
+    Record,
+    is_note,
+    latest,
+    note_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
+    StepFailed,
+    descriptions,
+    difference,
+    perform,
+)
+
+Keys = dict[str, dict[str, "str | None"]]
+
+
+@dataclass
+class Repair:
+    """What was, or would be, done. sessions: by id, name, actions and problem; problem is empty where it went well."""
+
+    actions: list[str] = field(default_factory=list)
+    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    public_keys: dict[str, Keys] = field(default_factory=dict)
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be repaired."""
+        return [f"Session {one['name']}: {one['problem']}" for one in self.sessions.values() if one["problem"]]
+
+
+def repair_host(
+    state: StateDirectory,
+    host: str | None = None,
+    records: Mapping[str, Record] | None = None,
+    public_keys: Mapping[str, Keys] | None = None,
+    *,
+    session_name: str | None = None,
+    check_mode: bool = False,
+) -> Repair:
+    """Repair every session of this host, or only the one named *session_name*.
+
+    host: name of this host in the plans; without it each session's state tells. records: what other hosts know, by id;
+    a newer revision, or a copy that is missing here, is taken over. public_keys: by session, those of the replicas of
+    other hosts. A session that cannot be repaired does not keep the others from it.
+    Raises EngineError, LedgerError and StateError where nothing can be done at all.
+    """
+    engine = Engine.connect()
+    result = Repair()
+    mender = _Mender(engine, state, result, public_keys or {}, check_mode)
+    mender.set_damaged_aside()
+    known, _damaged = state.records()
+    copies: dict[str, list[Record]] = {record["id"]: [record] for record in known}
+    for session_id, record in (records or {}).items():
+        copies.setdefault(session_id, []).append(record)
+    for session_id, record in _labelled_records(engine).items():
+        # A label tells what was once meant; only where nothing else is left does it count.
+        if all(is_note(copy) for copy in copies.get(session_id, [])):
+            copies.setdefault(session_id, []).append(record)
+    for session_id in sorted(copies):
+        best = latest(copies[session_id])
+        if best is not None and session_name in (None, best["name"]):
+            mender.mend(best, host or state.session(session_id).read_host())
+    return result
+
+
+def _labelled_records(engine: Engine) -> dict[str, Record]:
+    """Return the records that labels of networks hold, by session; a label that holds none is as good as missing."""
+    found = {}
+    for network in engine.networks():
+        held = network.get("Labels") or {}
+        session_id = held.get(docker_engine.LABEL_SESSION_ID)
+        if session_id and docker_engine.LABEL_RECORD in held:
+            try:
+                found[session_id] = labels.unpack(held[docker_engine.LABEL_RECORD], session_id)
+            except InvalidRecord:
+                continue
+    return found
+
+
+class _Mender:
+    """Repairs one session after the other and writes down what was done."""
+
+    def __init__(
+        self, engine: Engine, state: StateDirectory, result: Repair, public_keys: Mapping[str, Keys], check_mode: bool
+    ) -> None:
+        self.engine = engine
+        self.state = state
+        self.ledger = LedgerFile(str(state.root))
+        self.result = result
+        self.public_keys = public_keys
+        self.check_mode = check_mode
+
+    def set_damaged_aside(self) -> None:
+        """Move files that cannot be trusted out of the way. Raises LedgerError and StateError for newer ones."""
+        _records, damaged = self.state.records()
+        paths = [one.path for one in damaged]
+        try:
+            self.ledger.read()
+        except DamagedLedger:
+            paths.append(self.ledger.path)
+        for path in paths:
+            target = "another name"
+            if not self.check_mode:
+                target = str(self.state.set_aside(path))
+            self._did(f"set aside damaged file {path}", "file", str(path), "damaged", target)
+
+    def mend(self, record: Record, host: str | None) -> None:
+        """Make what this host owes the session as its record says."""
+        about: dict[str, Any] = {"name": record["name"], "actions": [], "problem": ""}
+        first = len(self.result.actions)
+        try:
+            if record["status"] == RUNNING and not is_note(record) and host is not None and host in record["hosts"]:
+                self._converge(record, host)
+            elif not is_note(record) and record["status"] == RUNNING:
+                self._keep(note_of(record))
+            else:
+                self._keep(record)
+        except _PROBLEMS as error:
+            about["problem"] = str(error)
+        about["actions"] = self.result.actions[first:]
+        if about["actions"] or about["problem"]:
+            self.result.sessions[record["id"]] = about
+
+    def _keep(self, record: Record) -> None:
+        for action in keep_records(self.state, [record], self.check_mode):
+            self._did(action, "record", record["name"], None, record["revision"])
+
+    def _converge(self, record: Record, host: str) -> None:
+        session = self.state.session(record["id"])
+        own: Keys = {}
+        if record["plan"]["network"] is not None:
+            for replica in record["plan"]["replicas"]:
+                if replica["host"] == host:
+                    folder = session.replica(replica["name"]) / "ssh"
+                    own[replica["name"]], made = converge_keys(folder, False, self.check_mode)
+                    for name in made:
+                        self._did(
+                            f"create key {replica['name']}/{name}", "key", f"{replica['name']}/{name}", None, "made"
+                        )
+        keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record["id"], {}), **own}
+        self.result.public_keys[record["id"]] = own
+        stages = SessionHost(self.engine, self.state, self.ledger, record, host, "").stages(keys)
+        if not self.check_mode:
+            perform(stages)
+        told = difference(stages)
+        self.result.actions += descriptions(stages)
+        self.result.before.update(told["before"])
+        self.result.after.update(told["after"])
+
+    def _did(self, action: str, kind: str, name: str, before: Any, after: Any) -> None:
+        self.result.actions.append(action)
+        self.result.before[f"{kind} {name}"] = before
+        self.result.after[f"{kind} {name}"] = after
+
+
+_PROBLEMS = (EngineError, LedgerError, LinkError, StateError, StepFailed, KeyFileError, OSError)

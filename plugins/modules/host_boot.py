@@ -1,0 +1,93 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_boot
+short_description: Install the program that brings sessions back after a reboot
+version_added: 0.1.0
+description:
+  - Puts one file on the host, a program for the host's Python. It does what
+    M(cluster_compute.session.session_repair) does, from what the host itself knows, without a controller.
+  - The file holds the part of this collection that the program needs, and nothing that changes from run to run, so a
+    second run of the same release changes nothing.
+  - What starts the program, and when, is not this module's concern. The role
+    P(cluster_compute.session.prepare_hosts#role) sees to it.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.state_directory
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  state:
+    description:
+      - V(present) installs the program or brings it to this release, V(absent) removes it.
+    type: str
+    choices: [present, absent]
+    default: present
+  path:
+    description:
+      - Where the program lies.
+      - It is for root to change and for everybody to read; it holds no secret.
+    type: path
+    default: /usr/local/lib/cluster-compute/host.pyz
+seealso:
+  - module: cluster_compute.session.session_repair
+"""
+
+EXAMPLES = r"""
+- name: Install the program that brings sessions back
+  cluster_compute.session.host_boot:
+
+- name: Remove it
+  cluster_compute.session.host_boot:
+    state: absent
+"""
+
+RETURN = r"""
+path:
+  description: Where the program lies, or lay.
+  returned: success
+  type: str
+  sample: /usr/local/lib/cluster-compute/host.pyz
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "path": {"type": "path", "default": "/usr/local/lib/cluster-compute/host.pyz"},
+            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    try:
+        if asked["state"] == "present":
+            done = boot_install.install(asked["state_directory"], asked["path"], module.check_mode)
+        else:
+            done = boot_install.remove(asked["path"], module.check_mode)
+    except (boot_install.ProgramError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=done.changed,
+        path=asked["path"],
+        diff={"before": done.before, "after": done.after},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: session_record
+short_description: Keep on a host what has to be known of sessions that it may carry no replica of
+version_added: 0.1.0
+description:
+  - Writes records down that this host has not, or has in an older revision. An older revision never replaces a newer
+    one.
+  - Sets and forgets tombstones, which tell that a host has to be cleaned of a session when it is back.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.state_directory
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+options:
+  records:
+    description:
+      - The records to keep.
+    type: list
+    elements: dict
+    default: []
+  tombstones:
+    description:
+      - The tombstones to set, each with C(id), C(name) and C(hosts), the hosts that could not be reached.
+    type: list
+    elements: dict
+    default: []
+  forget:
+    description:
+      - Identifiers of sessions whose tombstones have done their work.
+    type: list
+    elements: str
+    default: []
+seealso:
+  - module: cluster_compute.session.session_plan
+"""
+
+EXAMPLES = r"""
+- name: Keep the request of a session that waits
+  cluster_compute.session.session_record:
+    records: ["{{ launch_plan.record }}"]
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or would be done, in order.
+  returned: success
+  type: list
+  elements: str
+  sample:
+    - create record train
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import InvalidRecord, read_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, keep_tombstones
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "records": {"type": "list", "elements": "dict", "default": []},
+            "tombstones": {"type": "list", "elements": "dict", "default": []},
+            "forget": {"type": "list", "elements": "str", "default": []},
+            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    state = StateDirectory(asked["state_directory"])
+    try:
+        actions = keep_records(state, [read_record(one) for one in asked["records"]], module.check_mode)
+        actions += keep_tombstones(state, asked["tombstones"], asked["forget"], module.check_mode)
+    except (InvalidRecord, StateError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=bool(actions), actions=actions)
+
+
+if __name__ == "__main__":
+    main()

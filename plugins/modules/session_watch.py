@@ -1,0 +1,107 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: session_watch
+short_description: Wait until sessions on any host give room back
+version_added: 0.1.0
+description:
+  - Waits until what sessions hold on this host, or what waits in the queue, is no longer what it was, or until another
+    host of the same task has seen such a change, or until the time is up.
+  - Changes nothing.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes.state_directory
+options:
+  session_name:
+    description:
+      - Session that waits; what changes of itself does not count.
+    type: str
+    required: true
+  signature:
+    description:
+      - What this host was like, as M(cluster_compute.session.host_info) returned it.
+    type: str
+    required: true
+  meeting:
+    description:
+      - A name that all hosts of this task have in common, and no other task.
+    type: str
+    required: true
+  pause:
+    description:
+      - Seconds to wait at least, so that many changes in a row do not count one by one.
+    type: float
+    default: 1
+  seconds:
+    description:
+      - Seconds to wait at most.
+    type: float
+    required: true
+seealso:
+  - module: cluster_compute.session.host_info
+"""
+
+EXAMPLES = r"""
+- name: Wait until there may be room
+  cluster_compute.session.session_watch:
+    session_name: train
+    signature: "{{ launch_host.host.signature }}"
+    meeting: "{{ launch_plan.holder }}"
+    seconds: 600
+"""
+
+RETURN = r"""
+moved:
+  description: Whether this host has changed.
+  returned: success
+  type: bool
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import signature
+
+EVERY = 0.5
+"""Seconds between two looks at the disk."""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "session_name": {"type": "str", "required": True},
+            "signature": {"type": "str", "required": True},
+            "meeting": {"type": "str", "required": True},
+            "pause": {"type": "float", "default": 1},
+            "seconds": {"type": "float", "required": True},
+            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    state = StateDirectory(asked["state_directory"])
+    deadline = time.monotonic() + asked["seconds"]
+    moved = False
+    try:
+        while not moved and time.monotonic() < deadline:
+            moved = signature(state, asked["session_name"]) != asked["signature"]
+            if not moved:
+                time.sleep(min(EVERY, max(0.0, deadline - time.monotonic())))
+    except (LedgerError, StateError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, moved=moved)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the hosts of a resource group reported, as registered results of host_info, made ready for the core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import VARIABLE as LIMITS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import Amounts, amounts_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import Waiting
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ERROR,
+    RUNNING,
+    Record,
+    advance,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey, survey
+
+SITE_VARIABLES = (
+    "cluster_compute_subnet_pool",
+    "cluster_compute_vni_pool",
+    "cluster_compute_vxlan_port",
+    "cluster_compute_topology_keys",
+    LIMITS,
+)
+"""Inventory variables that hold for a whole resource group."""
+
+
+def pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return those of *names* that are set."""
+    return {name: variables[name] for name in names if name in variables}
+
+
+@dataclass
+class GroupFacts:
+    """facts: by usable host, in inventory order. known: every host of the group. missing: those without facts, for
+    whatever reason. unreachable: those of them that could not be reached. inventory: variables of each host.
+    """
+
+    facts: dict[str, dict[str, Any]]
+    known: list[str]
+    missing: list[str]
+    unreachable: list[str]
+    inventory: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(
+        cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], needed: Mapping[str, bool] | None = None
+    ) -> GroupFacts:
+        """Read registered results of host_info.
+
+        needed: whether a host that is reached has to be usable; all have to where it is not given.
+        Raises InvalidInput for hosts that cannot run sessions, or where none can be reached.
+        """
+        reached = {name: result for name, result in results.items() if not result.get("unreachable")}
+        unreachable = [name for name in results if name not in reached]
+        if not reached:
+            raise InvalidInput.single(
+                "session_resource_group", ", ".join(unreachable), "None of its hosts can be reached."
+            )
+        problems = []
+        facts = {}
+        for name, result in reached.items():
+            host = result.get("host") or {}
+            if host.get("usable"):
+                facts[name] = host
+            elif needed is None or needed.get(name, True):
+                why = host.get("problem") or result.get("msg") or "It did not answer."
+                problems.append(Problem(f"host {name}", "not usable", f"{why} Or take it out of the resource group."))
+        if problems:
+            raise InvalidInput(problems)
+        inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
+        return cls(facts, list(results), [name for name in results if name not in facts], unreachable, inventory)
+
+    def survey(self) -> Survey:
+        """Return what the hosts say together; sessions that a failure has ended are ended in it."""
+        view = survey(self.facts, self.missing)
+        for session_id, failures in sorted(self._failures().items()):
+            record = view.records.get(session_id)
+            if record is None or record["status"] != RUNNING or record["request"] is None:
+                continue
+            request = record["request"]
+            last = end_of(request["failure_policy"], request["restart_limit"], failures)
+            if last is not None:
+                why = f"{last.describe()} Its failure policy is {request['failure_policy']}."
+                ended = advance(record, ERROR, why, report=[why])
+                view.records[session_id] = view.changed[session_id] = ended
+                for host in record["hosts"]:
+                    if host in self.facts:
+                        removal = Removal(session_id, record["name"], True, f"The session has ended: {why}")
+                        view.abandoned.setdefault(host, []).append(removal)
+        return view
+
+    def _failures(self) -> dict[str, list[Failure]]:
+        found: dict[str, list[Failure]] = {}
+        for host, facts in self.facts.items():
+            for container in facts["containers"]:
+                if container["failure"]:
+                    failure = Failure(replica=container["replica"], host=host, **container["failure"])
+                    found.setdefault(container["session_id"], []).append(failure)
+        return found
+
+    def used_by(self, owner: str, view: Survey, without_name: str) -> Amounts:
+        """Return what the sessions of *owner* have, waiting ones included, the one of this name left out."""
+        held: dict[str, Amounts] = {}
+        for facts in self.facts.values():
+            for reservation in facts["reservations"]:
+                claim = reservation["claim"]
+                amounts = Amounts(0, claim["replicas"], claim["cpus"], claim["memory"])
+                held[claim["session_id"]] = held.get(claim["session_id"], Amounts()).plus(amounts)
+        used = Amounts()
+        for session_id, record in view.records.items():
+            if record["owner"] == owner and record["name"] != without_name and record["status"] != ERROR:
+                used = used.plus(Amounts(1))
+                if session_id in held:
+                    used = used.plus(held[session_id])
+                elif record["request"] is not None:
+                    asked = amounts_of(Request.from_dict(record["request"]))
+                    used = used.plus(Amounts(0, asked.replicas, asked.cpus, asked.memory))
+        return used
+
+
+def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
+    """Return the pending sessions of *records*, and for each that cannot be read why, by name."""
+    waiting, problems = [], []
+    for record in records:
+        try:
+            waiting.append(Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"]))
+        except InvalidInput as error:
+            problems.append(f"The pending session {record['name']} is left out of the queue: {error}")
+    return waiting, problems
+
+
+def chores(view: Survey, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
+    """Return what the role cleanup has to do: records to write, removals by host, tombstones to forget."""
+    return {
+        "records": [view.changed[key] for key in sorted(view.changed)],
+        "removals": {host: [one.to_dict() for one in some] for host, some in sorted(removals.items())},
+        "forget": view.cleaned,
+    }
+
+
+def has_chores(work: Mapping[str, Any]) -> bool:
+    """Tell whether there is anything to do."""
+    return any(work.values())

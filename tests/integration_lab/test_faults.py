@@ -1,0 +1,289 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Controllers that are killed, hosts that vanish, disks that are full, images that differ, clocks that are wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    HOSTS,
+    STATE,
+    Run,
+    Snapshot,
+    command,
+    differences,
+    environment,
+    launch,
+    on,
+    play,
+    record,
+    replicas,
+    script,
+    snapshot,
+    teardown,
+    try_on,
+)
+
+BASE: dict[str, Any] = {
+    "session_name": "half",
+    "session_size": 3,
+    "session_max_replicas_per_host": 1,
+    "session_image": BUSYBOX,
+    "session_cpus": "1.5",
+    "session_memory": "64m",
+    "session_command": "sleep 8888",
+}
+SHORT = {"cluster_compute_lease_seconds": 8, "cluster_compute_deadline_seconds": 8}
+
+
+@pytest.fixture
+def restored(untouched_lab: Snapshot) -> Iterator[Snapshot]:
+    """Compare the hosts after a test with what they were before."""
+    yield untouched_lab
+    for name in ("half", "other"):
+        teardown(name)
+    play("gc").ok()
+    play("gc").ok()
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def kill_at(moments: dict[str, str], folder: Path, frozen: str = "") -> None:
+    """Start a launch; as soon as each of *moments*, a shell command by host, succeeds, kill it and what it does there.
+
+    frozen: a host whose engine stands still meanwhile.
+    """
+    variables = folder / "variables.json"
+    variables.write_text(json.dumps({**BASE, **SHORT}), encoding="utf-8")
+    if frozen:
+        script(frozen, "pkill -STOP -x dockerd")
+    started = subprocess.Popen(
+        command("launch_cluster", variables),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        for host, moment in moments.items():
+            while try_on(host, ["sh", "-c", moment]).returncode != 0:
+                assert started.poll() is None, "the launch ended before it could be killed"
+                assert time.monotonic() < deadline
+    finally:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+        for host in HOSTS:
+            script(host, "pkill -KILL -x python3 || true; while pgrep -x python3 >/dev/null; do sleep 0.1; done")
+        if frozen:
+            script(frozen, "pkill -CONT -x dockerd")
+
+
+def wait_for_the_lease() -> None:
+    """Wait until what the killed launch held is free again: its lease is some seconds."""
+    time.sleep(SHORT["cluster_compute_deadline_seconds"] + 1)
+
+
+MOMENTS: dict[str, tuple[dict[str, str], str]] = {
+    "after reserve": (dict.fromkeys(HOSTS, f"test -e {STATE}/ledger.json"), ""),
+    "after network": ({"n1": "docker network ls | grep -q ' cc-'"}, ""),
+    "before commit": ({"n1": "docker inspect half-main1"}, ""),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_whoever_runs_next_undoes_a_killed_launch(moment: str, restored: Snapshot, tmp_path: Path) -> None:
+    moments, frozen = MOMENTS[moment]
+    kill_at(moments, tmp_path, frozen)
+    assert differences(restored, snapshot()) != []
+    wait_for_the_lease()
+    # It wants what the killed one held.
+    run = launch({**BASE, "session_name": "other"}).ok()
+    assert len(run.table) == 3, run.said
+    assert replicas("half") == {}
+    teardown("other").ok()
+    assert differences(restored, snapshot()) == []
+
+
+def test_whoever_runs_next_finishes_a_launch_that_some_hosts_have_finished(restored: Snapshot, tmp_path: Path) -> None:
+    done = f"grep -qs RUNNING {STATE}/sessions/*/record.json"
+    # n3 has made its keys, and its engine stands still before the first container.
+    kill_at({"n3": f"ls {STATE}/sessions/*/replicas/sub2/ssh/id_ed25519"}, tmp_path)
+    teardown("half").ok()
+    stop = threading.Thread(
+        target=lambda: script("n3", f"until ls {STATE}/sessions/*/host; do sleep 0.05; done; pkill -STOP -x dockerd")
+    )
+    stop.start()
+    try:
+        kill_at({"n1": done, "n2": done}, tmp_path)
+    finally:
+        stop.join()
+        script("n3", "pkill -CONT -x dockerd")
+    wait_for_the_lease()
+    assert len(replicas("half")) < 3
+    play("repair").ok()
+    found = replicas("half")
+    assert {name: one.about["State"]["Running"] for name, one in found.items()} == dict.fromkeys(
+        ("main1", "sub1", "sub2"), True
+    )
+    assert record("half")["status"] == "RUNNING"
+    assert launch(BASE).ok().changed_hosts == set()
+
+
+def test_a_queued_session_whose_launch_was_killed_goes_back_into_the_queue(restored: Snapshot, tmp_path: Path) -> None:
+    launch({**BASE, "session_name": "other"}).ok()
+    launch(BASE).ok()
+    before = json.loads(script("n1", f"cat $(grep -l '\"half\"' {STATE}/sessions/*/record.json)"))
+    teardown("other").ok()
+    kill_at({"n1": "docker inspect half-main1"}, tmp_path)
+    wait_for_the_lease()
+    play("gc").ok()
+    after = json.loads(script("n2", f"cat $(grep -l '\"half\"' {STATE}/sessions/*/record.json)"))
+    assert (after["status"], after["id"], after["queue"]) == ("PENDING", before["id"], before["queue"])
+    assert replicas("half") == {}
+    play("schedule_pending").ok()
+    assert len(replicas("half")) == 3
+
+
+def launch_and_cut(host: str, request: dict[str, Any]) -> Run:
+    """Launch, and cut the power of *host* as soon as it holds its part."""
+    found: list[Run] = []
+    launching = threading.Thread(target=lambda: found.append(launch(request)))
+    launching.start()
+    script(host, f"until test -e {STATE}/ledger.json; do sleep 0.05; done")
+    play("lab_power_cut", {"lab_host": host}).ok()
+    launching.join()
+    return found[0]
+
+
+def test_a_host_that_vanishes_during_a_launch_is_done_without(restored: Snapshot) -> None:
+    try:
+        run = launch_and_cut("n2", {**BASE, "session_size": 2}).ok()
+        assert run.placed == {"main1": "n1", "sub1": "n3"}
+        assert "n2" in run.output
+    finally:
+        play("lab_boot", {"lab_host": "n2"}).ok()
+
+
+def test_where_there_is_no_other_host_the_session_waits(restored: Snapshot) -> None:
+    try:
+        run = launch_and_cut("n2", BASE)
+        assert run.said[0] == "Session half is PENDING, position 1 in the queue.", run.output
+        assert "n2" in run.output
+        for host in ("n1", "n3"):
+            assert on(host, "docker", "ps", "-aq").split() == []
+    finally:
+        play("lab_boot", {"lab_host": "n2"}).ok()
+    play("schedule_pending").ok()
+    assert len(replicas("half")) == 3
+
+
+def test_a_host_that_is_away_during_teardown_is_cleaned_when_it_is_back(restored: Snapshot) -> None:
+    launch(BASE).ok()
+    play("lab_power_cut", {"lab_host": "n3"}).ok()
+    try:
+        run = teardown("half")
+        assert run.code != 0
+        assert "n3 could not be reached and will be cleaned when back" in run.failures
+        for host in ("n1", "n2"):
+            assert on(host, "docker", "ps", "-aq").split() == []
+            assert len(on(host, "ls", f"{STATE}/tombstones").split()) == 1
+        assert teardown("half").code != 0
+    finally:
+        play("lab_boot", {"lab_host": "n3"}).ok()
+    assert list(replicas("half")) == ["sub2"]
+    run = launch({**BASE, "session_name": "other"}).ok()
+    assert len(run.table) == 3
+    assert replicas("half") == {}
+    teardown("other").ok()
+    play("gc").ok()
+    assert differences(restored, snapshot()) == []
+
+
+def test_a_full_disk_is_named_and_nothing_stays(restored: Snapshot) -> None:
+    script("n2", f"mount -t tmpfs -o size=64k tmpfs {STATE}; dd if=/dev/zero of={STATE}/full bs=1k 2>/dev/null || true")
+    try:
+        run = launch(BASE)
+        assert run.code != 0
+        assert "n2" in run.failures
+        assert "No space left on device" in run.failures
+    finally:
+        script("n2", f"umount {STATE}")
+    assert differences(restored, snapshot()) == []
+
+
+def test_an_image_that_differs_between_hosts_is_refused(restored: Snapshot) -> None:
+    """The same name for another image on one host, and for one of another architecture."""
+    tag = "cluster-compute/other:latest"
+    for host in HOSTS:
+        on(host, "docker", "tag", BUSYBOX, tag)
+    try:
+        on("n2", "docker", "rmi", tag)
+        script("n2", f"docker run --name made {BUSYBOX} touch /new; docker commit made {tag}; docker rm made")
+        run = launch({**BASE, "session_image": tag})
+        assert run.code != 0
+        assert "session_image is 'cluster-compute/other:latest'" in run.failures
+        assert "n2" in run.failures
+        on("n2", "docker", "rmi", tag)
+        script(
+            "n2",
+            f"mkdir /tmp/foreign; docker save {BUSYBOX} | tar -C /tmp/foreign -x; cd /tmp/foreign; "
+            "python3 - <<'END'\n"
+            "import hashlib, json, os\n"
+            "manifest = json.load(open('manifest.json'))\n"
+            "config = json.load(open(manifest[0]['Config']))\n"
+            "config['architecture'] = 's390x'\n"
+            "text = json.dumps(config)\n"
+            "name = hashlib.sha256(text.encode()).hexdigest() + '.json'\n"
+            "open(name, 'w').write(text)\n"
+            f"manifest[0].update(Config=name, RepoTags=['{tag}'])\n"
+            "json.dump(manifest, open('manifest.json', 'w'))\n"
+            "END\n"
+            "rm -f repositories index.json; tar -c . | docker load; rm -r /tmp/foreign",
+        )
+        run = launch({**BASE, "session_image": tag})
+        assert run.code != 0
+        assert "s390x" in run.failures
+        assert "n2" in run.failures
+    finally:
+        for host in HOSTS:
+            script(host, f"docker rmi {tag} || true")
+    assert differences(restored, snapshot()) == []
+
+
+def test_a_wrong_clock_changes_neither_leases_nor_order(restored: Snapshot, tmp_path: Path) -> None:
+    """The hosts of a lab share one clock, so the programs of one of them are told another time."""
+    late = "/usr/lib/python3/dist-packages/sitecustomize.py"
+    wrong = "import time\\nright = time.time\\ntime.time = lambda: right() + 5 * 3600\\n"
+    script("n2", f"printf '{wrong}' >{late}")
+    try:
+        launch({**BASE, "session_name": "other"}).ok()
+        launch({**BASE, "session_name": "first"}).ok()
+        launch({**BASE, "session_name": "second"}).ok()
+        queue = play("schedule_pending").ok()
+        said = [line for one in queue.of("Say what was launched and who waits on") for line in one["values"]["msg"]]
+        assert [line.split()[1] for line in said if line[0].isdigit()] == ["first", "second"]
+        for name in ("other", "first", "second"):
+            teardown(name).ok()
+        kill_at(dict.fromkeys(HOSTS, f"test -e {STATE}/ledger.json"), tmp_path)
+        # The lease is neither over at once nor five hours long.
+        held = launch({**BASE, "session_name": "other", "session_cpus": "1.5"})
+        assert "RUNNING" not in str(held.table) or held.code == 0
+        wait_for_the_lease()
+        assert len(launch({**BASE, "session_name": "other"}).ok().table) == 3
+    finally:
+        script("n2", f"rm -f {late}")
+        for name in ("first", "second"):
+            teardown(name)

@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Launches by independent processes at the same moment: what there is, is given away once, and all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    HOSTS,
+    STATE,
+    Snapshot,
+    command,
+    differences,
+    environment,
+    in_parallel,
+    on,
+    play,
+    snapshot,
+    teardown,
+)
+
+BASE: dict[str, Any] = {
+    "session_size": 3,
+    "session_max_replicas_per_host": 1,
+    "session_image": BUSYBOX,
+    "session_cpus": "0.2",
+    "session_memory": "16m",
+    "session_shm_size": "1m",
+    "session_command": "sleep 8888",
+    # Each launch has a fraction of two cores here; a lease has to outlast the others' turns.
+    "cluster_compute_lease_seconds": 600,
+}
+LOOK = f"""
+import json, subprocess, sys, time
+until = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < until:
+    try:
+        with open("{STATE}/ledger.json") as file:
+            held = [one["claim"] for one in json.load(file)["reservations"]]
+    except FileNotFoundError:
+        held = []
+    words = ["docker", "ps", "-a", "--format", '{{{{.Label "cluster-compute.millicpus"}}}}']
+    shown = subprocess.run(words, capture_output=True, text=True).stdout.split()
+    print(sum(one["cpus"] for one in held), sum(one["replicas"] for one in held), sum(map(int, shown)), flush=True)
+    time.sleep(0.2)
+"""
+
+
+class Sampler:
+    """Looks at every host again and again, beside the launches: what its ledger holds, what its containers have."""
+
+    def __init__(self) -> None:
+        self.samples: dict[str, list[tuple[int, int, int]]] = {host: [] for host in HOSTS}
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=self._look, args=(host,)) for host in HOSTS]
+
+    def _look(self, host: str) -> None:
+        while not self._ended.is_set():
+            for line in on(host, "python3", "-", "4", stdin=LOOK).splitlines():
+                cpus, replicas, shown = map(int, line.split())
+                self.samples[host].append((cpus, replicas, shown))
+
+    def __enter__(self) -> Sampler:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_about: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def race(requests: Mapping[str, Mapping[str, Any]], folder: Path, cpus: str) -> dict[str, str]:
+    """Launch all at once, each by a process of its own, and return what became of them by name."""
+    site = folder / "site.json"
+    site.write_text(json.dumps({"all": {"hosts": {host: {"cluster_compute_cpus": cpus} for host in HOSTS}}}))
+    running = {}
+    for name, request in requests.items():
+        variables = folder / f"{name}.json"
+        variables.write_text(json.dumps({**BASE, **request, "session_name": name}), encoding="utf-8")
+        output = (folder / f"{name}.log").open("wb")
+        words = command("launch_cluster", variables, overlay=site)
+        running[name] = subprocess.Popen(
+            words, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+    deadline = time.monotonic() + 900
+    outcome = {}
+    for name, process in running.items():
+        code = process.wait(max(1.0, deadline - time.monotonic()))
+        text = (folder / f"{name}.log").read_text(encoding="utf-8")
+        assert code == 0, text
+        if re.search(rf"Session {name} is PENDING", text):
+            outcome[name] = "PENDING"
+        else:
+            assert re.search(r"main1 .* RUNNING", text), text
+            outcome[name] = "RUNNING"
+    return outcome
+
+
+def running_replicas() -> Counter[str]:
+    """Return how many replicas of each session run on the hosts."""
+    found: Counter[str] = Counter()
+    for host in HOSTS:
+        names = on(host, "docker", "ps", "--format", '{{.Label "cluster-compute.session-name"}}').split()
+        found.update(names)
+    return found
+
+
+@pytest.fixture
+def cleared(untouched_lab: Snapshot) -> Iterator[list[str]]:
+    """Give a list of names; what has them is torn down at the end, and nothing of them stays."""
+    names: list[str] = []
+    yield names
+    for number in range(0, len(names), 4):
+        in_parallel(teardown, names[number : number + 4])
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def test_of_24_launches_9_run_and_15_wait(cleared: list[str], tmp_path: Path) -> None:
+    cleared += [f"race{number}" for number in range(24)]
+    with Sampler() as sampler:
+        # 1.8 CPUs a host hold nine replicas of 0.2, and every session wants one on each host.
+        outcome = race({name: {} for name in cleared}, tmp_path, "1.8")
+    assert Counter(outcome.values()) == {"RUNNING": 9, "PENDING": 15}
+    assert running_replicas() == {name: 3 for name, status in outcome.items() if status == "RUNNING"}
+    for host, samples in sampler.samples.items():
+        assert len(samples) > 20
+        assert max(sample[0] for sample in samples) == 1800, host
+        assert max(sample[2] for sample in samples) == 1800, host
+        assert max(sample[1] for sample in samples) == 9, host
+
+
+def test_mixed_sizes_are_all_there_or_not_at_all(cleared: list[str], tmp_path: Path) -> None:
+    sizes = {f"mixed{number}": 1 + number % 3 for number in range(12)}
+    cleared += sizes
+    with Sampler() as sampler:
+        outcome = race({name: {"session_size": size} for name, size in sizes.items()}, tmp_path, "0.8")
+    running = {name: sizes[name] for name, status in outcome.items() if status == "RUNNING"}
+    assert running_replicas() == running
+    site = {host: {"cluster_compute_cpus": "0.8"} for host in HOSTS}
+    waiting = play("schedule_pending", {}, "--check", hosts=site).ok()
+    queue = [line for one in waiting.of("Say what was launched and who waits on") for line in one["values"]["msg"]]
+    assert sum(line[0].isdigit() for line in queue) == 12 - len(running)
+    assert not [line for line in queue if "It can start" in line], queue
+    for samples in sampler.samples.values():
+        assert max(sample[0] for sample in samples) <= 800
+        assert max(sample[2] for sample in samples) <= 800

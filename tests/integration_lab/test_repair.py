@@ -1,0 +1,307 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Damage of every kind to a running session: audit tells exactly it, repair puts exactly it back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    DEMO,
+    HOSTS,
+    STATE,
+    Run,
+    Snapshot,
+    differences,
+    launch,
+    on,
+    play,
+    record,
+    replicas,
+    script,
+    snapshot,
+    teardown,
+    try_on,
+)
+
+REQUEST: dict[str, Any] = {
+    "session_name": "trio",
+    "session_size": 3,
+    "session_max_replicas_per_host": 1,
+    "session_image": DEMO,
+    "session_cpus": "0.5",
+    "session_memory": "64m",
+    "session_command": ["sh", "-c", "until [ -e /tmp/eat ]; do sleep 0.2; done; exec tail /dev/zero"],
+}
+
+
+@pytest.fixture(scope="module")
+def trio(untouched_lab: Snapshot) -> Iterator[dict[str, Any]]:
+    """Launch three replicas, main1 on n1, sub1 on n2, sub2 on n3, and give the session's record."""
+    try:
+        launch(REQUEST).ok()
+        yield record("trio")
+    finally:
+        teardown("trio").ok()
+
+
+def told(run: Run) -> list[str]:
+    """Return what audit or repair said, without what a session's files are called."""
+    lines = [line for one in run.results if "Say what" in one["task"] for line in one["values"].get("msg") or []]
+    return [re.sub(rf"{STATE}/sessions/[-0-9a-f]+/", "", line) for line in lines]
+
+
+def whole() -> dict[str, Any]:
+    """Return all that has to be the same after a repair: who runs where with which address, keys and variables."""
+    found = {}
+    for name, replica in replicas("trio").items():
+        network = replica.networks
+        addresses = sorted(one["IPAddress"] for key, one in network.items() if not key.endswith("egress"))
+        found[name] = {
+            "running": replica.about["State"]["Running"],
+            "host": replica.host,
+            "addresses": addresses,
+            "mac": replica.run("cat", "/sys/class/net/eth1/address").strip(),
+            "environment": replica.environment(),
+            "hosts": replica.run("cat", "/etc/hosts"),
+        }
+    return found
+
+
+def reach_all() -> None:
+    """Log in from every replica to every other."""
+    found = replicas("trio")
+    for replica in found.values():
+        for name in found:
+            assert replica.run("ssh", name, "hostname").strip() == name
+
+
+LINK = "$(ls /sys/class/net | grep ^ccx)"
+ENTRY = f"bridge fdb show dev {LINK} | grep -v '^00:00' | head -n 1 | cut -d ' ' -f 1"
+DAMAGE: dict[str, tuple[str, str, list[str]]] = {
+    "link": (
+        "n2",
+        f"ip link delete {LINK}",
+        ["create link", "update peers of link", "connect container trio-sub1 to network"],
+    ),
+    "forwarding entry": ("n2", f"bridge fdb del $({ENTRY}) dev {LINK}", ["update peers of link"]),
+    "network": (
+        "n3",
+        "name=$(docker network ls --format '{{.Name}}' | grep -E '^cc-[0-9a-f]{8}$'); "
+        "docker network disconnect -f $name trio-sub2; docker network rm $name",
+        ["create network", "connect container trio-sub2 to network"],
+    ),
+    "key": (
+        "n3",
+        f"rm {STATE}/sessions/*/replicas/sub2/ssh/ssh_host_ed25519_key",
+        ["create key sub2/ssh_host_ed25519_key", "known_hosts", "owner of key", "public_keys.json"],
+    ),
+    "hosts file": (
+        "n1",
+        f"rm {STATE}/sessions/*/replicas/main1/environment",
+        ["update file replicas/main1/environment"],
+    ),
+    "killed": ("n1", "docker kill trio-main1", ["restart container trio-main1"]),
+    "killed for want of memory": (
+        "n2",
+        "docker exec trio-sub1 touch /tmp/eat; docker wait trio-sub1 >/dev/null; "
+        "docker inspect -f '{{.State.OOMKilled}}' trio-sub1 | grep -x true",
+        ["restart container trio-sub1"],
+    ),
+    "removed": ("n3", "docker rm -f trio-sub2", ["create container trio-sub2"]),
+    "replaced by a foreign container": (
+        "n3",
+        f"docker rm -f trio-sub2; docker run -d --name trio-sub2 {BUSYBOX} sleep 8888",
+        ["rename foreign container trio-sub2", "create container trio-sub2"],
+    ),
+    "truncated record": (
+        "n2",
+        f"truncate -s 100 {STATE}/sessions/*/record.json",
+        ["set aside damaged file record.json", "record trio"],
+    ),
+    "truncated ledger": (
+        "n1",
+        f"truncate -s 10 {STATE}/ledger.json",
+        [f"set aside damaged file {STATE}/ledger.json", "commit reservation trio"],
+    ),
+    "lost state": (
+        "n3",
+        f"rm -r {STATE}",
+        ["record trio", "create key sub2/id_ed25519", "commit reservation trio", "restart container trio-sub2"],
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_repair_puts_back_exactly_what_is_missing(damage: str, trio: dict[str, Any]) -> None:
+    host, command, wanted = DAMAGE[damage]
+    before = whole()
+    assert play("audit", {}, "--check").ok().changed_hosts == set()
+    calm = snapshot([one for one in HOSTS if one != host])
+    script(host, command)
+    broken = snapshot()
+    audit = play("audit", {}, "--check")
+    assert audit.code != 0
+    assert differences(broken, snapshot()) == []
+    assert play("audit", {}).ok().changed_hosts == set()
+    run = play("repair", {}).ok()
+    lines = told(run)
+    assert {line.split(":")[0] for line in lines} == (
+        {host} if "key" not in damage and damage != "lost state" else set(HOSTS)
+    )
+    for text in wanted:
+        assert [line for line in lines if line.startswith(f"{host}: ") and text in line], (text, lines)
+    actions = [line for line in lines if line.startswith(f"{host}: ") and "damaged: The" not in line]
+    if damage not in ("lost state", "key", "truncated record"):
+        assert len(actions) == len(wanted), lines
+    for text in wanted:
+        assert text in audit.failures or "file" in text, (text, audit.failures)
+    if "key" not in damage and damage != "lost state":
+        assert differences(calm, snapshot([one for one in HOSTS if one != host])) == []
+    after = whole()
+    assert all(one["running"] for one in after.values())
+    assert after == before
+    assert record("trio") == trio
+    reach_all()
+    assert play("audit", {}, "--check").ok().changed_hosts == set()
+    assert told(play("repair", {}).ok()) == ["Nothing was missing."]
+    script(host, f"docker rm -f $(docker ps -aq -f name=set-aside) 2>/dev/null || true; rm -rf {STATE}/damaged")
+
+
+def test_a_damaged_file_is_kept_aside_and_a_launch_refuses_it_by_name(trio: dict[str, Any]) -> None:
+    path = on("n2", "sh", "-c", f"echo {STATE}/sessions/*/record.json").strip()
+    script("n2", f'echo \'{{"schema": 1, "plan": "hostile"}}\' >{path}; cp {STATE}/ledger.json /tmp/ledger')
+    try:
+        run = launch(REQUEST)
+        assert run.code != 0
+        assert path in run.failures
+        script("n2", f"echo nonsense >{STATE}/ledger.json")
+        run = launch({**REQUEST, "session_name": "other"})
+        assert run.code != 0
+        assert f"{STATE}/ledger.json is damaged" in run.failures
+        script("n2", f'sed \'s/"schema":1/"schema":9/\' /tmp/ledger >{STATE}/ledger.json')
+        run = play("repair", {})
+        assert run.code != 0
+        assert "schema 9" in run.failures
+        assert '"schema":9' in on("n2", "cat", f"{STATE}/ledger.json")
+        script("n2", f"echo nonsense >{STATE}/ledger.json")
+        play("repair", {}).ok()
+        aside = on("n2", "sh", "-c", f"cat {STATE}/damaged/*")
+        assert "hostile" in aside
+        assert "nonsense" in aside
+        assert record("trio") == trio
+    finally:
+        script("n2", f"rm -rf {STATE}/damaged /tmp/ledger")
+        play("repair", {}).ok()
+
+
+def test_a_session_whose_only_host_lost_its_state_is_made_anew_from_labels(untouched_lab: Snapshot) -> None:
+    alone = {
+        **REQUEST,
+        "session_name": "alone",
+        "session_size": 2,
+        "session_max_replicas_per_host": "",
+        "session_hosts": "n2",
+    }
+    try:
+        launch(alone).ok()
+        before = record("alone")
+        script("n2", f"rm -r {STATE}/sessions/{before['id']} {STATE}/ledger.json")
+        play("repair", {}).ok()
+        assert record("alone") == before
+        assert launch(alone).ok().changed_hosts == set()
+        assert replicas("alone")["main1"].run("ssh", "sub1", "hostname").strip() == "sub1"
+    finally:
+        teardown("alone").ok()
+
+
+def test_leaks_are_found_and_removed(untouched_lab: Snapshot) -> None:
+    alias = "cluster-compute 00000000-0000-4000-8000-000000000000 ghost"
+    before = snapshot()
+    script("n1", f"ip link add ccxghost type dummy; ip link set dev ccxghost alias '{alias}'")
+    labels = "--label cluster-compute.session-id=00000000-0000-4000-8000-000000000000"
+    script("n2", f"docker network create --internal {labels} --label cluster-compute.session-name=ghost cc-ghost")
+    audit = play("audit", {}, "--check")
+    assert audit.code != 0
+    assert "n1: leak: session ghost" in audit.failures
+    assert "n2: leak: session ghost" in audit.failures
+    play("repair", {}).ok()
+    assert try_on("n1", ["ip", "link", "show", "ccxghost"]).returncode == 0
+    run = play("gc", {}).ok()
+    assert run.changed_hosts == {"n1", "n2"}
+    assert differences(before, snapshot()) == []
+    assert play("gc", {}).ok().changed_hosts == set()
+
+
+FAILING = {
+    **REQUEST,
+    "session_name": "brittle",
+    "session_image": BUSYBOX,
+    "session_command": ["sh", "-c", "until [ -e /tmp/fail ]; do sleep 0.2; done; exit 7"],
+}
+
+
+def fail(host: str, replica: str) -> None:
+    """Make a replica's first process end with exit code 7."""
+    script(host, f"docker exec brittle-{replica} touch /tmp/fail; docker wait brittle-{replica}")
+
+
+@pytest.mark.parametrize("verb", ["repair", "schedule_pending"])
+def test_strict_ends_the_session_with_the_first_failure(verb: str, trio: dict[str, Any]) -> None:
+    before = snapshot()
+    try:
+        launch({**FAILING, "session_failure_policy": "strict"}).ok()
+        fail("n2", "sub1")
+        fail("n3", "sub2")
+        run = play(verb, {}).ok()
+        assert replicas("brittle") == {}
+        found = script("n1", f"grep -l brittle {STATE}/sessions/*/record.json | xargs cat")
+        assert '"status":"ERROR"' in found
+        assert "Replica sub1 on n2 ended with exit code 7." in found
+        if verb == "repair":
+            assert any("sub1 on n2 ended with exit code 7" in line for line in told(run))
+        run = launch({**FAILING, "session_failure_policy": "strict"}).ok()
+        assert len(run.table) == 3
+    finally:
+        teardown("brittle").ok()
+    assert differences(before, snapshot()) == []
+
+
+def test_keep_goes_on_while_main1_lives(trio: dict[str, Any]) -> None:
+    try:
+        launch({**FAILING, "session_failure_policy": "keep"}).ok()
+        fail("n2", "sub1")
+        play("repair", {}).ok()
+        assert {name: one.about["State"]["Running"] for name, one in replicas("brittle").items()} == {
+            "main1": True,
+            "sub1": False,
+            "sub2": True,
+        }
+        fail("n1", "main1")
+        play("repair", {}).ok()
+        assert replicas("brittle") == {}
+    finally:
+        teardown("brittle").ok()
+
+
+def test_restart_is_bounded(trio: dict[str, Any]) -> None:
+    try:
+        launch({**FAILING, "session_failure_policy": "restart", "session_restart_limit": 1}).ok()
+        # What goes down with its engine has not failed, and does not count.
+        on("n2", "service", "docker", "restart")
+        play("repair", {}).ok()
+        fail("n2", "sub1")
+        run = play("repair", {}).ok()
+        assert [line for line in told(run) if "restart container brittle-sub1" in line]
+        # The file that makes it fail is still in the container.
+        script("n2", "docker wait brittle-sub1")
+        run = play("repair", {}).ok()
+        assert any("after 1 restarts" in line for line in told(run)), told(run)
+        assert replicas("brittle") == {}
+    finally:
+        teardown("brittle").ok()
