@@ -83,94 +83,109 @@ def reach_all() -> None:
 
 LINK = "$(ls /sys/class/net | grep ^ccx)"
 ENTRY = f"bridge fdb show dev {LINK} | grep -v '^00:00' | head -n 1 | cut -d ' ' -f 1"
-DAMAGE: dict[str, tuple[str, str, list[str]]] = {
-    "link": (
-        "n2",
-        f"ip link delete {LINK}",
-        ["create link", "update peers of link", "connect container trio-sub1 to network"],
-    ),
-    "forwarding entry": ("n2", f"bridge fdb del $({ENTRY}) dev {LINK}", ["update peers of link"]),
-    "network": (
-        "n3",
-        "name=$(docker network ls --format '{{.Name}}' | grep -E '^cc-[0-9a-f]{8}$'); "
-        "docker network disconnect -f $name trio-sub2; docker network rm $name",
-        ["create network", "connect container trio-sub2 to network"],
-    ),
-    "key": (
-        "n3",
-        f"rm {STATE}/sessions/*/replicas/sub2/ssh/ssh_host_ed25519_key",
-        ["create key sub2/ssh_host_ed25519_key", "known_hosts", "owner of key", "public_keys.json"],
-    ),
-    "hosts file": (
-        "n1",
-        f"rm {STATE}/sessions/*/replicas/main1/environment",
-        ["update file replicas/main1/environment"],
-    ),
-    "killed": ("n1", "docker kill trio-main1", ["restart container trio-main1"]),
-    "killed for want of memory": (
-        "n2",
-        "docker exec trio-sub1 touch /tmp/eat; docker wait trio-sub1 >/dev/null; "
-        "docker inspect -f '{{.State.OOMKilled}}' trio-sub1 | grep -x true",
-        ["restart container trio-sub1"],
-    ),
-    "removed": ("n3", "docker rm -f trio-sub2", ["create container trio-sub2"]),
-    "replaced by a foreign container": (
-        "n3",
-        f"docker rm -f trio-sub2; docker run -d --name trio-sub2 {BUSYBOX} sleep 8888",
-        ["rename foreign container trio-sub2", "create container trio-sub2"],
-    ),
-    "truncated record": (
-        "n2",
-        f"truncate -s 100 {STATE}/sessions/*/record.json",
-        ["set aside damaged file record.json", "record trio"],
-    ),
-    "truncated ledger": (
-        "n1",
-        f"truncate -s 10 {STATE}/ledger.json",
-        [f"set aside damaged file {STATE}/ledger.json", "commit reservation trio"],
-    ),
-    "lost state": (
-        "n3",
-        f"rm -r {STATE}",
-        ["record trio", "create key sub2/id_ed25519", "commit reservation trio", "restart container trio-sub2"],
-    ),
+NETWORK = "$(docker network ls --format '{{.Name}}' | grep -E '^cc-[0-9a-f]{8}$')"
+TOLD = ["update file replicas/{}/ssh/{}", "update file public_keys.json"]
+"""What every other host has to be told of a new key."""
+Damage = dict[str, tuple[str, list[str]]]
+DAMAGE: dict[str, Damage] = {
+    "killed, link deleted, removed": {
+        "n1": ("docker kill trio-main1", ["restart container trio-main1"]),
+        "n2": (
+            f"ip link delete {LINK}",
+            ["create link", "update peers of link", "connect container trio-sub1 to network"],
+        ),
+        "n3": ("docker rm -f trio-sub2", ["create container trio-sub2"]),
+    },
+    "file, forwarding entry, network deleted": {
+        "n1": (
+            f"rm {STATE}/sessions/*/replicas/main1/environment",
+            ["update file replicas/main1/environment"],
+        ),
+        "n2": (f"bridge fdb del $({ENTRY}) dev {LINK}", ["update peers of link"]),
+        "n3": (
+            f"name={NETWORK}; docker network disconnect -f $name trio-sub2; docker network rm $name",
+            ["create network", "connect container trio-sub2 to network"],
+        ),
+    },
+    "ledger truncated, killed for want of memory, replaced by a foreign container": {
+        "n1": (
+            f"truncate -s 10 {STATE}/ledger.json",
+            [f"set aside damaged file {STATE}/ledger.json", "commit reservation trio"],
+        ),
+        "n2": (
+            "docker exec trio-sub1 touch /tmp/eat; docker wait trio-sub1 >/dev/null; "
+            "docker inspect -f '{{.State.OOMKilled}}' trio-sub1 | grep -x true",
+            ["restart container trio-sub1"],
+        ),
+        "n3": (
+            f"docker rm -f trio-sub2; docker run -d --name trio-sub2 {BUSYBOX} sleep 8888",
+            ["rename foreign container trio-sub2", "create container trio-sub2"],
+        ),
+    },
+    "host key deleted": {
+        "n3": (
+            f"rm {STATE}/sessions/*/replicas/sub2/ssh/ssh_host_ed25519_key*",
+            [
+                "create key sub2/ssh_host_ed25519_key",
+                "update file replicas/sub2/ssh/known_hosts",
+                "update owner of key replicas/sub2/ssh/ssh_host_ed25519_key",
+                "update file public_keys.json",
+            ],
+        ),
+        "n1": ("true", [one.format("main1", "known_hosts") for one in TOLD]),
+        "n2": ("true", [one.format("sub1", "known_hosts") for one in TOLD]),
+    },
+    "record truncated": {
+        "n2": (
+            f"truncate -s 100 {STATE}/sessions/*/record.json",
+            ["set aside damaged file record.json", "create record trio"],
+        ),
+    },
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_repair_puts_back_exactly_what_is_missing(damage: str, trio: dict[str, Any]) -> None:
-    host, command, wanted = DAMAGE[damage]
     before = whole()
-    assert play("audit", {}, "--check").ok().changed_hosts == set()
-    calm = snapshot([one for one in HOSTS if one != host])
-    script(host, command)
+    calm_hosts = [host for host in HOSTS if host not in DAMAGE[damage]]
+    calm = snapshot(calm_hosts) if calm_hosts else {}
+    for host, (command, _wanted) in DAMAGE[damage].items():
+        script(host, command)
     broken = snapshot()
     audit = play("audit", {}, "--check")
     assert audit.code != 0
     assert differences(broken, snapshot()) == []
-    assert play("audit", {}).ok().changed_hosts == set()
     run = play("repair", {}).ok()
-    lines = told(run)
-    assert {line.split(":")[0] for line in lines} == (
-        {host} if "key" not in damage and damage != "lost state" else set(HOSTS)
-    )
-    for text in wanted:
-        assert [line for line in lines if line.startswith(f"{host}: ") and text in line], (text, lines)
-    actions = [line for line in lines if line.startswith(f"{host}: ") and "damaged: The" not in line]
-    if damage not in ("lost state", "key", "truncated record"):
-        assert len(actions) == len(wanted), lines
-    for text in wanted:
-        assert text in audit.failures or "file" in text, (text, audit.failures)
-    if "key" not in damage and damage != "lost state":
-        assert differences(calm, snapshot([one for one in HOSTS if one != host])) == []
-    after = whole()
-    assert all(one["running"] for one in after.values())
-    assert after == before
+    done = [line for line in told(run) if ": damaged: " not in line]
+    expected = [(host, text) for host, (_command, wanted) in DAMAGE[damage].items() for text in wanted]
+    assert len(done) == len(expected), done
+    for host, text in expected:
+        assert [line for line in done if line.startswith(f"{host}: ") and text in line], (host, text, done)
+    foretold = [line for line in told(audit) if ": damaged: " not in line]
+    if "record" not in damage:
+        assert {line for line in done if "owner of key" not in line} <= set(foretold)
+    if calm_hosts:
+        assert differences(calm, snapshot(calm_hosts)) == []
+    assert whole() == before
     assert record("trio") == trio
     reach_all()
     assert play("audit", {}, "--check").ok().changed_hosts == set()
+    for host in HOSTS:
+        script(host, f"docker rm -f $(docker ps -aq -f name=set-aside) 2>/dev/null || true; rm -rf {STATE}/damaged")
+
+
+def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: dict[str, Any]) -> None:
+    before = whole()
+    script("n3", f"rm -r {STATE}")
+    assert play("audit", {}).ok().changed_hosts == set()
+    lines = told(play("repair", {}).ok())
+    for text in ("record trio", "create key sub2/id_ed25519", "commit reservation", "restart container trio-sub2"):
+        assert [line for line in lines if line.startswith("n3: ") and text in line], (text, lines)
+    assert whole() == before
+    assert record("trio") == trio
+    reach_all()
     assert told(play("repair", {}).ok()) == ["Nothing was missing."]
-    script(host, f"docker rm -f $(docker ps -aq -f name=set-aside) 2>/dev/null || true; rm -rf {STATE}/damaged")
+    assert launch(REQUEST).ok().changed_hosts == set()
 
 
 def test_a_damaged_file_is_kept_aside_and_a_launch_refuses_it_by_name(trio: dict[str, Any]) -> None:

@@ -4,6 +4,9 @@
 
 """Bring the sessions of this host back after a reboot or a restart of its engine: the program that runs at boot.
 
+It runs twice. Before the engine starts it makes the links of the overlays, because an engine gives up a network whose
+link is not there; when the engine answers, it puts back everything else that is missing.
+
 It asks no other host and no controller; what it does is written to standard output, one line each.
 """
 
@@ -16,13 +19,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING, is_note
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
+    StepFailed,
+    descriptions,
+    perform,
+)
 
 STATE_DIRECTORY = "/var/lib/cluster-compute"
 
@@ -47,7 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="PATH",
         help="where this host keeps what belongs to sessions; %(default)s if not given",
     )
+    parser.add_argument("--links", action="store_true", help="make the overlays' links only, before the engine starts")
     chosen = parser.parse_args(argv)
+    if chosen.links:
+        return _make_links(StateDirectory(chosen.state_directory))
     with _alone() as alone:
         if not alone:
             _say("Another run is at work already; this one does nothing.")
@@ -66,6 +81,32 @@ def _repair(state_directory: str) -> int:
     for line in (*done.actions, *done.problems):
         _say(line)
     return 1 if done.problems else 0
+
+
+def _make_links(state: StateDirectory) -> int:
+    """Make the links of all sessions that run here; one that cannot be made does not keep the others from it."""
+    try:
+        records, _damaged = state.records()
+    except (StateError, OSError) as error:
+        _say(f"No link could be made: {error}")
+        return 1
+    code = 0
+    for record in records:
+        try:
+            host = state.session(record["id"]).read_host()
+            if host is None or host not in record["hosts"] or is_note(record) or record["status"] != RUNNING:
+                continue
+            no_engine: Any = None
+            session = SessionHost(no_engine, state, LedgerFile(str(state.root)), record, host, "")
+            stages = [session._link_steps(), session._peer_steps()]
+            perform(stages)
+        except (LinkError, StateError, StepFailed, OSError) as error:
+            _say(f"Session {record['name']}: {error}")
+            code = 1
+        else:
+            for line in descriptions(stages):
+                _say(line)
+    return code
 
 
 def _need_libraries() -> None:

@@ -12,10 +12,17 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    DamagedFile,
     StateDirectory,
     StateError,
     file_differs,
     write_file,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    PENDING,
+    Record,
+    advance,
+    new_record,
 )
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
@@ -23,8 +30,9 @@ OTHER = "00000000-0e04-4a3c-9d2a-53a1f7b2c8aa"
 ME = (os.getuid(), os.getgid())
 
 
-def record(name: str) -> dict[str, object]:
-    return {"schema": 1, "status": "RUNNING", "revision": 1, "plan": {"session": {"name": name}}}
+def record(name: str, session_id: str = SESSION) -> Record:
+    waiting = new_record(session_id, "alice", {"name": name})
+    return advance(waiting, PENDING, "There was no room for it.", queue={"number": 1})
 
 
 @pytest.fixture
@@ -36,8 +44,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory
 
 def test_a_record_is_read_back_as_it_was_written(directory: StateDirectory) -> None:
     directory.session(SESSION).write_record(record("train"))
-    directory.session(OTHER).write_record(record("other"))
-    assert directory.records("train") == [record("train")]
+    directory.session(OTHER).write_record(record("other", OTHER))
+    assert directory.records() == ([record("other", OTHER), record("train")], [])
     assert directory.session_ids() == [OTHER, SESSION]
     assert (directory.session(SESSION).record_file.stat().st_mode & 0o777) == 0o600
 
@@ -58,20 +66,124 @@ def test_a_session_id_that_is_no_uuid_never_becomes_a_path(directory: StateDirec
         directory.session(name)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 1}', json.dumps({"schema": 1, "plan": {}}), "null"])
-def test_a_damaged_record_is_refused_by_its_name(directory: StateDirectory, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"schema": 1}',
+        json.dumps({**record("train"), "revision": 0}),
+        "null",
+        json.dumps(record("x", OTHER)),
+    ],
+)
+def test_a_damaged_record_is_named_and_keeps_no_other_from_its_host(directory: StateDirectory, text: str) -> None:
     session = directory.session(SESSION)
     session.path.mkdir(parents=True)
     session.record_file.write_text(text)
-    with pytest.raises(StateError, match=r"record\.json is damaged"):
+    with pytest.raises(DamagedFile, match=r"record\.json is damaged") as error:
         session.read_record()
+    assert error.value.path == session.record_file
+    directory.session(OTHER).write_record(record("other", OTHER))
+    found, (damaged,) = directory.records()
+    assert found == [record("other", OTHER)]
+    assert damaged.path == session.record_file
+    assert session.record_file.read_text() == text
 
 
-def test_a_record_of_a_newer_schema_is_refused(directory: StateDirectory) -> None:
+def test_bytes_that_are_no_text_are_a_damaged_record(directory: StateDirectory) -> None:
+    session = directory.session(SESSION)
+    session.path.mkdir(parents=True)
+    session.record_file.write_bytes(b"\xff\x00{}")
+    assert [one.path for one in directory.records()[1]] == [session.record_file]
+
+
+def test_a_record_of_a_newer_schema_is_refused_and_not_damaged(directory: StateDirectory) -> None:
     session = directory.session(SESSION)
     session.write_record({**record("train"), "schema": 2})
-    with pytest.raises(StateError, match="schema 2"):
-        session.read_record()
+    for read in (session.read_record, directory.records):
+        with pytest.raises(StateError, match="schema 2") as error:
+            read()
+        assert not isinstance(error.value, DamagedFile), "nobody sets it aside"
+
+
+def test_a_session_without_a_record_has_none(directory: StateDirectory) -> None:
+    directory.session(SESSION).path.mkdir(parents=True)
+    assert directory.session(SESSION).read_record() is None
+    assert directory.session(OTHER).read_record() is None
+    assert directory.records() == ([], [])
+    assert directory.session_ids() == [SESSION]
+
+
+def test_files_set_aside_keep_their_content_and_their_names_apart(directory: StateDirectory) -> None:
+    session = directory.session(SESSION)
+    targets = []
+    for text in ("first", "second"):
+        session.path.mkdir(parents=True, exist_ok=True)
+        session.record_file.write_text(text)
+        targets.append(directory.set_aside(session.record_file))
+        assert not session.record_file.exists()
+    name = f"sessions-{SESSION}-record.json"
+    assert targets == [directory.root / "damaged" / f"{name}-{number}" for number in (1, 2)]
+    assert [target.read_text() for target in targets] == ["first", "second"]
+    assert ((directory.root / "damaged").stat().st_mode & 0o777) == 0o700
+    assert directory.records() == ([], [])
+
+
+def test_a_tombstone_stands_until_it_is_removed(directory: StateDirectory) -> None:
+    assert directory.tombstones() == []
+    directory.write_tombstone(SESSION, "train", ["h3", "h2"])
+    directory.write_tombstone(OTHER, "other", [])
+    assert directory.tombstones() == [
+        {"schema": 1, "id": OTHER, "name": "other", "hosts": []},
+        {"schema": 1, "id": SESSION, "name": "train", "hosts": ["h2", "h3"]},
+    ]
+    assert (directory.tombstone_file(SESSION).stat().st_mode & 0o777) == 0o600
+    assert directory.session_ids() == [], "a tombstone is no session"
+    directory.remove_tombstone(SESSION)
+    directory.remove_tombstone(SESSION)
+    assert [one["id"] for one in directory.tombstones()] == [OTHER]
+    directory.remove_tombstone(OTHER)
+    assert list(directory.root.iterdir()) == [], "the last one takes the folder with it"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "null", json.dumps({"schema": 1, "id": OTHER, "name": "x", "hosts": []})]
+)
+def test_a_malformed_tombstone_is_named(directory: StateDirectory, text: str) -> None:
+    directory.write_tombstone(SESSION, "train", [])
+    path = directory.tombstone_file(SESSION)
+    path.write_text(text)
+    with pytest.raises(DamagedFile, match=f"{SESSION}.json") as error:
+        directory.tombstones()
+    assert error.value.path == path
+
+
+@pytest.mark.parametrize("name", ["..", "../../etc/x", SESSION.upper()])
+def test_a_tombstone_never_leaves_its_folder(directory: StateDirectory, name: str) -> None:
+    for use in (lambda: directory.write_tombstone(name, "x", []), lambda: directory.remove_tombstone(name)):
+        with pytest.raises(StateError, match="not a UUID"):
+            use()
+
+
+def test_clearing_a_session_leaves_its_record(directory: StateDirectory) -> None:
+    session = directory.session(SESSION)
+    session.write_record(record("train"))
+    session.write_owner("main1", 1000, 100)
+    session.host_file.write_text("h1\n")
+    session.public_keys_file.write_text("{}")
+    assert session.read_host() == "h1"
+    session.clear()
+    assert [entry.name for entry in session.path.iterdir()] == ["record.json"]
+    assert session.read_host() is None
+
+
+def test_restarts_are_counted(directory: StateDirectory) -> None:
+    session = directory.session(SESSION)
+    assert session.read_restarts("main1") == 0
+    session.write_restarts("main1", 3)
+    assert (session.read_restarts("main1"), session.read_restarts("sub1")) == (3, 0)
 
 
 def test_writing_leaves_no_temporary_file_and_keeps_the_old_content_on_failure(

@@ -34,7 +34,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
     render_shortfall,
     validate_plan,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+    FAILURE_POLICIES,
+    Request,
+    parse_request,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -540,7 +544,7 @@ def test_everything_that_is_changed_is_noticed():
 
     # Free to be anything of its kind: numbers chosen from pools, what hosts report, and user's own values.
     free = {("network", "vni"), ("network", "mtu"), ("network", "port"), ("egress", "subnet")}
-    free |= {("request", "priority"), ("request", "master_port")}
+    free |= {("request", "priority"), ("request", "master_port"), ("request", "restart_limit")}
     tried = 0
     for path, value in leaves(plan):
         may_vary = path in free or "env" in path or path[-1] in ("underlay_address", "underlay_interface")
@@ -559,6 +563,8 @@ def test_everything_that_is_changed_is_noticed():
                 continue
             pytest.fail(f"{path} may be {other!r} instead of {value!r}")
     assert tried > 300
+    for policy in FAILURE_POLICIES:
+        validate_plan({**plan, "request": {**plan["request"], "failure_policy": policy, "restart_limit": 0}})
 
 
 def test_missing_and_unknown_keys_are_noticed():

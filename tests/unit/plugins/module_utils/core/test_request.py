@@ -61,6 +61,7 @@ def test_defaults():
         None,
     )
     assert (request.policy, request.master_port) == ("pack", 12345)
+    assert (request.failure_policy, request.restart_limit) == ("restart", 3)
     assert parse(size=2).mode == "multi-node"
 
 
@@ -95,6 +96,8 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         max_replicas_per_host="2",
         policy="spread",
         master_port="23456",
+        failure_policy="keep",
+        restart_limit="5",
         roles="",
     )
     extra_vars = parse(
@@ -120,6 +123,8 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         max_replicas_per_host=2,
         policy="spread",
         master_port=23456,
+        failure_policy="keep",
+        restart_limit=5,
     )
     assert survey == extra_vars
     assert survey.mounts == (Mount("/srv/data", "/data", True), Mount("/srv/out", "/out", False))
@@ -258,6 +263,8 @@ BAD = (
         )
     ]
     + [("policy", value, "session_policy") for value in ("packed", 1, [], True)]
+    + [("failure_policy", value, "session_failure_policy") for value in ("restarts", 1, [], True)]
+    + [("restart_limit", value, "session_restart_limit") for value in (-1, 1001, "never", True, 1.5)]
     + [
         ("resource_group", value, "session_resource_group")
         for value in ("all:!x", "a,b", "*", "~x", "a b", "-a", 5, [], True, "a\nb", "x" * 300, "{{ x }}")
@@ -536,6 +543,8 @@ def requests(draw):
         shm_size=draw(st.sampled_from(["64m", "1g"])),
         resource_group=draw(st.sampled_from(["", "gpu_hosts"])),
         master_port=draw(st.sampled_from(["", 23456])),
+        failure_policy=draw(st.sampled_from(["", "restart", "keep", "strict"])),
+        restart_limit=draw(st.sampled_from(["", 0, 1000])),
         excluded_hosts=draw(st.sampled_from(["", "X1", "X1,X2"])),
     )
 
@@ -587,6 +596,8 @@ def test_a_difference_is_seen_exactly_where_there_is_one(old, other):
         ({"max_replicas_per_host": 1}, "max_replicas_per_host"),
         ({"policy": "spread"}, "policy"),
         ({"master_port": 1}, "master_port"),
+        ({"failure_policy": "strict"}, "failure_policy"),
+        ({"restart_limit": 0}, "restart_limit"),
     ],
 )
 def test_each_field_alone_is_a_difference(change, field):
@@ -639,6 +650,8 @@ def test_order_of_mounts_ports_and_hosts_is_none():
         {"mode": None},
         {"priority": "5"},
         {"master_port": True},
+        {"failure_policy": "never"},
+        {"restart_limit": -1},
         {"mounts": "/a:/b"},
         {"hosts": None},
         {"extra": 1},

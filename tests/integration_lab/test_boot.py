@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts that reboot and engines that restart bring their sessions back by themselves, as they were."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    DEMO,
+    HOSTS,
+    STATE,
+    Replica,
+    Snapshot,
+    differences,
+    launch,
+    on,
+    play,
+    record,
+    replicas,
+    script,
+    snapshot,
+    teardown,
+    try_on,
+)
+
+LOG = "/var/log/cluster-compute.log"
+SECONDS = 60.0
+"""For how long to wait until a session is back: a host boots in less than a second, its engine takes a few."""
+REQUEST: dict[str, Any] = {
+    "session_name": "phoenix",
+    "session_size": 3,
+    "session_max_replicas_per_host": 1,
+    "session_image": DEMO,
+    "session_cpus": "0.5",
+    "session_memory": "128m",
+    "session_env": {"GREETING": "good morning"},
+}
+NAMES = ("main1", "sub1", "sub2")
+PLACES = dict(zip(NAMES, HOSTS))
+
+
+@pytest.fixture(scope="module")
+def phoenix(untouched_lab: Snapshot) -> Iterator[dict[str, dict[str, Any]]]:
+    """Launch three replicas, one on each host, and give what has to be the same for as long as the session lives."""
+    try:
+        assert launch(REQUEST).ok().placed == PLACES
+        yield _lasting()
+    finally:
+        teardown("phoenix").ok()
+        for host in HOSTS:
+            on(host, "rm", "-f", LOG)
+
+
+def _lasting() -> dict[str, dict[str, Any]]:
+    """Return what of every replica has to survive, and of every host what belongs to the session's network."""
+    found: dict[str, dict[str, Any]] = {name: _lasting_of(one) for name, one in replicas("phoenix").items()}
+    taken = snapshot()
+    for host in HOSTS:
+        found[host] = {kind: taken[host][kind] for kind in ("forwarding", "neighbours")}
+        found[host]["links"] = sorted(one for one in taken[host]["links"] if one[0].startswith("ccx"))
+        # Without the time of writing; the ledger names the boot.
+        found[host]["state"] = {
+            path: [*about[:3], about[4]]
+            for path, about in taken[host]["state"].items()
+            if not path.endswith("ledger.json")
+        }
+    found["record"] = record("phoenix")
+    return found
+
+
+def _assert_lasting(before: dict[str, dict[str, Any]]) -> None:
+    after = _lasting()
+    assert {key for key in before if after.get(key) != before[key]} == set(), [
+        (key, kind, about[kind], after[key].get(kind))
+        for key, about in before.items()
+        for kind in about
+        if about[kind] != after[key].get(kind)
+    ]
+
+
+def _lasting_of(one: Replica) -> dict[str, Any]:
+    interface = one.run("ip", "-o", "link", "show", "dev", "eth1").split()
+    keys = one.run("sh", "-ec", "for key in /etc/cluster-compute/ssh/*key.pub; do ssh-keygen -l -f $key; done")
+    return {
+        "host": one.host,
+        "id": one.about["Id"],
+        "mac": interface[interface.index("link/ether") + 1],
+        "addresses": one.run("ip", "-o", "-4", "addr", "show", "dev", "eth1").split()[3],
+        "environment": one.environment(),
+        "fingerprints": keys,
+        "private keys": one.run("sh", "-ec", "cat /etc/cluster-compute/ssh/*ed25519*[!b] | sha256sum", user="root"),
+    }
+
+
+def _await_replica(name: str) -> float:
+    """Wait until a replica runs and answers the others, without any help; return how long it took."""
+    began = time.monotonic()
+    host, container = PLACES[name], f"phoenix-{name}"
+    while True:
+        done = try_on(host, ["docker", "exec", container, "true"])
+        if done.returncode == 0:
+            return time.monotonic() - began
+        assert time.monotonic() - began < SECONDS, f"{done.stderr}\n{on(host, 'cat', LOG)}"
+        time.sleep(0.2)
+
+
+def _all_reach_all() -> None:
+    """Every replica logs in to every replica by SSH; a server may need a moment after its replica's start."""
+    found = replicas("phoenix")
+    assert tuple(found) == NAMES
+    for one in found.values():
+        for other in NAMES:
+            deadline = time.monotonic() + 20
+            while (said := one.attempt("ssh", other, "hostname")).returncode != 0:
+                assert time.monotonic() < deadline, f"{one.name} to {other}: {said.stdout}{said.stderr}"
+                time.sleep(0.2)
+            assert said.stdout.strip() == other
+
+
+def _power_cycle(host: str) -> None:
+    play("lab_power_cut", {"lab_host": host}).ok()
+    play("lab_boot", {"lab_host": host}).ok()
+
+
+@pytest.mark.parametrize("name", ["main1", "sub2"], ids=["n1", "n3"])
+def test_a_host_that_lost_power_brings_its_replica_back(name: str, phoenix: dict[str, dict[str, Any]]) -> None:
+    # Twice: an engine remembers some things from one boot to the next.
+    for _turn in range(2):
+        _power_cycle(PLACES[name])
+        _await_replica(name)
+        _all_reach_all()
+        _assert_lasting(phoenix)
+    assert launch(REQUEST).ok().changed_hosts == set()
+
+
+def test_all_hosts_at_once(phoenix: dict[str, dict[str, Any]]) -> None:
+    for host in HOSTS:
+        play("lab_power_cut", {"lab_host": host}).ok()
+    for host in HOSTS:
+        play("lab_boot", {"lab_host": host}).ok()
+    for name in NAMES:
+        _await_replica(name)
+    _all_reach_all()
+    _assert_lasting(phoenix)
+
+
+@pytest.mark.parametrize("name", ["sub1", "sub2"], ids=["n2", "n3"])
+def test_an_engine_that_was_restarted(name: str, phoenix: dict[str, dict[str, Any]]) -> None:
+    # With systemd the engine's start starts the program; this init does not know such a tie.
+    script(PLACES[name], "service docker restart; service cluster-compute start")
+    _await_replica(name)
+    _all_reach_all()
+    _assert_lasting(phoenix)
+
+
+def test_the_program_has_nothing_to_do_and_says_nothing_on_a_host_that_is_whole(
+    phoenix: dict[str, dict[str, Any]],
+) -> None:
+    for host in HOSTS:
+        assert (
+            script(host, "/usr/local/lib/cluster-compute/host.pyz; /usr/local/lib/cluster-compute/host.pyz --links")
+            == ""
+        )
+    _assert_lasting(phoenix)
+
+
+def test_it_waits_for_the_engine_and_puts_back_what_was_damaged(phoenix: dict[str, dict[str, Any]]) -> None:
+    path = f"{STATE}/sessions/{phoenix['record']['id']}/replicas/sub1/environment"
+    before = on("n2", "cat", path)
+    script("n2", f"echo damage >>{path}; service docker stop")
+    try:
+        done = try_on("n2", ["timeout", "10", "/usr/local/lib/cluster-compute/host.pyz"])
+        assert done.returncode == 124, done.stdout  # it waits for the engine
+    finally:
+        script("n2", "service docker start")
+    on("n2", "/usr/local/lib/cluster-compute/host.pyz")
+    assert on("n2", "cat", path) == before
+    _await_replica("sub1")
+    _all_reach_all()
+
+
+def test_preparing_again_changes_nothing_and_the_unit_can_be_removed(phoenix: dict[str, dict[str, Any]]) -> None:
+    before = snapshot()
+    assert play("prepare_hosts").ok().changed_hosts == set()
+    assert play("prepare_hosts", {}, "--check", "--diff").ok().changed_hosts == set()
+    files = "ls -d /usr/local/lib/cluster-compute /etc/init.d/cluster-compute* /etc/rc?.d/S??cluster-compute* || true"
+    assert all("host.pyz" not in script(host, files) and script(host, files).count("\n") > 3 for host in HOSTS)
+    without = {"prepare_hosts_boot_unit": False}
+    assert play("prepare_hosts", without, "--check").ok().changed_hosts == set(HOSTS)
+    assert all(script(host, files) for host in HOSTS)
+    try:
+        assert play("prepare_hosts", without).ok().changed_hosts == set(HOSTS)
+        assert [script(host, files) for host in HOSTS] == ["", "", ""]
+        assert play("prepare_hosts", without).ok().changed_hosts == set()
+    finally:
+        assert play("prepare_hosts").ok().changed_hosts == set(HOSTS)
+    assert differences(before, snapshot()) == []
+
+
+def test_a_timer_without_anything_to_run_it_is_refused_by_name() -> None:
+    run = play("prepare_hosts", {"prepare_hosts_repair_timer": True})
+    assert run.code != 0
+    assert "prepare_hosts_repair_timer" in run.failures
+    assert "package cron" in run.failures
+    assert run.changed_hosts == set()

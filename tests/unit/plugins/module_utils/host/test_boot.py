@@ -1,0 +1,181 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The program that runs at boot: how it waits, what it says, and the one file it is installed as."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, boot_install
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair
+
+PREFIX = "ansible_collections/cluster_compute/session/plugins/module_utils"
+
+
+class Engines:
+    """An engine that answers at the given time of a clock that only sleeping moves."""
+
+    def __init__(self, answers_at: float) -> None:
+        self.answers_at = answers_at
+        self.now = 100.0
+
+    def connect(self) -> None:
+        if self.now < 100.0 + self.answers_at:
+            raise EngineError("connection refused")
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 7.0, 119.5])
+def test_it_waits_for_the_engine_and_no_longer(seconds: float) -> None:
+    engine = Engines(seconds)
+    boot.await_engine(120, engine.connect, engine.clock, engine.sleep)
+    assert engine.now == 100.0 + seconds
+
+
+def test_it_gives_up_in_the_end_and_says_why() -> None:
+    engine = Engines(1000)
+    with pytest.raises(EngineError, match="did not answer within 120 seconds: connection refused"):
+        boot.await_engine(120, engine.connect, engine.clock, engine.sleep)
+    assert engine.now <= 221.0
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Make the program run without engine and root, and return what it is about to repair."""
+    asked: list[str] = []
+    monkeypatch.setattr(boot, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(boot, "_need_libraries", lambda: None)
+    monkeypatch.setattr(boot, "await_engine", lambda _seconds: None)
+    monkeypatch.setenv("JOURNAL_STREAM", "1:2")
+    return asked
+
+
+def test_it_tells_every_action_and_every_problem_in_one_line(
+    quick: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def repair(state: object) -> Repair:
+        quick.append(str(vars(state)["root"]))
+        about = {"name": "train", "actions": [], "problem": "no room\nat all"}
+        return Repair(actions=["create link ccx1", "start container train-main1"], sessions={"1": about})
+
+    monkeypatch.setattr(boot, "repair_host", repair)
+    assert boot.main(["--state-directory", "/srv/state"]) == 1
+    assert quick == ["/srv/state"]
+    assert capsys.readouterr().out.splitlines() == [
+        "create link ccx1",
+        "start container train-main1",
+        "Session train: no room; at all",
+    ]
+
+
+def test_it_says_nothing_when_nothing_was_missing(
+    quick: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(boot, "repair_host", lambda _state: Repair())
+    assert boot.main([]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_an_engine_that_does_not_come_is_a_problem(
+    quick: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def never(_seconds: float) -> None:
+        raise EngineError("Docker Engine did not answer.")
+
+    monkeypatch.setattr(boot, "await_engine", never)
+    assert boot.main([]) == 1
+    assert capsys.readouterr().out == "Nothing could be repaired: Docker Engine did not answer.\n"
+
+
+def test_two_runs_do_not_work_side_by_side(
+    quick: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes = []
+
+    def repair(_state: object) -> Repair:
+        codes.append(boot.main([]))
+        return Repair()
+
+    monkeypatch.setattr(boot, "repair_host", repair)
+    assert boot.main([]) == 0
+    assert codes == [0]
+    assert "Another run" in capsys.readouterr().out
+
+
+def test_links_are_made_of_nothing_where_there_is_no_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert boot.main(["--links", "--state-directory", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+class TestProgram:
+    """The file."""
+
+    def test_it_is_the_same_each_time_and_names_its_state_directory(self) -> None:
+        content = boot_install.build("/srv/a 'quoted' one")
+        assert content == boot_install.build("/srv/a 'quoted' one")
+        assert content != boot_install.build("/srv/other")
+        assert content.startswith(b"#!/")
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            assert archive.namelist() == sorted(archive.namelist())
+            assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+            assert archive.testzip() is None
+
+    def test_it_holds_what_it_needs_and_nothing_else(self) -> None:
+        with zipfile.ZipFile(io.BytesIO(boot_install.build("/srv/state"))) as archive:
+            names = set(archive.namelist())
+        assert f"{PREFIX}/host/repair.py" in names
+        assert f"{PREFIX}/adapters/engine.py" in names
+        assert f"{PREFIX}/core/record.py" in names
+        assert {"ansible_collections/__init__.py", f"{PREFIX}/__init__.py", f"{PREFIX}/core/__init__.py"} <= names
+        assert not {f"{PREFIX}/core/addressing.py", f"{PREFIX}/host/boot_install.py"} & names
+        assert not [name for name in names if "/lab/" in name or "/modules/" in name]
+
+    def test_it_runs_where_the_collection_is_not(self, tmp_path: Path) -> None:
+        program = tmp_path / "host.pyz"
+        program.write_bytes(boot_install.build(str(tmp_path / "state")))
+        command = [sys.executable, "-I", str(program), "--links"]
+        done = subprocess.run(command, cwd=tmp_path, env={"PATH": os.environ["PATH"]}, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+    def test_it_is_installed_once_repaired_and_removed(self, tmp_path: Path) -> None:
+        path = tmp_path / "lib" / "host.pyz"
+        assert boot_install.install("/srv/state", str(path), check_mode=True).changed
+        assert not path.parent.exists()
+        first = boot_install.install("/srv/state", str(path))
+        assert (first.changed, first.before) == (True, "")
+        assert path.stat().st_mode & 0o7777 == 0o755
+        second = boot_install.install("/srv/state", str(path))
+        assert not second.changed
+        assert second.before == second.after == first.after
+        path.chmod(0o644)
+        assert boot_install.install("/srv/state", str(path), check_mode=True).changed
+        assert boot_install.install("/srv/state", str(path)).changed
+        path.write_text("damage", encoding="utf-8")
+        assert boot_install.install("/srv/state", str(path)).changed
+        assert path.read_bytes() == boot_install.build("/srv/state")
+        assert boot_install.remove(str(path), check_mode=True).changed
+        assert path.exists()
+        assert boot_install.remove(str(path)).changed
+        assert not path.parent.exists()
+        assert not boot_install.remove(str(path)).changed
+
+    def test_what_is_no_file_is_not_touched(self, tmp_path: Path) -> None:
+        for change in (boot_install.remove, lambda path: boot_install.install("/srv/state", path)):
+            with pytest.raises(boot_install.ProgramError, match="not a regular file"):
+                change(str(tmp_path))
