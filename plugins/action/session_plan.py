@@ -124,6 +124,9 @@ class _Planner:
             return self.run(tidy)
         except CoreError as error:
             report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]
+            if self.group.missing:
+                # What a host that is away could give is not for this run to say.
+                return self._answer("PENDING", report=str(error).splitlines())
             waiting = [one for one in self.view.named(self.request.name) if one["status"] == PENDING]
             if not waiting:
                 raise
@@ -205,7 +208,7 @@ class _Planner:
                     "session_name",
                     name,
                     f"Host {host} has containers of a session of this name, but no host has its record. Run the "
-                    "repair playbook, which makes it anew, or tear the session down.",
+                    "repair playbook, which makes it anew, or tear the session down. " + " ".join(facts["damaged"]),
                 )
         return min(records, key=lambda record: (record["queue"]["number"], record["id"]), default=None)
 
@@ -224,6 +227,8 @@ class _Planner:
         session_id = waiting["id"] if waiting is not None else str(uuid.uuid4())
         number = waiting["queue"]["number"] if waiting is not None else next_number(self.view.pending())
         turn = self._turn(session_id, number, with_undecided=True)
+        if turn.problem is not None:
+            raise turn.problem
         record = waiting or new_record(session_id, self.owner, self.request.to_dict())
         if turn.placement is None:
             # What only undecided sessions hold may be free in a moment: their launches end, one way or the other.

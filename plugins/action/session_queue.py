@@ -71,6 +71,8 @@ def _entry(turn: Turn, record: dict[str, Any]) -> dict[str, Any]:
     request = turn.waiting.request
     if turn.placement is not None:
         reason = [f"It can start on {', '.join(turn.placement.hosts)}."]
+    elif turn.problem is not None:
+        reason = str(turn.problem).splitlines()
     else:
         reason = [] if turn.shortfall is None else render_shortfall(turn.shortfall)
         if turn.behind is not None:

@@ -23,11 +23,12 @@ class ActionModule(ActionBase):
         _result, arguments = self.validate_argument_spec(
             {
                 "findings": {"type": "list", "elements": "str", "default": []},
+                "missing": {"type": "list", "elements": "str", "default": []},
                 "results": {"type": "list", "elements": "dict", "required": True},
             }
         )
         lines = list(arguments["findings"])
-        problems = []
+        problems = list(arguments["missing"])
         for step in arguments["results"]:
             for host, result in step.items():
                 result = result or {}

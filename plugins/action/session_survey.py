@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
             "changed": False,
             "chores": work,
             "tidy": not has_chores(work),
-            "missing": group.missing,
+            "missing": [f"{host}: {group.why_missing[host]}" for host in group.missing],
             "records": {host: _records_for(host, view) for host in group.facts},
             "public_keys": _public_keys(group),
             "findings": _findings(group, view),
@@ -81,9 +81,8 @@ def _findings(group: GroupFacts, view: Survey) -> list[str]:
             found += [f"{host}: {kind}: session {_shown(one)}: {one.why}" for one in some]
     found += [f"unknown: {why}" for _key, why in sorted(view.unknown.items())]
     for host, facts in group.facts.items():
-        found += [f"{host}: damaged: {one['problem']}" for one in facts["damaged"]]
-    for host in group.missing:
-        found.append(f"{host}: cannot be looked at.")
+        found += [f"{host}: damaged: {one}" for one in facts["damaged"]]
+    found += [f"{host}: cannot be looked at: {group.why_missing[host]}" for host in group.missing]
     names: dict[str, set[str]] = {}
     for record in view.records.values():
         names.setdefault(record["name"], set()).add(record["id"])

@@ -143,9 +143,13 @@ host:
       type: dict
       returned: if usable
     damaged:
-      description: Records that cannot be trusted, each with path and problem.
+      description: Why records of this host cannot be read, each naming its file.
       type: list
-      elements: dict
+      elements: str
+      returned: if usable
+    ledger_is_damaged:
+      description: Whether the ledger cannot be read, so that C(reservations) is empty; only with whole records.
+      type: bool
       returned: if usable
     signature:
       description: A digest of all that decides whether a session that waits gets room on this host.

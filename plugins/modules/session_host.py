@@ -14,7 +14,7 @@ description:
     its forwarding and neighbour entries, networks, containers, record - in one call, containers side by side.
   - With O(state=absent) removes everything the session has on this host, found by labels, link aliases and state,
     whatever is left of it. Data folders and named volumes stay.
-  - When a step fails, what this call had made is removed again.
+  - When a step fails, what this call had made for a session that is being started is removed again.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -111,6 +111,7 @@ tombstones:
   elements: dict
 """
 
+from contextlib import ExitStack
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -119,6 +120,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import known_sessions, removal_stages
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
@@ -152,23 +154,28 @@ def main() -> None:
     )
     asked = module.params
     state = StateDirectory(asked["state_directory"])
-    ledger = LedgerFile(asked["state_directory"])
+    ledger = LedgerFile(asked["state_directory"], forgiving=asked["state"] == "absent")
     result: dict[str, Any] = {}
     try:
         engine = Engine.connect()
-        if asked["state"] == "present":
-            session = SessionHost(engine, state, ledger, asked["record"], asked["host"], asked["holder"])
-            stages = session.stages(asked["public_keys"], module.check_mode)
-        else:
-            held = ledger.read().get(asked["session_id"])
-            if asked["unless_reserved"] and held is not None and held.stage != COMMITTED:
-                module.exit_json(changed=False, actions=[], sessions=[], tombstones=[])
-            meant = (asked["session_name"], asked["session_id"])
-            stages = removal_stages(engine, state, ledger, *meant, keep_record=asked["keep_record"])
-            result["tombstones"] = [one for one in state.tombstones() if meant[0] in (None, one["name"])]
-            result["sessions"] = known_sessions(engine, state, ledger, *meant)
-        if not module.check_mode:
-            perform(stages)
+        with ExitStack() as locks:
+            if asked["state"] == "present":
+                locks.enter_context(state.working_on(asked["record"]["id"]))
+                session = SessionHost(engine, state, ledger, asked["record"], asked["host"], asked["holder"])
+                stages = session.stages(asked["public_keys"], module.check_mode)
+            else:
+                meant = (asked["session_name"], asked["session_id"])
+                result["sessions"] = known_sessions(engine, state, ledger, *meant)
+                result["tombstones"] = [one for one in state.tombstones() if meant[0] in (None, one["name"])]
+                for one in result["sessions"]:
+                    locks.enter_context(state.working_on(one["id"]))
+                held = ledger.read().get(asked["session_id"])
+                if asked["unless_reserved"] and held is not None and held.stage != COMMITTED:
+                    module.exit_json(changed=False, actions=[], **result)
+                stages = removal_stages(engine, state, ledger, *meant, keep_record=asked["keep_record"])
+            if not module.check_mode:
+                # A session that runs is repaired, which takes nothing away from what works again.
+                perform(stages, undo=asked["state"] == "absent" or asked["record"]["status"] != RUNNING)
     except (EngineError, LedgerError, LinkError, StateError, StepFailed, OSError) as error:
         module.fail_json(msg=str(error))
     actions = descriptions(stages)

@@ -23,6 +23,12 @@ options:
     type: list
     elements: str
     default: []
+  missing:
+    description:
+      - Hosts that could not be looked at, each with the reason.
+    type: list
+    elements: str
+    default: []
   results:
     description:
       - For each step a mapping of hosts to their registered results.

@@ -54,7 +54,7 @@ tidy:
   returned: success
   type: bool
 missing:
-  description: Hosts that could not be looked at.
+  description: Hosts that could not be looked at, each with the reason.
   returned: success
   type: list
   elements: str

@@ -42,13 +42,15 @@ def pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]
 
 @dataclass
 class GroupFacts:
-    """facts: by usable host, in inventory order. known: every host of the group. missing: those without facts, for
-    whatever reason. unreachable: those of them that could not be reached. inventory: variables of each host.
+    """The hosts of a resource group and what they reported.
+
+    facts: by usable host, in inventory order. why_missing: for each other host why it has none, a sentence. known:
+    every host of the group. unreachable: those that could not be reached. inventory: variables of each host.
     """
 
     facts: dict[str, dict[str, Any]]
+    why_missing: dict[str, str]
     known: list[str]
-    missing: list[str]
     unreachable: list[str]
     inventory: dict[str, dict[str, Any]]
 
@@ -69,17 +71,24 @@ class GroupFacts:
             )
         problems = []
         facts = {}
+        why_missing = dict.fromkeys(unreachable, "It could not be reached.")
         for name, result in reached.items():
             host = result.get("host") or {}
             if host.get("usable"):
                 facts[name] = host
-            elif needed is None or needed.get(name, True):
-                why = host.get("problem") or result.get("msg") or "It did not answer."
+                continue
+            why = why_missing[name] = host.get("problem") or result.get("msg") or "It did not answer."
+            if needed is None or needed.get(name, True):
                 problems.append(Problem(f"host {name}", "not usable", f"{why} Or take it out of the resource group."))
         if problems:
             raise InvalidInput(problems)
         inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
-        return cls(facts, list(results), [name for name in results if name not in facts], unreachable, inventory)
+        return cls(facts, why_missing, list(results), unreachable, inventory)
+
+    @property
+    def missing(self) -> list[str]:
+        """Hosts without facts, for whatever reason."""
+        return [name for name in self.known if name not in self.facts]
 
     def survey(self) -> Survey:
         """Return what the hosts say together; sessions that a failure has ended are ended in it."""
@@ -141,9 +150,13 @@ def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
 
 
 def chores(view: Survey, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
-    """Return what the role cleanup has to do: records to write, removals by host, tombstones to forget."""
+    """Return what the role cleanup has to do.
+
+    records: to write everywhere. notes, removals: by host. forget: ids whose tombstones have done their work.
+    """
     return {
         "records": [view.changed[key] for key in sorted(view.changed)],
+        "notes": {host: view.notes[host] for host in sorted(view.notes)},
         "removals": {host: [one.to_dict() for one in some] for host, some in sorted(removals.items())},
         "forget": view.cleaned,
     }

@@ -55,15 +55,30 @@ class LedgerFile:
     """The ledger of one host."""
 
     def __init__(
-        self, state_directory: str, boot: Callable[[], str] = boot_id, clock: Callable[[], float] | None = None
+        self,
+        state_directory: str,
+        boot: Callable[[], str] = boot_id,
+        clock: Callable[[], float] | None = None,
+        forgiving: bool = False,
     ) -> None:
+        """Take the ledger in *state_directory*.
+
+        forgiving: reading takes a damaged ledger for an empty one, where something has to be done although it is
+        damaged: repair, teardown. Nothing is ever held or given back in a damaged one.
+        """
+        self._forgiving = forgiving
         self.path = Path(state_directory) / "ledger.json"
         self._boot = boot
         self._clock = clock or (lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
 
     def read(self) -> dict[str, Reservation]:
         """Return the live reservations by session id. Writes are atomic, so reading takes no lock."""
-        return rules.live(self._load(), self._boot(), self._clock())
+        try:
+            return rules.live(self._load(), self._boot(), self._clock())
+        except DamagedLedger:
+            if self._forgiving:
+                return {}
+            raise
 
     def reserve(self, claim: Claim, strays: Iterable[Claim], room: Room, seconds: float, holder: str) -> Answer:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
@@ -140,7 +155,7 @@ class LedgerFile:
             return {}
         except NewerLedger as error:
             raise LedgerError(f"The ledger {self.path} cannot be read: {error}") from error
-        except (ValueError, InvalidLedger) as error:
+        except (ValueError, RecursionError, InvalidLedger) as error:
             raise DamagedLedger(
                 f"The ledger {self.path} is damaged: {error} The repair playbook sets it aside and makes it anew from "
                 "the sessions that run."

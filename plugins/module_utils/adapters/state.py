@@ -22,12 +22,15 @@ Every file is written aside, flushed to disk and renamed, so that a reader never
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,12 @@ class DamagedFile(StateError):
         super().__init__(problem)
 
 
+LOCKS = "/run"
+"""Where the locks of sessions lie while they are held; gone with the boot."""
+WORK_DEADLINE = 600.0
+"""Seconds to wait for whoever else works on a session on this host."""
+
+
 class StateDirectory:
     """The state directory of one host."""
 
@@ -67,22 +76,53 @@ class StateDirectory:
             raise StateError(f"The session id {session_id!r} is not a UUID; refusing to use it as a path.")
         return SessionDirectory(self.sessions / session_id)
 
+    @contextmanager
+    def working_on(self, session_id: str) -> Iterator[None]:
+        """Keep everybody else on this host from changing the session for the time of the block.
+
+        Launch, repair, teardown and the unit at boot do not know of each other. Raises StateError where another one
+        has not ended within `WORK_DEADLINE`. The lock is a file that its holder removes, so nothing of it stays.
+        """
+        path = Path(LOCKS) / f"cluster-compute-{self.session(session_id).path.name}.lock"
+        deadline = time.monotonic() + WORK_DEADLINE
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_same_file(path, descriptor):
+                    break
+            except BlockingIOError:
+                pass
+            os.close(descriptor)
+            if time.monotonic() > deadline:
+                raise StateError(
+                    f"Another program has been working on session {session_id} on this host for "
+                    f"{WORK_DEADLINE:.0f} seconds (it holds {path})."
+                )
+            time.sleep(0.05)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+
     def session_ids(self) -> list[str]:
         """Return the ids of all sessions this host keeps state for, sorted."""
         if not self.sessions.is_dir():
             return []
         return sorted(entry.name for entry in self.sessions.iterdir() if _SESSION_ID.fullmatch(entry.name))
 
-    def records(self) -> tuple[list[Record], list[DamagedFile]]:
-        """Return all records and notes that this host keeps, by id, and those that are damaged.
+    def records(self) -> tuple[list[Record], list[StateError]]:
+        """Return all records and notes that this host keeps, by id, and why others cannot be read.
 
-        One damaged record must not keep all sessions from this host. Raises StateError for one of a newer release.
+        One of these must not keep all other sessions from this host. A DamagedFile can be set aside.
         """
-        found, damaged = [], []
+        found: list[Record] = []
+        damaged: list[StateError] = []
         for session_id in self.session_ids():
             try:
                 record = self.session(session_id).read_record()
-            except DamagedFile as error:
+            except StateError as error:
                 damaged.append(error)
                 continue
             if record is not None:
@@ -108,9 +148,13 @@ class StateDirectory:
         found = []
         for path in sorted(folder.glob("*.json")):
             one = _read_json(path)
-            good = isinstance(one, dict) and one.get("schema") == TOMBSTONE_SCHEMA and one.get("id") == path.stem
-            if not good or not isinstance(one.get("hosts"), list):
-                raise DamagedFile(path, f"The tombstone {path} is malformed. Move it aside.")
+            schema = one.get("schema") if isinstance(one, dict) else None
+            if isinstance(schema, int) and schema > TOMBSTONE_SCHEMA:
+                raise StateError(f"The tombstone {path} has schema {schema}. Use the release that wrote it.")
+            good = schema == TOMBSTONE_SCHEMA and one.get("id") == path.stem and isinstance(one.get("name"), str)
+            hosts = one.get("hosts") if good else None
+            if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+                raise DamagedFile(path, f"The tombstone {path} is malformed. The repair playbook sets it aside.")
             found.append(one)
         return found
 
@@ -206,7 +250,7 @@ class SessionDirectory:
             return read_record(json.loads(text), self.path.name)
         except UnknownSchema as error:
             raise StateError(f"The session record {self.record_file} cannot be read: {error}") from error
-        except (ValueError, InvalidRecord) as error:
+        except (ValueError, RecursionError, InvalidRecord) as error:
             raise DamagedFile(
                 self.record_file,
                 f"The session record {self.record_file} is damaged: {error} The repair playbook sets it aside and "
@@ -235,11 +279,19 @@ class SessionDirectory:
         return self.path.exists()
 
 
+def _is_same_file(path: Path, descriptor: int) -> bool:
+    """Tell whether *path* still is the open file: its last holder may have removed it meanwhile."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except ValueError as error:
-        raise DamagedFile(path, f"The file {path} is damaged ({error}). Move it aside.") from error
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(path, f"The file {path} is damaged ({error}). The repair playbook sets it aside.") from error
 
 
 def _remove_if_empty(folder: Path) -> None:

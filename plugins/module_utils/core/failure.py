@@ -33,7 +33,8 @@ class Failure:
     def describe(self) -> str:
         """Return what happened as a sentence."""
         cause = ", killed for want of memory" if self.oom_killed else ""
-        again = "" if not self.restarts else f" after {self.restarts} restarts"
+        times = "1 restart" if self.restarts == 1 else f"{self.restarts} restarts"
+        again = "" if not self.restarts else f" after {times}"
         return f"Replica {self.replica} on {self.host} ended with exit code {self.exit_code}{cause}{again}."
 
 
@@ -51,4 +52,10 @@ def end_of(policy: str, limit: int, failures: Iterable[Failure]) -> Failure | No
         or (policy == KEEP and failure.replica == "main1")
         or (policy == RESTART and not may_restart(policy, limit, failure.restarts))
     ]
-    return min(fatal, key=lambda failure: (failure.finished, failure.replica), default=None)
+    return min(fatal, key=lambda failure: (_in_order(failure.finished), failure.replica), default=None)
+
+
+def _in_order(stamp: str) -> str:
+    """Return a time stamp of an engine, which leaves out zeros at the end of the fraction, so that it sorts as text."""
+    whole, _dummy, fraction = stamp.rstrip("Z").partition(".")
+    return f"{whole}.{fraction:0<9}"

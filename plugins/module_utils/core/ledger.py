@@ -15,8 +15,10 @@ close, and the lowest of those that race always comes to an end.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
@@ -87,7 +89,7 @@ class Claim:
                 accelerators=tuple(sorted((_text(key), _count(value)) for key, value in data["accelerators"].items())),
                 ports=tuple((str(address), _count(port), _text(protocol)) for address, port, protocol in data["ports"]),
                 vni=None if data["vni"] is None else _count(data["vni"]),
-                subnets=tuple(_text(subnet) for subnet in data["subnets"]),
+                subnets=tuple(str(ipaddress.IPv4Network(_text(subnet), strict=False)) for subnet in data["subnets"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidLedger(f"A claim in the ledger is malformed: {show(data)} ({error}).") from error
@@ -135,7 +137,10 @@ class Reservation:
             holder = data["holder"]
             if not isinstance(holder, str):
                 raise ValueError(f"holder {show(holder)}")
-            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), expires and float(expires), holder)
+            if expires is not None and (isinstance(expires, bool) or not isinstance(expires, (int, float))):
+                raise ValueError(f"expiry {show(expires)}")
+            until = None if expires is None else float(expires)
+            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), until, holder)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidLedger(f"A reservation in the ledger is malformed: {show(data)} ({error}).") from error
 
@@ -198,7 +203,7 @@ def read_ledger(data: object) -> dict[str, Reservation]:
             f"The ledger has schema {schema}, this release of the collection reads schema {SCHEMA}. Use the release "
             "that wrote it."
         )
-    if schema != SCHEMA:
+    if schema != SCHEMA or type(schema) is not int:
         raise InvalidLedger(f"The ledger's schema is {show(schema)}, where {SCHEMA} is expected.")
     found = [Reservation.from_dict(entry) for entry in data["reservations"]]
     return {reservation.claim.session_id: reservation for reservation in found}
@@ -267,8 +272,21 @@ def _collisions(claim: Claim, other: Claim) -> list[str]:
             reasons.append(f"Port {port}/{protocol} is taken by {whose}.")
     if claim.vni is not None and claim.vni == other.vni:
         reasons.append(f"The network identifier {claim.vni} is taken by {whose}.")
-    reasons += [f"The subnet {subnet} is taken by {whose}." for subnet in claim.subnets if subnet in other.subnets]
+    for subnet in claim.subnets:
+        if any(_overlap(_span(subnet), _span(theirs)) for theirs in other.subnets):
+            reasons.append(f"The subnet {subnet} is taken by {whose}.")
     return reasons
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+@lru_cache(maxsize=65536)
+def _span(subnet: str) -> tuple[int, int]:
+    """Return the first and the last address of an IPv4 network as numbers."""
+    network = ipaddress.IPv4Network(subnet, strict=False)
+    return int(network.network_address), int(network.broadcast_address)
 
 
 def lease(claim: Claim, boot: str, now: float, seconds: float, holder: str = "") -> Reservation:

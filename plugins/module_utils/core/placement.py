@@ -335,7 +335,8 @@ def _shortfall(request: Request, hosts: Sequence[Host], numbers: _Shapes, proven
     )
     sums = [sum(room[d] for room in task.rooms) for d in range(task.dimensions)]
     largest, size_proven = _largest_size(request, hosts, task)
-    idle = _Shapes(request, hosts, [host.allocatable for host in hosts]).task
+    all_idle = [replace(host, max_replicas=host.replica_limit) for host in hosts]
+    idle = _Shapes(request, all_idle, [host.allocatable for host in hosts]).task
     when_idle = idle.one_host() is not None
     if not when_idle and not single:
         when_idle = idle.fewest(range(len(hosts)), SEARCH_WORK // 4).hosts is not None

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
@@ -40,7 +41,7 @@ class Turn:
     """What becomes of one waiting session now.
 
     position: from 1 on. placement: where it can start now. shortfall: what it lacks, also where it would fit but for
-    the place kept for *behind*, the name of the session at the head.
+    the place kept for *behind*, the name of the session at the head. problem: why no host of the group can take it.
     """
 
     waiting: Waiting
@@ -48,6 +49,7 @@ class Turn:
     placement: Placement | None = None
     shortfall: Shortfall | None = None
     behind: str | None = None
+    problem: InvalidInput | None = None
 
 
 def next_number(records: Iterable[Mapping[str, Any]]) -> int:
@@ -70,7 +72,11 @@ def take_turns(
     turns = []
     head: str | None = None
     for position, one in enumerate(in_order(waiting), 1):
-        found = place(one.request, hosts, topology_keys, known_hosts)
+        try:
+            found = place(one.request, hosts, topology_keys, known_hosts)
+        except InvalidInput as error:
+            turns.append(Turn(one, position, problem=error))
+            continue
         if isinstance(found, Placement):
             hosts = without(hosts, one.request, found)
             turns.append(Turn(one, position, placement=found))

@@ -137,7 +137,7 @@ def read_record(data: object, session_id: str | None = None) -> Record:
             f"The record has schema {schema}, this release of the collection reads schema {SCHEMA}. Use the release "
             "that wrote it."
         )
-    if schema != SCHEMA:
+    if schema != SCHEMA or type(schema) is not int:
         raise InvalidRecord(f"The record's schema is {show(schema)}, where {SCHEMA} is expected.")
     problems = []
     for key in sorted(set(_KEYS).symmetric_difference(map(str, data))):
@@ -180,8 +180,11 @@ def _is_plan(plan: object, record: Mapping[str, Any]) -> bool:
     if not isinstance(plan, Mapping) or not isinstance(plan.get("hosts"), Mapping):
         return False
     session = plan.get("session")
+    hosts = record["hosts"]
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        return False
     same = isinstance(session, Mapping) and (session.get("id"), session.get("name")) == (record["id"], record["name"])
-    return same and sorted(plan["hosts"]) == sorted(record["hosts"]) and isinstance(plan.get("replicas"), list)
+    return same and sorted(map(str, plan["hosts"])) == sorted(hosts) and isinstance(plan.get("replicas"), list)
 
 
 def _is_whole(value: object) -> bool:

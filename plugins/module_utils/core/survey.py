@@ -53,14 +53,16 @@ class Survey:
 
     records: the right copy of every session that was not torn down, by id. abandoned: by host, what a killed launch or
     an unfinished teardown left, and every verb may remove. leaks: by host, what no record explains; `gc` removes it.
-    changed: new revisions that hosts have to be told. cleaned: tombstones
-    that have done their work, by id. unknown: ids that only hosts which cannot be reached could explain, and why.
+    changed: new revisions that every host has to be told. notes: by host, what takes the place of an old copy.
+    cleaned: tombstones that have done their work, by id. unknown: ids that only hosts which cannot be reached could
+    explain, and why.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
     abandoned: dict[str, list[Removal]] = field(default_factory=dict)
     leaks: dict[str, list[Removal]] = field(default_factory=dict)
     changed: dict[str, Record] = field(default_factory=dict)
+    notes: dict[str, list[Record]] = field(default_factory=dict)
     cleaned: list[str] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
 
@@ -106,13 +108,15 @@ def survey(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collecti
     """
     result = Survey()
     buried = {one["id"]: one for facts in facts_by_host.values() for one in facts.get("tombstones") or ()}
+    # A host whose ledger cannot be read does not tell who is at work there.
+    silent = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.get("ledger_is_damaged"))}
     for session in _sessions(facts_by_host):
         if session.id in buried:
             for host in session.places:
                 why = "It was torn down while this host could not be reached."
                 _note(result.abandoned, host, Removal(session.id, session.name, False, why))
             continue
-        _judge(result, session, set(facts_by_host), set(unreachable))
+        _judge(result, session, set(facts_by_host), silent)
     here = {session.id for session in _sessions(facts_by_host)}
     for key, tombstone in sorted(buried.items()):
         if key not in here and all(host in facts_by_host for host in tombstone["hosts"]):
@@ -168,17 +172,26 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
             if session.objects.get(host, set()) - {STATE} or host in session.stages:
                 why = f"The session is {best['status']} and carries no replicas."
                 _note(result.abandoned, host, Removal(session.id, session.name, True, why))
-    for host in session.places:
-        elsewhere = best["status"] == RUNNING and host not in best["hosts"]
-        if elsewhere and (session.objects.get(host) or host in session.stages):
-            why = f"The session runs on {', '.join(best['hosts'])} by now."
-            _note(result.abandoned, host, Removal(session.id, session.name, False, why))
+    if best["status"] == RUNNING and not records.is_note(best):
+        for host in session.places:
+            if host not in best["hosts"]:
+                _judge_elsewhere(result, session, host, best)
     if best["status"] == RUNNING and records.is_note(best) and not away:
         lost = not any(host in session.objects or host in session.stages for host in best["hosts"])
         if lost and set(best["hosts"]) <= reached:
             for host in session.places:
                 why = f"Only notes of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
                 _note(result.leaks, host, Removal(session.id, session.name, False, why))
+
+
+def _judge_elsewhere(result: Survey, session: _Session, host: str, best: Record) -> None:
+    """Judge a host that carries no replica of a session that runs: an old copy there becomes a note."""
+    if session.objects.get(host) or host in session.stages:
+        why = f"The session runs on {', '.join(best['hosts'])} by now."
+        _note(result.abandoned, host, Removal(session.id, session.name, True, why))
+    copy = session.copies.get(host)
+    if copy is not None and not records.is_note(copy) and copy["revision"] < best["revision"]:
+        result.notes.setdefault(host, []).append(records.note_of(best))
 
 
 def _judge_unrecorded(result: Survey, session: _Session, unreachable: set[str]) -> None:

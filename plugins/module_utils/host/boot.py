@@ -98,7 +98,7 @@ def _make_links(state: StateDirectory) -> int:
                 continue
             no_engine: Any = None
             session = SessionHost(no_engine, state, LedgerFile(str(state.root)), record, host, "")
-            stages = [session._link_steps(), session._peer_steps()]
+            stages = [session.link_steps(), session.peer_steps()]
             perform(stages)
         except (LinkError, StateError, StepFailed, OSError) as error:
             _say(f"Session {record['name']}: {error}")

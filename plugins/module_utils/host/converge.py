@@ -95,15 +95,15 @@ class SessionHost:
         }
         if self.holder is not None and not check_mode:
             self.ledger.require(self.session["id"], self.holder)
-        link_steps = self._link_steps()
+        made_links = self.link_steps()
         return [
             self._foreign_steps(set(containers), check_mode),
             self._file_steps(public_keys),
-            link_steps,
-            self._peer_steps(),
-            self._network_steps(containers, bool(link_steps)),
+            made_links,
+            self.peer_steps(),
+            self._network_steps(containers, bool(made_links)),
             self._surplus_steps(containers),
-            self._connect_steps(containers, bool(link_steps)),
+            self._connect_steps(containers, bool(made_links)),
             self._container_steps(containers),
             self._record_steps(),
             self._commit_steps(),
@@ -203,7 +203,8 @@ class SessionHost:
             alias=link.session_alias(self.session["id"], self.session["name"]),
         )
 
-    def _link_steps(self) -> Stage:
+    def link_steps(self) -> Stage:
+        """Return what is missing of the overlay's link on this host; it needs no engine."""
         wanted = self._vxlan()
         if wanted is None:
             return []
@@ -233,7 +234,8 @@ class SessionHost:
             )
         ]
 
-    def _peer_steps(self) -> Stage:
+    def peer_steps(self) -> Stage:
+        """Return what is missing of the link's forwarding and neighbour entries; it needs no engine."""
         wanted = self._vxlan()
         if wanted is None:
             return []

@@ -18,7 +18,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     EngineError,
     container_name,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
+    DamagedLedger,
+    LedgerError,
+    LedgerFile,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
@@ -48,9 +52,12 @@ def host_facts(
         }
     try:
         engine = Engine.connect()
-        facts = _facts(engine, state, session_name, images, paths, underlay_address)
+        reservations, damage = _reservations(state, whole_records)
+        facts = _facts(engine, state, session_name, images, paths, underlay_address, reservations)
         whole = {one["session_id"] for one in facts["containers"] if one["failure"]}
-        return {"usable": True, "problem": "", **facts, **_records(state, session_name, whole_records, whole)}
+        recorded = _records(state, session_name, whole_records, whole)
+        recorded["damaged"] += damage
+        return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
     except (EngineError, LedgerError, LinkError, StateError) as error:
         return {"usable": False, "problem": str(error)}
 
@@ -62,12 +69,12 @@ def _facts(
     images: list[str],
     paths: list[str],
     underlay_address: str | None,
+    reservations: list[Reservation],
 ) -> dict[str, Any]:
     description = engine.facts()
     every = engine.containers()
     networks = engine.networks()
     entries = [entry for entry in every if docker_engine.LABEL_SESSION_ID in entry["Labels"]]
-    reservations = [held for _key, held in sorted(_reservations(state).items())]
     return {
         "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},
         "capacity": {key: description[key] for key in ("cpus", "memory")},
@@ -88,8 +95,14 @@ def _facts(
     }
 
 
-def _reservations(state: StateDirectory) -> dict[str, Reservation]:
-    return LedgerFile(str(state.root)).read()
+def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[Reservation], list[str]]:
+    """Return what the ledger holds by session id, and why it cannot be read; only who repairs gets by without it."""
+    try:
+        return [held for _key, held in sorted(LedgerFile(str(state.root)).read().items())], []
+    except DamagedLedger as error:
+        if not forgiving:
+            raise
+        return [], [str(error)]
 
 
 def _records(state: StateDirectory, session_name: str, all_whole: bool, whole: set[str]) -> dict[str, Any]:
@@ -103,7 +116,7 @@ def _records(state: StateDirectory, session_name: str, all_whole: bool, whole: s
             for one in records
         ],
         "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records} if all_whole else {},
-        "damaged": [{"path": str(one.path), "problem": str(one)} for one in damaged],
+        "damaged": [str(one) for one in damaged],
         "tombstones": state.tombstones(),
         "signature": signature(state, session_name),
     }
@@ -111,7 +124,7 @@ def _records(state: StateDirectory, session_name: str, all_whole: bool, whole: s
 
 def signature(state: StateDirectory, session_name: str) -> str:
     """Return a digest of all that decides whether a session that waits gets room on this host, itself left out."""
-    held = [[one.claim.to_dict(), one.stage] for _key, one in sorted(_reservations(state).items())]
+    held = [[one.claim.to_dict(), one.stage] for one in _reservations(state, True)[0]]
     waiting = [[one["id"], one["revision"]] for one in state.records()[0] if one["status"] == PENDING]
     own = [one["id"] for one in state.records()[0] if one["name"] == session_name]
     text = json.dumps([held, [one for one in waiting if one[0] not in own]], sort_keys=True)

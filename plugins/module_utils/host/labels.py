@@ -32,6 +32,6 @@ def unpack(label: str, session_id: str) -> Record:
         packed = base64.b64decode(label, validate=True)
         text = zlib.decompressobj().decompress(packed, LARGEST)
         data = json.loads(text)
-    except (ValueError, zlib.error) as error:
+    except (ValueError, RecursionError, zlib.error) as error:
         raise InvalidRecord(f"The label of session {session_id} holds no record ({error}).") from error
     return read_record(data, session_id)

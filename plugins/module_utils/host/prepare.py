@@ -12,7 +12,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ssh_keys import converge_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import CONFIRMED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    PREPARING,
+    Record,
+    is_note,
+    note_of,
+)
 
 PublicKeys = dict[str, dict[str, "str | None"]]
 
@@ -58,11 +63,18 @@ def keep_records(state: StateDirectory, records: list[Record], check_mode: bool)
     for record in records:
         directory = state.session(record["id"])
         found = directory.read_record()
+        if is_note(record) and found is not None and _says_the_same(found, record):
+            continue
         if found is None or found["revision"] < record["revision"]:
             actions.append(f"{'update' if found else 'create'} record {record['name']}")
             if not check_mode:
                 directory.write_record(record)
     return actions
+
+
+def _says_the_same(found: Record, note: Record) -> bool:
+    """Tell whether a copy says what a note says, in whatever revision: which hosts carry the session, and how it is."""
+    return (found["status"], found["hosts"]) == (note["status"], note["hosts"])
 
 
 def keep_tombstones(

@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     converge_keys,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    DamagedFile,
     StateDirectory,
     StateError,
 )
@@ -97,7 +98,8 @@ def repair_host(
     for session_id in sorted(copies):
         best = latest(copies[session_id])
         if best is not None and session_name in (None, best["name"]):
-            mender.mend(best, host or state.session(session_id).read_host())
+            was_here = any(record["id"] == session_id for record in known)
+            mender.mend(best, host or state.session(session_id).read_host(), was_here)
     return result
 
 
@@ -123,17 +125,24 @@ class _Mender:
     ) -> None:
         self.engine = engine
         self.state = state
-        self.ledger = LedgerFile(str(state.root))
+        self.ledger = LedgerFile(str(state.root), forgiving=True)
         self.result = result
         self.public_keys = public_keys
         self.check_mode = check_mode
 
     def set_damaged_aside(self) -> None:
-        """Move files that cannot be trusted out of the way. Raises LedgerError and StateError for newer ones."""
+        """Move files that cannot be trusted out of the way. Raises LedgerError and StateError for newer ones.
+
+        Of tombstones one a run; the next finds the next.
+        """
         _records, damaged = self.state.records()
-        paths = [one.path for one in damaged]
+        paths = [one.path for one in damaged if isinstance(one, DamagedFile)]
         try:
-            self.ledger.read()
+            self.state.tombstones()
+        except DamagedFile as error:
+            paths.append(error.path)
+        try:
+            LedgerFile(str(self.state.root)).read()
         except DamagedLedger:
             paths.append(self.ledger.path)
         for path in paths:
@@ -142,22 +151,28 @@ class _Mender:
                 target = str(self.state.set_aside(path))
             self._did(f"set aside damaged file {path}", "file", str(path), "damaged", target)
 
-    def mend(self, record: Record, host: str | None) -> None:
-        """Make what this host owes the session as its record says."""
+    def mend(self, record: Record, host: str | None, was_here: bool) -> None:
+        """Make what this host owes the session as its record says. was_here: this host had a copy when it was read."""
         about: dict[str, Any] = {"name": record["name"], "actions": [], "problem": ""}
         first = len(self.result.actions)
         try:
-            if record["status"] == RUNNING and not is_note(record) and host is not None and host in record["hosts"]:
-                self._converge(record, host)
-            elif not is_note(record) and record["status"] == RUNNING:
-                self._keep(note_of(record))
-            else:
-                self._keep(record)
+            with self.state.working_on(record["id"]):
+                self._mend(record, host, was_here)
         except _PROBLEMS as error:
             about["problem"] = str(error)
         about["actions"] = self.result.actions[first:]
         if about["actions"] or about["problem"]:
             self.result.sessions[record["id"]] = about
+
+    def _mend(self, record: Record, host: str | None, was_here: bool) -> None:
+        if was_here and self.state.session(record["id"]).read_record() is None:
+            return  # it was torn down just now
+        if record["status"] == RUNNING and not is_note(record) and host is not None and host in record["hosts"]:
+            self._converge(record, host)
+        elif not is_note(record) and record["status"] == RUNNING:
+            self._keep(note_of(record))
+        else:
+            self._keep(record)
 
     def _keep(self, record: Record) -> None:
         for action in keep_records(self.state, [record], self.check_mode):
@@ -179,7 +194,7 @@ class _Mender:
         self.result.public_keys[record["id"]] = own
         stages = SessionHost(self.engine, self.state, self.ledger, record, host, "").stages(keys)
         if not self.check_mode:
-            perform(stages)
+            perform(stages, undo=False)
         told = difference(stages)
         self.result.actions += descriptions(stages)
         self.result.before.update(told["before"])

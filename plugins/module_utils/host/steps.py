@@ -43,11 +43,11 @@ class StepFailed(Exception):
 Stage = Sequence[Step]
 
 
-def perform(stages: Sequence[Stage]) -> None:
+def perform(stages: Sequence[Stage], undo: bool = True) -> None:
     """Perform the stages one after another, the steps of a stage side by side.
 
     When a step fails, the others of its stage are let finish, everything done so far is undone in reverse order, and
-    StepFailed names every failure.
+    StepFailed names every failure. undo: False for a repair, which takes nothing away from what works again.
     """
     done: list[Step] = []
     for stage in stages:
@@ -61,7 +61,8 @@ def perform(stages: Sequence[Stage]) -> None:
             else:
                 failures.append(f"Could not {step.describe()}: {error}")
         if failures:
-            failures += _undo(done)
+            if undo:
+                failures += _undo(done)
             raise StepFailed("\n".join(failures))
 
 

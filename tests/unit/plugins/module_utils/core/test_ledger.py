@@ -101,6 +101,8 @@ def test_an_empty_host_refuses_only_what_is_too_large(asked: list[Claim], one: C
         ({"ports": (("10.0.0.1", 80, "tcp"),)}, "Port 80/tcp is taken by session other (id-other)."),
         ({"vni": 7}, "The network identifier 7 is taken by session other (id-other)."),
         ({"subnets": ("10.0.0.0/28",)}, "The subnet 10.0.0.0/28 is taken by session other (id-other)."),
+        ({"subnets": ("10.0.0.0/24",)}, "The subnet 10.0.0.0/24 is taken by session other (id-other)."),
+        ({"subnets": ("10.0.0.8/29",)}, "The subnet 10.0.0.8/29 is taken by session other (id-other)."),
     ],
 )
 def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> None:

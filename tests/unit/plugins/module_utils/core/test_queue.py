@@ -141,7 +141,6 @@ def test_a_session_that_can_never_fit_keeps_nobody_waiting() -> None:
     assert started(turns_of([never, waiting("small", 2, cpus=2)], hosts)) == {"small": ["h1"]}
 
 
-@pytest.mark.xfail(reason="place() raises InvalidInput for such a session, and with it the whole queue stands still")
 @pytest.mark.parametrize(
     "never",
     [{"cpus": 9}, {"hosts": "h9"}, {"hosts": "gone"}, {"excluded_hosts": "h1"}],

@@ -239,7 +239,6 @@ def test_what_is_left_where_a_session_no_longer_runs_is_abandoned() -> None:
     assert view.abandoned["h2"][0].why == "The session runs on h1 by now."
 
 
-@pytest.mark.xfail(reason="the removal takes the record of a session that runs elsewhere along")
 def test_a_host_where_a_session_no_longer_runs_still_knows_of_it() -> None:
     facts = {"h1": host(running("h1"), kinds=CONTAINER), "h2": host(note_of(running("h1")), kinds=NETWORK)}
     assert removed(survey(facts).abandoned) == {"h2": True}
