@@ -27,7 +27,8 @@ class ActionModule(ActionBase):
         failed = [name for name in results if name not in done and name not in away]
         known = {one["id"]: one for result in done.values() for one in result["sessions"]}
         buried = {one["id"]: one for result in done.values() for one in result["tombstones"]}
-        tombstones = [{"id": key, "name": known[key]["name"], "hosts": away} for key in sorted(known)] if away else []
+        later = away + failed
+        tombstones = [{"id": key, "name": known[key]["name"], "hosts": later} for key in sorted(known)] if later else []
         report = [f"{name}: {str(results[name].get('msg') or 'It did not answer.').strip()}" for name in failed]
         if away:
             names = ", ".join(away)

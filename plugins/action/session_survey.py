@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import hosts_from_facts, room_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_note, note_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts, chores, has_chores
@@ -32,6 +33,7 @@ class ActionModule(ActionBase):
             none_needed = dict.fromkeys(arguments["hosts"], False)
             group = GroupFacts.read(arguments["hosts"], task_vars["hostvars"], none_needed)
             view = group.survey()
+            rooms = {host.name: room_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)}
         except CoreError as error:
             return {"failed": True, "msg": f"The hosts cannot be judged.\n{error}"}
         removals = {host: list(some) for host, some in view.abandoned.items()}
@@ -45,6 +47,7 @@ class ActionModule(ActionBase):
             "tidy": not has_chores(work),
             "missing": [f"{host}: {group.why_missing[host]}" for host in group.missing],
             "records": {host: _records_for(host, view) for host in group.facts},
+            "rooms": rooms,
             "public_keys": _public_keys(group),
             "findings": _findings(group, view),
         }

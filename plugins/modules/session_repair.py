@@ -36,6 +36,11 @@ options:
       - The only session to look at; empty for all.
     type: str
     default: ""
+  room:
+    description:
+      - What sessions may use of this host in all, as M(cluster_compute.session.session_survey) returns it. A place that
+        a session has lost is only taken again where it is free; without this it is not asked for.
+    type: dict
   records:
     description:
       - Records by session as other hosts know them; a newer revision, or one that is missing here, is taken over.
@@ -58,6 +63,7 @@ EXAMPLES = r"""
 - name: Put back what is missing
   cluster_compute.session.session_repair:
     host: "{{ inventory_hostname }}"
+    room: "{{ repair_survey.rooms[inventory_hostname] }}"
 """
 
 RETURN = r"""
@@ -83,6 +89,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import InvalidLedger, Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import InvalidRecord, read_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 
@@ -93,6 +100,7 @@ def main() -> None:
         argument_spec={
             "host": {"type": "str", "required": True},
             "session_name": {"type": "str", "default": ""},
+            "room": {"type": "dict"},
             "records": {"type": "dict", "default": {}},
             "public_keys": {"type": "dict", "default": {}, "no_log": False},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
@@ -108,10 +116,11 @@ def main() -> None:
             asked["host"],
             {key: read_record(record, key) for key, record in asked["records"].items()},
             asked["public_keys"],
+            room=Room.from_dict(asked["room"]) if asked["room"] else None,
             session_name=asked["session_name"] or None,
             check_mode=module.check_mode,
         )
-    except (EngineError, LedgerError, StateError, InvalidRecord, OSError) as error:
+    except (EngineError, LedgerError, StateError, InvalidLedger, InvalidRecord, OSError) as error:
         module.fail_json(msg=str(error))
     result = {
         "changed": bool(done.actions),

@@ -114,7 +114,7 @@ def main() -> None:
             module.exit_json(changed=release(ledger, claim, asked["holder"], module.check_mode))
         terms = (asked["room"], asked["lease_seconds"], asked["holder"])
         changed, answer = lease(ledger, claim, *terms, module.check_mode)
-    except (EngineError, LedgerError, StateError, CoreError) as error:
+    except (EngineError, LedgerError, StateError, CoreError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=changed, granted=answer.granted, reasons=list(answer.reasons), undecided=list(answer.undecided)

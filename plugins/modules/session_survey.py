@@ -62,6 +62,10 @@ records:
   description: For each host the records it has to have.
   returned: success
   type: dict
+rooms:
+  description: For each host what sessions may use of it in all.
+  returned: success
+  type: dict
 public_keys:
   description: For each session the public halves of the keys of its replicas.
   returned: success

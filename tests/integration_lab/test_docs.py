@@ -29,7 +29,6 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     DEMO,
     environment,
     launch,
-    replicas,
     teardown,
 )
 
@@ -71,15 +70,22 @@ EXPECTED = {
         "roles.sub.replicas: 2 -> 3",
         "PLANNED",
         "sub3     n3",
-        "Session big is PENDING.",
+        "Session big is PENDING, position 1 in the queue.",
         "Largest size that fits now in mode multi-node: 2.",
     ],
     "docs/environment.md": ["0 of 3", "sub2"],
+    "docs/queue.md": ["Session big is PENDING, position 1 in the queue.", "1. big of", "The queue is empty."],
+    "docs/recovery.md": [
+        "create container first-sub2",
+        "Everything is as recorded.",
+        "will be cleaned when back",
+        "There is nothing that nobody owns.",
+    ],
     "docs/site.md": ["@cluster_compute_hosts:", "gpu02"],
     "docs/lab.md": ["Server Version: 20.10", "Server Version: 26.1", "n1"],
 }
 """What the output of a document's commands has to hold, in this order where it matters for more than one."""
-SESSIONS = ("first", "big", "train", "demo")
+SESSIONS = ("first", "big", "small", "train", "demo")
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -153,8 +159,7 @@ def clean_up() -> Iterator[None]:
     """Remove the sessions of the documents after each of them, also when a command failed."""
     yield
     for name in SESSIONS:
-        if replicas(name):
-            teardown(name).ok()
+        teardown(name).ok()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

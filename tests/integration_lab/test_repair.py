@@ -268,9 +268,17 @@ def fail(host: str, replica: str) -> None:
     script(host, f"docker exec brittle-{replica} touch /tmp/fail; docker wait brittle-{replica}")
 
 
+def untimed() -> Snapshot:
+    """Take a snapshot without the times at which files were written: the ledger holds another session as well."""
+    taken = snapshot()
+    for kinds in taken.values():
+        kinds["state"] = {path: [*about[:3], about[4]] for path, about in kinds["state"].items()}
+    return taken
+
+
 @pytest.mark.parametrize("verb", ["repair", "schedule_pending"])
 def test_strict_ends_the_session_with_the_first_failure(verb: str, trio: dict[str, Any]) -> None:
-    before = snapshot()
+    before = untimed()
     try:
         launch({**FAILING, "session_failure_policy": "strict"}).ok()
         fail("n2", "sub1")
@@ -286,7 +294,7 @@ def test_strict_ends_the_session_with_the_first_failure(verb: str, trio: dict[st
         assert len(run.table) == 3
     finally:
         teardown("brittle").ok()
-    assert differences(before, snapshot()) == []
+    assert differences(before, untimed()) == []
 
 
 def test_keep_goes_on_while_main1_lives(trio: dict[str, Any]) -> None:
@@ -318,7 +326,7 @@ def test_restart_is_bounded(trio: dict[str, Any]) -> None:
         # The file that makes it fail is still in the container.
         script("n2", "docker wait brittle-sub1")
         run = play("repair", {}).ok()
-        assert any("after 1 restarts" in line for line in told(run)), told(run)
+        assert any("after 1 restart." in line for line in told(run)), told(run)
         assert replicas("brittle") == {}
     finally:
         teardown("brittle").ok()

@@ -80,6 +80,15 @@ class LedgerFile:
                 return {}
             raise
 
+    def expired(self) -> dict[str, Reservation]:
+        """Return the reservations that have run out and that nobody has written over yet; they hold nothing."""
+        try:
+            entries = self._load()
+        except DamagedLedger:
+            return {}
+        kept = rules.live(entries, self._boot(), self._clock())
+        return {key: one for key, one in entries.items() if key not in kept}
+
     def reserve(self, claim: Claim, strays: Iterable[Claim], room: Room, seconds: float, holder: str) -> Answer:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
 
@@ -142,6 +151,9 @@ class LedgerFile:
             return False
         with self._locked() as ledger:
             held = ledger.get(session_id)
+            if held is None and session_id in self._load():
+                self._store(ledger)  # it had run out
+                return True
             if held is None or (holder is not None and (held.stage == rules.COMMITTED or held.holder != holder)):
                 return False
             del ledger[session_id]

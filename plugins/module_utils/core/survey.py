@@ -24,8 +24,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     Record,
 )
 
-CONTAINER, NETWORK, LINK, STATE = "container", "network", "link", "state"
-"""Kinds of things of a session that a host reports in ``objects``; STATE is its folder in the state directory."""
+CONTAINER, NETWORK, LINK, STATE, LEASE = "container", "network", "link", "state", "lease"
+"""Kinds of things of a session that a host reports in ``objects``: STATE is its folder in the state directory, LEASE an
+entry of the ledger that has run out and holds nothing."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,8 @@ def survey(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collecti
         _judge(result, session, set(facts_by_host), silent)
     here = {session.id for session in _sessions(facts_by_host)}
     for key, tombstone in sorted(buried.items()):
-        if key not in here and all(host in facts_by_host for host in tombstone["hosts"]):
+        # A host that left the group may come back, so its tombstone stays.
+        if key not in here and set(tombstone["hosts"]) <= set(facts_by_host) - silent:
             result.cleaned.append(key)
     return result
 
@@ -152,10 +154,14 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
     away = sorted(set(best["hosts"]) & unreachable)
     if session.is_being_launched:
         return
-    if best["status"] == PREPARING and COMMITTED not in session.stages.values():
+    half = best["status"] == RUNNING and any(
+        copy["status"] == PREPARING and host in best["hosts"] and session.stages.get(host) != COMMITTED
+        for host, copy in session.copies.items()
+    )
+    if half or (best["status"] == PREPARING and COMMITTED not in session.stages.values()):
         if away:
             result.unknown[session.id] = (
-                f"The launch of session {session.name} was not finished, and {', '.join(away)} cannot be reached."
+                f"The launch of session {session.name} was not finished, and {', '.join(away)} does not tell more."
             )
             return
         why = "Its launch was not finished, and nobody works on it any more."

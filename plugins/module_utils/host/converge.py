@@ -32,9 +32,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     write_in_place,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment, failure
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, Room, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 MOUNT = environment.DIRECTORY
@@ -54,16 +56,25 @@ class SessionHost:
     """One host and its part of one session."""
 
     def __init__(
-        self, engine: Engine, state: StateDirectory, ledger: LedgerFile, record: Record, host: str, holder: str
+        self,
+        engine: Engine,
+        state: StateDirectory,
+        ledger: LedgerFile,
+        record: Record,
+        host: str,
+        holder: str,
+        room: Room | None = None,
     ) -> None:
         """Take the whole *record* of a session that is being started or runs.
 
-        holder: the run of a launch that holds the session's place while it is being started.
+        holder: the run of a launch that holds the session's place while it is being started. room: what sessions may
+        use of this host, to ask again for a place that was lost; None where that is not known.
         """
         plan = record["plan"]
         self.engine = engine
         self.ledger = ledger
         self.record = record
+        self.room = room
         self.holder = holder if record["status"] == PREPARING else None
         self.plan = plan
         self.host = host
@@ -95,6 +106,8 @@ class SessionHost:
         }
         if self.holder is not None and not check_mode:
             self.ledger.require(self.session["id"], self.holder)
+        elif self.holder is None and not containers and self.replicas:
+            self._require_room()
         made_links = self.link_steps()
         return [
             self._foreign_steps(set(containers), check_mode),
@@ -108,6 +121,19 @@ class SessionHost:
             self._record_steps(),
             self._commit_steps(),
         ]
+
+    def _require_room(self) -> None:
+        """Refuse to bring back replicas whose place is neither held nor free any more."""
+        claim = claims_of(self.plan)[self.host]
+        held = self.ledger.read()
+        if self.room is None or claim.session_id in held:
+            return
+        answer = rules.answer(claim, held, labelled_claims(self.engine.session_containers()), self.room)
+        if not answer.granted:
+            raise EngineError(
+                f"The place of session {self.session['name']} on {self.host} was lost and is taken by now: "
+                + " ".join(answer.reasons)
+            )
 
     def _foreign_steps(self, own: set[str], check_mode: bool) -> Stage:
         """Free the names of replicas that are gone.

@@ -24,7 +24,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     LedgerFile,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    DamagedFile,
+    StateDirectory,
+    StateError,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PENDING, RUNNING, note_of
@@ -108,6 +112,11 @@ def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[
 def _records(state: StateDirectory, session_name: str, all_whole: bool, whole: set[str]) -> dict[str, Any]:
     """Return what is recorded: whole where it is asked for or needed to judge queue and failures, else as notes."""
     records, damaged = state.records()
+    tombstones = []
+    try:
+        tombstones = state.tombstones()
+    except DamagedFile as error:
+        damaged.append(error)
     return {
         "records": [
             one
@@ -117,7 +126,7 @@ def _records(state: StateDirectory, session_name: str, all_whole: bool, whole: s
         ],
         "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records} if all_whole else {},
         "damaged": [str(one) for one in damaged],
-        "tombstones": state.tombstones(),
+        "tombstones": tombstones,
         "signature": signature(state, session_name),
     }
 
@@ -153,6 +162,8 @@ def _objects(
     for session_id in state.session_ids():
         if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
             add(session_id, "", survey.STATE)
+    for session_id, held in LedgerFile(str(state.root)).expired().items():
+        add(session_id, held.claim.session_name, survey.LEASE)
     return {key: found[key] for key in sorted(found)}
 
 

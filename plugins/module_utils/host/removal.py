@@ -36,7 +36,8 @@ def removal_stages(
     containers = engine.session_containers(labels)
     networks = engine.networks(labels)
     links = {name: owner for name, owner in link.session_links().items() if is_meant(owner[1], owner[0])}
-    reserved = sorted(key for key, held in ledger.read().items() if is_meant(held.claim.session_name, key))
+    entries = {**ledger.expired(), **ledger.read()}
+    reserved = sorted(key for key, held in entries.items() if is_meant(held.claim.session_name, key))
     ids = {one["id"] for one in known_sessions(engine, state, ledger, session_name, session_id)}
     if session_id is not None:
         ids.add(session_id)

@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
     StateError,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     RUNNING,
     InvalidRecord,
@@ -73,6 +74,7 @@ def repair_host(
     records: Mapping[str, Record] | None = None,
     public_keys: Mapping[str, Keys] | None = None,
     *,
+    room: Room | None = None,
     session_name: str | None = None,
     check_mode: bool = False,
 ) -> Repair:
@@ -80,12 +82,13 @@ def repair_host(
 
     host: name of this host in the plans; without it each session's state tells. records: what other hosts know, by id;
     a newer revision, or a copy that is missing here, is taken over. public_keys: by session, those of the replicas of
-    other hosts. A session that cannot be repaired does not keep the others from it.
+    other hosts. room: what sessions may use of this host; a place that was lost is only taken again where it is free.
+    A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
     engine = Engine.connect()
     result = Repair()
-    mender = _Mender(engine, state, result, public_keys or {}, check_mode)
+    mender = _Mender(engine, state, result, public_keys or {}, room, check_mode)
     mender.set_damaged_aside()
     known, _damaged = state.records()
     copies: dict[str, list[Record]] = {record["id"]: [record] for record in known}
@@ -121,13 +124,20 @@ class _Mender:
     """Repairs one session after the other and writes down what was done."""
 
     def __init__(
-        self, engine: Engine, state: StateDirectory, result: Repair, public_keys: Mapping[str, Keys], check_mode: bool
+        self,
+        engine: Engine,
+        state: StateDirectory,
+        result: Repair,
+        public_keys: Mapping[str, Keys],
+        room: Room | None,
+        check_mode: bool,
     ) -> None:
         self.engine = engine
         self.state = state
         self.ledger = LedgerFile(str(state.root), forgiving=True)
         self.result = result
         self.public_keys = public_keys
+        self.room = room
         self.check_mode = check_mode
 
     def set_damaged_aside(self) -> None:
@@ -192,7 +202,7 @@ class _Mender:
                         )
         keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record["id"], {}), **own}
         self.result.public_keys[record["id"]] = own
-        stages = SessionHost(self.engine, self.state, self.ledger, record, host, "").stages(keys)
+        stages = SessionHost(self.engine, self.state, self.ledger, record, host, "", self.room).stages(keys)
         if not self.check_mode:
             perform(stages, undo=False)
         told = difference(stages)

@@ -168,8 +168,12 @@ def test_a_session_that_is_committed_on_any_host_runs() -> None:
     assert survey(facts).records[A] == preparing("h1", "h2")
 
 
-def test_a_session_that_one_host_says_runs_is_kept() -> None:
-    assert_untouched({"h1": host(running("h1", "h2"), kinds=CONTAINER), "h2": host(preparing("h1", "h2"))})
+def test_a_launch_that_only_some_hosts_have_finished_is_undone_once_nobody_works_on_it() -> None:
+    done = host(running("h1", "h2"), kinds=CONTAINER, stage=COMMITTED)
+    assert_untouched({"h1": done, "h2": host(preparing("h1", "h2"), stage=CONFIRMED)})
+    assert_untouched({"h1": done, "h2": host(preparing("h1", "h2"), stage=COMMITTED)})
+    assert_untouched({"h1": done, "h2": host(preparing("h1", "h2")), "h3": host()}, ("h1",))
+    assert removed(survey({"h1": done, "h2": host(preparing("h1", "h2"))}).abandoned) == {"h1": False, "h2": False}
 
 
 def test_a_killed_launch_is_left_alone_while_a_host_of_it_is_away() -> None:
@@ -177,7 +181,7 @@ def test_a_killed_launch_is_left_alone_while_a_host_of_it_is_away() -> None:
     assert_untouched(facts, ("h2",))
     view = survey(facts, ["h2"])
     assert view.records == {A: preparing("h1", "h2")}
-    assert view.unknown == {A: "The launch of session train was not finished, and h2 cannot be reached."}
+    assert view.unknown == {A: "The launch of session train was not finished, and h2 does not tell more."}
     assert removed(survey(facts, ["h3"]).abandoned) == {"h1": False}, "h3 has no part in it"
 
 
