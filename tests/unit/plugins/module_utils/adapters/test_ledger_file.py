@@ -167,7 +167,10 @@ def test_what_another_run_let_run_out_is_anybodys(tmp_path: Path) -> None:
     for use in (lambda: book.require("id-a", RUN), lambda: book.commit(claim("a"), RUN)):
         with pytest.raises(LedgerError, match="run out"):
             use()
+    assert list(book.expired()) == ["id-a"]
+    assert book.release("id-a", RUN), "it is swept from the file"
     assert not book.release("id-a", RUN)
+    assert not book.path.exists()
     assert book.reserve(claim("a"), [], ROOM, 60.0, OTHER_RUN).granted
     with pytest.raises(LedgerError, match="run out"):
         book.commit(claim("a"), RUN)
