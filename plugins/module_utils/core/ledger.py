@@ -203,7 +203,7 @@ def read_ledger(data: object) -> dict[str, Reservation]:
             f"The ledger has schema {schema}, this release of the collection reads schema {SCHEMA}. Use the release "
             "that wrote it."
         )
-    if schema != SCHEMA or type(schema) is not int:
+    if schema != SCHEMA or isinstance(schema, bool) or not isinstance(schema, int):
         raise InvalidLedger(f"The ledger's schema is {show(schema)}, where {SCHEMA} is expected.")
     found = [Reservation.from_dict(entry) for entry in data["reservations"]]
     return {reservation.claim.session_id: reservation for reservation in found}

@@ -137,7 +137,7 @@ def read_record(data: object, session_id: str | None = None) -> Record:
             f"The record has schema {schema}, this release of the collection reads schema {SCHEMA}. Use the release "
             "that wrote it."
         )
-    if schema != SCHEMA or type(schema) is not int:
+    if schema != SCHEMA or isinstance(schema, bool) or not isinstance(schema, int):
         raise InvalidRecord(f"The record's schema is {show(schema)}, where {SCHEMA} is expected.")
     problems = []
     for key in sorted(set(_KEYS).symmetric_difference(map(str, data))):

@@ -156,4 +156,5 @@ def _alone() -> Iterator[bool]:
 def _say(text: str) -> None:
     """Write one line; the journal puts the time before it, a plain file does not."""
     stamp = "" if "JOURNAL_STREAM" in os.environ else time.strftime("%Y-%m-%d %H:%M:%S ")
-    print(stamp + "; ".join(text.splitlines()), flush=True)
+    sys.stdout.write(stamp + "; ".join(text.splitlines()) + "\n")
+    sys.stdout.flush()

@@ -134,7 +134,8 @@ def _source(name: str, spec: ModuleSpec) -> str:
     text = read(name) if read is not None else None
     if text is None:
         raise ProgramError(f"The source of {name} is not to be had from {spec.loader!r}, so the program lacks it.")
-    return str(text)
+    # Ansible's own loader of collections hands over bytes.
+    return importlib.util.decode_source(text) if isinstance(text, bytes) else str(text)
 
 
 def _interpreter() -> str:
