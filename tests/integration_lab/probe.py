@@ -47,12 +47,12 @@ def tree(top: str) -> dict[str, list[Any]]:
 
 
 def rules() -> list[str]:
-    """Return the firewall's rules and chains of its own, without counters."""
-    found = []
+    """Return the firewall's rules and chains of its own, without counters; engines repeat some when they restart."""
+    found = set()
     for table in ("filter", "nat", "mangle", "raw"):
         for line in lines("iptables-save", "-t", table):
             if line.startswith("-") or (line.startswith(":") and " - " in line):
-                found.append(table + " " + re.sub(r" ?\[\d+:\d+\]", "", line))
+                found.add(table + " " + re.sub(r" ?\[\d+:\d+\]", "", line))
     return sorted(found)
 
 

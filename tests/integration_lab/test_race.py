@@ -124,8 +124,12 @@ def cleared(untouched_lab: Snapshot) -> Iterator[list[str]]:
     """Give a list of names; what has them is torn down at the end, and nothing of them stays."""
     names: list[str] = []
     yield names
-    for number in range(0, len(names), 4):
-        in_parallel(teardown, names[number : number + 4])
+    for number in range(0, len(names), 3):
+        in_parallel(teardown, names[number : number + 3])
+    if differences(untouched_lab, snapshot()):
+        # A host that was too busy to answer is cleaned now; what the first removes, the second forgets.
+        play("gc").ok()
+        play("gc").ok()
     assert differences(untouched_lab, snapshot()) == []
 
 
@@ -144,17 +148,17 @@ def test_of_24_launches_9_run_and_15_wait(cleared: list[str], tmp_path: Path) ->
 
 
 def test_mixed_sizes_are_all_there_or_not_at_all(cleared: list[str], tmp_path: Path) -> None:
-    sizes = {f"mixed{number}": 1 + number % 3 for number in range(12)}
+    sizes = {f"mixed{number}": 1 + number % 3 for number in range(6)}
     cleared += sizes
     with Sampler() as sampler:
-        outcome = race({name: {"session_size": size} for name, size in sizes.items()}, tmp_path, "0.8")
+        outcome = race({name: {"session_size": size} for name, size in sizes.items()}, tmp_path, "0.4")
     running = {name: sizes[name] for name, status in outcome.items() if status == "RUNNING"}
     assert running_replicas() == running
-    site = {host: {"cluster_compute_cpus": "0.8"} for host in HOSTS}
+    site = {host: {"cluster_compute_cpus": "0.4"} for host in HOSTS}
     waiting = play("schedule_pending", {}, "--check", hosts=site).ok()
     queue = [line for one in waiting.of("Say what was launched and who waits on") for line in one["values"]["msg"]]
-    assert sum(line[0].isdigit() for line in queue) == 12 - len(running)
+    assert sum(line[0].isdigit() for line in queue) == len(sizes) - len(running)
     assert not [line for line in queue if "It can start" in line], queue
     for samples in sampler.samples.values():
-        assert max(sample[0] for sample in samples) <= 800
-        assert max(sample[2] for sample in samples) <= 800
+        assert max(sample[0] for sample in samples) <= 400
+        assert max(sample[2] for sample in samples) <= 400
