@@ -648,12 +648,13 @@ class TestAgain:
 class TestPendingBeside:
     """A full lab: one more session has to wait, and the running one does not notice."""
 
-    def test_it_is_pending_with_the_shortfall_and_leaves_nothing(self, six: Six) -> None:
+    def test_it_is_pending_with_the_shortfall_and_starts_nothing(self, six: Six) -> None:
         before = snapshot()
         run = launch({"session_name": "late", "session_image": DEMO, "session_size": 2, "session_cpus": "0.5"}).ok()
-        assert run.changed_hosts == set()
-        assert run.said[0] == "Session late is PENDING."
+        assert run.said[0] == "Session late is PENDING, position 1 in the queue."
         assert "Not even main1 fits now." in run.said
+        assert replicas("late") == {}
+        teardown("late").ok()
         assert differences(before, snapshot()) == []
 
 

@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     launch,
     replicas,
     snapshot,
+    teardown,
 )
 
 BASE = {"session_name": "place", "session_image": BUSYBOX, "session_memory": "64m", "session_command": "sleep 8888"}
@@ -133,12 +134,12 @@ def _rows(report: list[str]) -> dict[tuple[str, str], list[str]]:
 
 
 class TestPending:
-    """What does not fit now: a table, no error, and nothing left behind."""
+    """What does not fit now: a table, no error, and nothing started."""
 
     def test_multi_node_names_host_resource_shortfall_and_the_largest_size(self, untouched_lab: Snapshot) -> None:
         run = launch({**BASE, "session_size": 7, "session_memory": "1g"}).ok()
         report = run.said
-        assert report[0] == "Session place is PENDING."
+        assert report[0] == "Session place is PENDING, position 1 in the queue."
         rows = _rows(report)
         for host in HOSTS:
             assert rows[host, "cpus"] == ["1", "2", "0", "2"]
@@ -148,23 +149,25 @@ class TestPending:
         assert "Largest size that fits now in mode multi-node: 6." in report
         assert run.table == {}
         assert replicas("place") == {}
+        teardown("place").ok()
         assert differences(untouched_lab, snapshot()) == []
 
     def test_single_node_that_fits_no_host_is_pending_although_all_hosts_together_have_room(
         self, untouched_lab: Snapshot
     ) -> None:
         run = launch({**BASE, "session_size": 3, "session_mode": "single-node"}).ok()
-        assert run.said[0] == "Session place is PENDING."
+        assert run.said[0] == "Session place is PENDING, position 1 in the queue."
         assert "Largest size that fits now in mode single-node: 2." in run.said
         rows = _rows(run.said)
         for host in HOSTS:
             assert rows[host, "cpus"][:3] == ["3", "2", "1"]
             assert rows[host, "memory"][:3] == ["192MiB", "2GiB", "0B"]
         assert run.table == {}
+        teardown("place").ok()
         assert differences(untouched_lab, snapshot()) == []
 
     def test_check_mode_says_the_same(self, untouched_lab: Snapshot) -> None:
         run = launch({**BASE, "session_size": 3, "session_mode": "single-node"}, "--check").ok()
-        assert run.said[0] == "Session place is PENDING."
-        assert run.changed_hosts == set()
+        assert run.said[0] == "Session place is PENDING, position 1 in the queue."
+        assert run.changed_hosts == set(HOSTS), "every host would keep the request"
         assert differences(untouched_lab, snapshot()) == []
