@@ -9,9 +9,11 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -169,6 +171,37 @@ def launch(variables: Mapping[str, Any], *options: str, **more: Any) -> Run:
     return play("launch_cluster", variables, *options, **more)
 
 
+def kill_a_launch(
+    request: Mapping[str, Any], moments: Mapping[str, str], folder: Path, *, let_modules_end: bool = False
+) -> None:
+    """Start a launch; once each of *moments*, a shell command by host, succeeds, kill it and what it does there.
+
+    let_modules_end: what runs on the hosts at that moment is not killed with the controller.
+    """
+    variables = folder / "variables.json"
+    variables.write_text(json.dumps(request), encoding="utf-8")
+    started = subprocess.Popen(
+        command("launch_cluster", variables),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        for host, moment in moments.items():
+            while try_on(host, ["sh", "-c", moment]).returncode != 0:
+                assert started.poll() is None, "the launch ended before it could be killed"
+                assert time.monotonic() < deadline
+    finally:
+        os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+        end = "" if let_modules_end else "pkill -KILL -x python3 || true; "
+        for host in HOSTS:
+            script(host, f"{end}while pgrep -x python3 >/dev/null; do sleep 0.1; done")
+
+
 def teardown(name: str, *options: str, **more: Any) -> Run:
     """Run teardown_cluster."""
     return play("teardown_cluster", {"session_name": name}, *options, **more)
@@ -185,11 +218,11 @@ def ssh_options() -> list[str]:
 
 
 def try_on(
-    host: str, words: Iterable[str], stdin: str | None = None, seconds: float = 60
+    host: str, words: Iterable[str], stdin: str | None = None, seconds: float = 60, options: Iterable[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on a host of the lab as root, over its SSH, and return how it ended."""
     return subprocess.run(
-        ["ssh", *ssh_options(), f"root@{ADDRESSES[host]}", shlex.join(words)],
+        ["ssh", *options, *ssh_options(), f"root@{ADDRESSES[host]}", shlex.join(words)],
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    ADDRESSES,
     BUSYBOX,
     DEMO,
     HOSTS,
@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     command,
     differences,
     environment,
+    kill_a_launch,
     launch,
     on,
     replicas,
@@ -88,36 +89,10 @@ def test_a_container_of_somebody_else_is_named_and_not_touched(untouched_lab: Sn
         on("n3", "docker", "rm", "-f", "half-sub2")
 
 
-def _kill_a_launch_at(moment: str, folder: Path) -> None:
-    """Start a launch and kill it, and all it has started here, when *moment*, a shell command, succeeds on n1."""
-    variables = folder / "variables.json"
-    variables.write_text(
-        json.dumps({**BASE, "session_image": DEMO, "session_command": ["sleep", "8888"]}), encoding="utf-8"
-    )
-    started = subprocess.Popen(
-        command("launch_cluster", variables),
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while try_on("n1", ["sh", "-c", moment]).returncode != 0:
-            assert started.poll() is None, "the launch ended before it could be killed"
-            assert time.monotonic() < deadline
-    finally:
-        os.killpg(started.pid, signal.SIGKILL)
-        started.wait()
-    # What already runs on the hosts is not killed with the controller; let it end.
-    for host in HOSTS:
-        script(host, "while pgrep -x python3 >/dev/null; do sleep 0.1; done")
-
-
 @pytest.mark.parametrize("moment", [f"ls {STATE}/sessions/*/replicas/main1/ssh/*.pub", "docker inspect half-main1"])
 def test_a_killed_launch_is_removed_by_teardown(moment: str, untouched_lab: Snapshot, tmp_path: Path) -> None:
-    _kill_a_launch_at(moment, tmp_path)
+    request = {**BASE, "session_image": DEMO, "session_command": ["sleep", "8888"]}
+    kill_a_launch(request, {"n1": moment}, tmp_path, let_modules_end=True)
     assert differences(untouched_lab, snapshot()) != []
     run = teardown("half").ok()
     assert run.changed_hosts
@@ -145,4 +120,34 @@ def test_teardown_of_a_session_that_never_was(untouched_lab: Snapshot) -> None:
     run = teardown("never").ok()
     assert set(run.recap) >= set(HOSTS)
     assert run.changed_hosts == set()
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def test_a_host_that_is_too_busy_to_let_everybody_in_is_asked_again(untouched_lab: Snapshot, tmp_path: Path) -> None:
+    """An SSH server closes new connections while too many wait for their login (sshd_config(5), MaxStartups)."""
+    few = "/etc/ssh/sshd_config.d/few.conf"
+    output = tmp_path / "output"
+    variables = tmp_path / "variables.json"
+    # A folder of its own: no connection that is open already helps.
+    variables.write_text(json.dumps({**BASE, "ansible_control_path_dir": str(tmp_path)}), encoding="utf-8")
+    script("n2", f"echo MaxStartups 1 >{few}; service ssh reload; sleep 1")
+    try:
+        with socket.create_connection((ADDRESSES["n2"], 22), timeout=10) as stranger:
+            assert stranger.recv(4) == b"SSH-"
+            assert "exchange_identification: " in try_on("n2", ["true"], options=["-o", "ControlPath=none"]).stderr
+            with output.open("wb") as file:
+                words = command("launch_cluster", variables, "-v")
+                launching = subprocess.Popen(
+                    words, env=environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+                )
+            deadline = time.monotonic() + 120
+            while "turned the connection away" not in output.read_text(encoding="utf-8"):
+                assert launching.poll() is None, output.read_text(encoding="utf-8")
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        assert launching.wait(120) == 0, output.read_text(encoding="utf-8")
+    finally:
+        script("n2", f"rm {few}; service ssh reload")
+    assert {one.host for one in replicas("half").values()} == set(HOSTS)
+    teardown("half").ok()
     assert differences(untouched_lab, snapshot()) == []
