@@ -49,7 +49,7 @@ class ActionModule(ActionBase):
         broken = [name for name, one in results.items() if "granted" not in one and not one.get("unreachable")]
         answers = {name: _answer(result) for name, result in results.items()}
         reasons = [f"{name}: {reason}" for name, answer in answers.items() for reason in answer.reasons]
-        verdict = decide(plan["plan"]["session"]["id"], answers)
+        verdict = decide(plan["record"]["id"], answers)
         if verdict == GRANTED:
             return self._verdict(verdict, report=plan["report"])
         if verdict == ASK_AGAIN and (last or broken):

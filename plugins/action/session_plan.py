@@ -76,12 +76,13 @@ class ActionModule(ActionBase):
         asked = arguments["request"]
         try:
             request = Request.from_dict(asked["request"])
-            needed = {
-                name: not arguments["queued"]
-                and name not in request.excluded_hosts
-                and (not request.hosts or name in request.hosts)
+            needed = [
+                name
                 for name in arguments["hosts"]
-            }
+                if name not in request.excluded_hosts
+                and (not request.hosts or name in request.hosts)
+                and not arguments["queued"]
+            ]
             group = GroupFacts.read(arguments["hosts"], hostvars, needed)
             settings = Settings.from_variables(pick(own, SITE_VARIABLES))
             planner = _Planner(request, asked["owner"], asked["recreate"], group, settings)
@@ -155,7 +156,7 @@ class _Planner:
                 current = advance(current, PENDING, "It was asked for differently.", request=asked)
             return self._new_plan(current)
         if not changes:
-            return self._kept_plan(current)
+            return self._placed(current, fresh=False, replaces=False)
         return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
 
     def _ended_before(self) -> dict[str, list[Removal]]:
@@ -211,9 +212,6 @@ class _Planner:
                     "repair playbook, which makes it anew, or tear the session down. " + " ".join(facts["damaged"]),
                 )
         return min(records, key=lambda record: (record["queue"]["number"], record["id"]), default=None)
-
-    def _kept_plan(self, record: Record) -> dict[str, Any]:
-        return self._placed(record, fresh=False, replaces=False)
 
     def _new_plan(self, waiting: Record | None, replaced: Record | None = None) -> dict[str, Any]:
         """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
@@ -293,7 +291,6 @@ class _Planner:
             },
             record=record,
             pending=pending,
-            plan=plan,
             report=[
                 f"Session {session['name']} ({session['id']}): {session['size']} replicas, {session['mode']}, "
                 f"on {', '.join(hosts)}."
@@ -315,7 +312,6 @@ class _Planner:
             "claims": {},
             "record": None,
             "pending": None,
-            "plan": None,
             "chores": None,
             **values,
         }

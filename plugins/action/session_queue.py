@@ -40,8 +40,7 @@ class ActionModule(ActionBase):
         _result, arguments = self.validate_argument_spec({"hosts": {"type": "dict", "required": True}})
         hostvars = task_vars["hostvars"]
         try:
-            none_needed = dict.fromkeys(arguments["hosts"], False)
-            group = GroupFacts.read(arguments["hosts"], hostvars, none_needed)
+            group = GroupFacts.read(arguments["hosts"], hostvars)
             own = hostvars[task_vars["inventory_hostname"]]
             settings = Settings.from_variables(pick(own, SITE_VARIABLES))
             view = group.survey()

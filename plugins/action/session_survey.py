@@ -30,8 +30,7 @@ class ActionModule(ActionBase):
             {"hosts": {"type": "dict", "required": True}, "leaks": {"type": "bool", "default": False}}
         )
         try:
-            none_needed = dict.fromkeys(arguments["hosts"], False)
-            group = GroupFacts.read(arguments["hosts"], task_vars["hostvars"], none_needed)
+            group = GroupFacts.read(arguments["hosts"], task_vars["hostvars"])
             view = group.survey()
             rooms = {host.name: room_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)}
         except CoreError as error:

@@ -17,10 +17,10 @@ author:
   - The cluster_compute.session authors (@cluster-compute)
 description:
   - Turns a placed session into the lines of a table with the columns replica, host, address, rank and status, and a
-    line that says how to log in. A session without a plan has no lines.
+    line that says how to log in. A session without a place has no lines.
 options:
   _input:
-    description: What M(cluster_compute.session.session_plan) returned.
+    description: The record that M(cluster_compute.session.session_plan) returned, or null.
     type: dict
     required: true
   replicas:
@@ -35,7 +35,7 @@ options:
 EXAMPLES = r"""
 - name: Show the session
   ansible.builtin.debug:
-    msg: "{{ launch_plan | cluster_compute.session.session_table(launch_verified.replicas) }}"
+    msg: "{{ launch_plan.record | cluster_compute.session.session_table(launch_verified.replicas) }}"
 """
 
 RETURN = r"""
@@ -54,11 +54,11 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
-def session_table(result: Mapping[str, Any], replicas: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the table of the session that *result* of session_plan describes, with the status *replicas* have."""
-    plan = result["plan"]
-    if plan is None:
+def session_table(record: Mapping[str, Any] | None, replicas: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the table of the session of *record*, with the status that *replicas* have; none where it has no place."""
+    if record is None or record["plan"] is None:
         return []
+    plan = record["plan"]
     status = {one["name"]: one["status"] for one in replicas}
     rows: list[tuple[str, ...]] = [COLUMNS]
     for one in plan["replicas"]:

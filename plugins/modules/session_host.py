@@ -172,7 +172,8 @@ def main() -> None:
                 held = ledger.read().get(asked["session_id"])
                 if asked["unless_reserved"] and held is not None and held.stage != COMMITTED:
                     module.exit_json(changed=False, actions=[], **result)
-                stages = removal_stages(engine, state, ledger, *meant, keep_record=asked["keep_record"])
+                known = [one["id"] for one in result["sessions"]]
+                stages = removal_stages(engine, state, ledger, *meant, known, asked["keep_record"])
             if not module.check_mode:
                 # A session that runs is repaired, which takes nothing away from what works again.
                 perform(stages, undo=asked["state"] == "absent" or asked["record"]["status"] != RUNNING)

@@ -113,10 +113,6 @@ chores:
   description: What has to be written and removed where it is V(UNTIDY), for the role cleanup.
   returned: success
   type: dict
-plan:
-  description: The full desired state of the session; null while it is pending.
-  returned: success
-  type: dict
 report:
   description: The outcome for people, line by line.
   returned: success

@@ -21,7 +21,7 @@ extends_documentation_fragment:
 options:
   plan:
     description:
-      - The plan as M(cluster_compute.session.session_plan) returns it.
+      - The plan in the record that M(cluster_compute.session.session_plan) returns.
     type: dict
     required: true
   host:
@@ -42,7 +42,7 @@ requirements:
 EXAMPLES = r"""
 - name: Wait for the replicas on this host and prove their network
   cluster_compute.session.session_verify:
-    plan: "{{ cluster_compute_plan.plan }}"
+    plan: "{{ launch_plan.record.plan }}"
     host: "{{ inventory_hostname }}"
 """
 

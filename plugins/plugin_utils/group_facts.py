@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,12 +55,10 @@ class GroupFacts:
     inventory: dict[str, dict[str, Any]]
 
     @classmethod
-    def read(
-        cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], needed: Mapping[str, bool] | None = None
-    ) -> GroupFacts:
+    def read(cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], needed: Collection[str] = ()) -> GroupFacts:
         """Read registered results of host_info.
 
-        needed: whether a host that is reached has to be usable; all have to where it is not given.
+        needed: hosts that have to be usable if they are reached.
         Raises InvalidInput for hosts that cannot run sessions, or where none can be reached.
         """
         reached = {name: result for name, result in results.items() if not result.get("unreachable")}
@@ -78,7 +76,7 @@ class GroupFacts:
                 facts[name] = host
                 continue
             why = why_missing[name] = host.get("problem") or result.get("msg") or "It did not answer."
-            if needed is None or needed.get(name, True):
+            if name in needed:
                 problems.append(Problem(f"host {name}", "not usable", f"{why} Or take it out of the resource group."))
         if problems:
             raise InvalidInput(problems)

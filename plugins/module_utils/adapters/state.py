@@ -232,7 +232,8 @@ class SessionDirectory:
 
     def clear(self) -> None:
         """Remove everything but the record."""
-        shutil.rmtree(self.replicas, ignore_errors=True)
+        if self.replicas.exists():
+            shutil.rmtree(self.replicas)
         for path in (self.public_keys_file, self.host_file):
             path.unlink(missing_ok=True)
 
@@ -331,15 +332,15 @@ def write_in_place(path: Path, content: str, mode: int = 0o644, owner: tuple[int
         os.fsync(file.fileno())
 
 
-def write_file(path: Path, content: str, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:
+def write_file(path: Path, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:
     """Write *content* to *path* atomically, durable before it returns, with *mode* and *owner* from the first byte."""
     make_directory(path.parent, path.parent.stat().st_mode & 0o7777 if path.parent.exists() else 0o700)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "wb") as file:
             os.fchmod(file.fileno(), mode)
             os.fchown(file.fileno(), owner[0], owner[1])
-            file.write(content)
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

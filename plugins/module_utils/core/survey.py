@@ -111,14 +111,15 @@ def survey(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collecti
     buried = {one["id"]: one for facts in facts_by_host.values() for one in facts.get("tombstones") or ()}
     # A host whose ledger cannot be read does not tell who is at work there.
     silent = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.get("ledger_is_damaged"))}
-    for session in _sessions(facts_by_host):
+    sessions = _sessions(facts_by_host)
+    for session in sessions:
         if session.id in buried:
             for host in session.places:
                 why = "It was torn down while this host could not be reached."
                 _note(result.abandoned, host, Removal(session.id, session.name, False, why))
             continue
         _judge(result, session, set(facts_by_host), silent)
-    here = {session.id for session in _sessions(facts_by_host)}
+    here = {session.id for session in sessions}
     for key, tombstone in sorted(buried.items()):
         # A host that left the group may come back, so its tombstone stays.
         if key not in here and set(tombstone["hosts"]) <= set(facts_by_host) - silent:
@@ -161,7 +162,8 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
     if half or (best["status"] == PREPARING and COMMITTED not in session.stages.values()):
         if away:
             result.unknown[session.id] = (
-                f"The launch of session {session.name} was not finished, and {', '.join(away)} does not tell more."
+                f"The launch of session {session.name} was not finished, and {', '.join(away)} cannot be asked whether "
+                "anybody still works on it."
             )
             return
         why = "Its launch was not finished, and nobody works on it any more."

@@ -16,13 +16,13 @@ import importlib.util
 import io
 import os
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot
 
 PATH = "/usr/local/lib/cluster-compute/host.pyz"
@@ -55,7 +55,10 @@ def install(state_directory: str, path: str = PATH, check_mode: bool = False) ->
     before, after = _describe(target), _listing(content, MODE, (0, 0))
     same = before == after and target.read_bytes() == content
     if not same and not check_mode:
-        _write(target, content)
+        if not target.parent.is_dir():
+            target.parent.mkdir(parents=True)
+            os.chmod(target.parent, 0o755)  # noqa: S103 - as every folder below /usr/local
+        write_file(target, content, MODE)
     return Change(not same, before, after)
 
 
@@ -167,27 +170,3 @@ def _listing(content: bytes, mode: int, owner: tuple[int, int]) -> str:
     except zipfile.BadZipFile:
         lines.append("no archive")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write *content* to *path* atomically; it is durable before this returns."""
-    if not path.parent.is_dir():
-        path.parent.mkdir(parents=True)
-        os.chmod(path.parent, 0o755)  # noqa: S103 - as every folder below /usr/local
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), MODE)
-            os.fchown(file.fileno(), 0, 0)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -300,10 +300,7 @@ class SessionHost:
         rebooted = link_is_lost and not any(entry["State"] == "running" for entry in containers.values())
         steps = []
         for name, choice in self._network_choices().items():
-            labelled = dict(self.labels)
-            if name == self.egress["name"]:
-                labelled[docker_engine.LABEL_RECORD] = labels.pack(started(self.record))
-            create = partial(self.engine.create_network, name, labels=labelled, **choice)
+            create = partial(self._create_network, name, choice)
             if name not in found:
                 undo = partial(self.engine.remove_network, name)
                 steps.append(Step("create", "network", name, create, undo, after=choice))
@@ -312,6 +309,12 @@ class SessionHost:
                 renew = partial(self._renew_network, name, create, list(containers.values()))
                 steps.append(Step("renew", "network", name, renew, before="without its link", after=choice))
         return steps
+
+    def _create_network(self, name: str, choice: dict[str, Any]) -> None:
+        labelled = dict(self.labels)
+        if name == self.egress["name"]:
+            labelled[docker_engine.LABEL_RECORD] = labels.pack(started(self.record))
+        self.engine.create_network(name, labels=labelled, **choice)
 
     def _renew_network(self, name: str, create: Callable[[], None], containers: list[dict[str, Any]]) -> None:
         """Make a network anew that stopped containers refer to."""

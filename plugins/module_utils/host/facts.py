@@ -31,7 +31,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PENDING, RUNNING, note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    PENDING,
+    RUNNING,
+    Record,
+    note_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import read_failure
 
 
@@ -59,8 +64,10 @@ def host_facts(
         reservations, damage = _reservations(state, whole_records)
         facts = _facts(engine, state, session_name, images, paths, underlay_address, reservations)
         whole = {one["session_id"] for one in facts["containers"] if one["failure"]}
-        recorded = _records(state, session_name, whole_records, whole)
-        recorded["damaged"] += damage
+        records, unreadable = state.records()
+        recorded = _records(state, session_name, records, whole_records, whole)
+        recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
+        recorded["signature"] = _signature(session_name, reservations, records)
         return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
     except (EngineError, LedgerError, LinkError, StateError) as error:
         return {"usable": False, "problem": str(error)}
@@ -109,14 +116,16 @@ def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[
         return [], [str(error)]
 
 
-def _records(state: StateDirectory, session_name: str, all_whole: bool, whole: set[str]) -> dict[str, Any]:
+def _records(
+    state: StateDirectory, session_name: str, records: list[Record], all_whole: bool, whole: set[str]
+) -> dict[str, Any]:
     """Return what is recorded: whole where it is asked for or needed to judge queue and failures, else as notes."""
-    records, damaged = state.records()
+    damaged = []
     tombstones = []
     try:
         tombstones = state.tombstones()
     except DamagedFile as error:
-        damaged.append(error)
+        damaged.append(str(error))
     return {
         "records": [
             one
@@ -125,19 +134,22 @@ def _records(state: StateDirectory, session_name: str, all_whole: bool, whole: s
             for one in records
         ],
         "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records} if all_whole else {},
-        "damaged": [str(one) for one in damaged],
+        "damaged": damaged,
         "tombstones": tombstones,
-        "signature": signature(state, session_name),
     }
 
 
 def signature(state: StateDirectory, session_name: str) -> str:
     """Return a digest of all that decides whether a session that waits gets room on this host, itself left out."""
-    held = [[one.claim.to_dict(), one.stage] for one in _reservations(state, True)[0]]
-    waiting = [[one["id"], one["revision"]] for one in state.records()[0] if one["status"] == PENDING]
-    own = [one["id"] for one in state.records()[0] if one["name"] == session_name]
-    text = json.dumps([held, [one for one in waiting if one[0] not in own]], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _signature(session_name, _reservations(state, True)[0], state.records()[0])
+
+
+def _signature(session_name: str, reservations: list[Reservation], records: list[Record]) -> str:
+    held = [[one.claim.to_dict(), one.stage] for one in reservations]
+    waiting = [
+        [one["id"], one["revision"]] for one in records if one["status"] == PENDING and one["name"] != session_name
+    ]
+    return hashlib.sha256(json.dumps([held, waiting], sort_keys=True).encode()).hexdigest()
 
 
 def _objects(

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -24,13 +24,15 @@ def removal_stages(
     state: StateDirectory,
     ledger: LedgerFile,
     session_name: str | None,
-    session_id: str | None = None,
+    session_id: str | None,
+    known: Iterable[str],
     keep_record: bool = False,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half
-    there, or whose record is lost, goes as well. keep_record: its record stays.
+    there, or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their
+    records stay.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -38,9 +40,7 @@ def removal_stages(
     links = {name: owner for name, owner in link.session_links().items() if is_meant(owner[1], owner[0])}
     entries = {**ledger.expired(), **ledger.read()}
     reserved = sorted(key for key, held in entries.items() if is_meant(held.claim.session_name, key))
-    ids = {one["id"] for one in known_sessions(engine, state, ledger, session_name, session_id)}
-    if session_id is not None:
-        ids.add(session_id)
+    ids = {*known, *([] if session_id is None else [session_id])}
     what = session_name or session_id or ""
     return [
         [

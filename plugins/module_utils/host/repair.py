@@ -50,6 +50,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 )
 
 Keys = dict[str, dict[str, "str | None"]]
+_PROBLEMS = (EngineError, LedgerError, LinkError, StateError, StepFailed, KeyFileError, OSError)
 
 
 @dataclass
@@ -91,6 +92,7 @@ def repair_host(
     mender = _Mender(engine, state, result, public_keys or {}, room, check_mode)
     mender.set_damaged_aside()
     known, _damaged = state.records()
+    here = {record["id"] for record in known}
     copies: dict[str, list[Record]] = {record["id"]: [record] for record in known}
     for session_id, record in (records or {}).items():
         copies.setdefault(session_id, []).append(record)
@@ -101,8 +103,7 @@ def repair_host(
     for session_id in sorted(copies):
         best = latest(copies[session_id])
         if best is not None and session_name in (None, best["name"]):
-            was_here = any(record["id"] == session_id for record in known)
-            mender.mend(best, host or state.session(session_id).read_host(), was_here)
+            mender.mend(best, host or state.session(session_id).read_host(), session_id in here)
     return result
 
 
@@ -214,6 +215,3 @@ class _Mender:
         self.result.actions.append(action)
         self.result.before[f"{kind} {name}"] = before
         self.result.after[f"{kind} {name}"] = after
-
-
-_PROBLEMS = (EngineError, LedgerError, LinkError, StateError, StepFailed, KeyFileError, OSError)

@@ -30,6 +30,7 @@ def test_rows_are_aligned_and_in_rank_order() -> None:
 
 def test_a_session_that_waits_has_no_table() -> None:
     assert session_table({"plan": None}, []) == []
+    assert session_table(None, []) == []
 
 
 def test_ansible_finds_the_filter() -> None:

@@ -181,7 +181,8 @@ def test_a_killed_launch_is_left_alone_while_a_host_of_it_is_away() -> None:
     assert_untouched(facts, ("h2",))
     view = survey(facts, ["h2"])
     assert view.records == {A: preparing("h1", "h2")}
-    assert view.unknown == {A: "The launch of session train was not finished, and h2 does not tell more."}
+    why = "The launch of session train was not finished, and h2 cannot be asked whether anybody still works on it."
+    assert view.unknown == {A: why}
     assert removed(survey(facts, ["h3"]).abandoned) == {"h1": False}, "h3 has no part in it"
 
 
