@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -24,10 +21,9 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     STATE,
     Run,
     Snapshot,
-    command,
     differences,
-    environment,
     in_parallel,
+    kill_a_launch,
     launch,
     on,
     play,
@@ -35,7 +31,6 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     snapshot,
     teardown,
-    try_on,
 )
 
 BASE: dict[str, Any] = {
@@ -60,31 +55,6 @@ def restored(untouched_lab: Snapshot) -> Iterator[Snapshot]:
         play("gc").ok()
         play("gc").ok()
     assert differences(untouched_lab, snapshot()) == []
-
-
-def kill_at(moments: dict[str, str], folder: Path) -> None:
-    """Start a launch; once each of *moments*, a shell command by host, succeeds, kill it and what it does there."""
-    variables = folder / "variables.json"
-    variables.write_text(json.dumps({**BASE, **SHORT}), encoding="utf-8")
-    started = subprocess.Popen(
-        command("launch_cluster", variables),
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + 60
-        for host, moment in moments.items():
-            while try_on(host, ["sh", "-c", moment]).returncode != 0:
-                assert started.poll() is None, "the launch ended before it could be killed"
-                assert time.monotonic() < deadline
-    finally:
-        os.killpg(started.pid, signal.SIGKILL)
-        started.wait()
-        for host in HOSTS:
-            script(host, "pkill -KILL -x python3 || true; while pgrep -x python3 >/dev/null; do sleep 0.1; done")
 
 
 @contextmanager
@@ -122,7 +92,7 @@ MOMENTS: dict[str, tuple[str, dict[str, str]]] = {
 def test_whoever_runs_next_undoes_a_killed_launch(moment: str, restored: Snapshot, tmp_path: Path) -> None:
     still, moments = MOMENTS[moment]
     with engine_stands_still("n1", still) if still else nullcontext():
-        kill_at(moments, tmp_path)
+        kill_a_launch({**BASE, **SHORT}, moments, tmp_path)
     assert differences(restored, snapshot()) != []
     assert "main1" not in replicas("half")
     wait_for_the_lease()
@@ -140,7 +110,7 @@ def test_whoever_runs_next_finishes_a_launch_that_only_lacks_the_commit(restored
     holding = threading.Thread(target=lambda: script("n1", lock))
     holding.start()
     try:
-        kill_at(dict.fromkeys(HOSTS, DONE), tmp_path)
+        kill_a_launch({**BASE, **SHORT}, dict.fromkeys(HOSTS, DONE), tmp_path)
     finally:
         holding.join()
     assert '"stage":"confirmed"' in on("n1", "cat", f"{STATE}/ledger.json")
@@ -160,7 +130,7 @@ def test_a_queued_session_whose_launch_was_killed_goes_back_into_the_queue(resto
     before = json.loads(script("n1", f"cat $(grep -l '\"half\"' {STATE}/sessions/*/record.json)"))
     teardown("other").ok()
     with engine_stands_still("n1", KEYS):
-        kill_at({"n1": STILL, "n2": DONE, "n3": DONE}, tmp_path)
+        kill_a_launch({**BASE, **SHORT}, {"n1": STILL, "n2": DONE, "n3": DONE}, tmp_path)
     wait_for_the_lease()
     play("gc").ok()
     after = json.loads(script("n2", f"cat $(grep -l '\"half\"' {STATE}/sessions/*/record.json)"))
@@ -289,13 +259,17 @@ def test_a_wrong_clock_changes_neither_leases_nor_order(restored: Snapshot, tmp_
         queue = play("schedule_pending").ok()
         said = [line for one in queue.of("Say what was launched and who waits on") for line in one["values"]["msg"]]
         assert [line.split()[1] for line in said if line[0].isdigit()] == ["first", "second"]
-        for name in ("other", "first", "second"):
-            teardown(name).ok()
-        kill_at(dict.fromkeys(HOSTS, f"test -e {STATE}/ledger.json"), tmp_path)
-        # The lease is neither over at once nor five hours long.
-        held = launch({**BASE, "session_name": "other", "session_cpus": "1.5"})
-        assert "RUNNING" not in str(held.table) or held.code == 0
-        wait_for_the_lease()
+        in_parallel(teardown, ("other", "first", "second"))
+        script("n2", f"rm {late}")
+        alone = {**BASE, "session_size": 1, "session_hosts": ["n2"]}
+        lease = {"cluster_compute_lease_seconds": 15, "cluster_compute_deadline_seconds": 15}
+        kill_a_launch({**alone, **lease}, {"n2": f"test -e {STATE}/ledger.json"}, tmp_path)
+        begin = time.monotonic()
+        script("n2", f"printf '{wrong}' >{late}")
+        # Five hours later by the calendar, and the lease still holds.
+        assert "session half" not in play("audit", {}, "--check").output
+        time.sleep(max(0.0, begin + 16 - time.monotonic()))
+        assert "n2: leak: session half: No host has a record" in play("audit", {}, "--check").failures
         assert len(launch({**BASE, "session_name": "other"}).ok().table) == 3
     finally:
         script("n2", f"rm -f {late}")

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.boot_install import PATH as PROGRAM
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
@@ -34,6 +35,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     on,
     play,
     replicas,
+    script,
     snapshot,
     teardown,
     try_on,
@@ -163,6 +165,8 @@ class TestPower:
             launch(request).ok()
             assert {name: one.host for name, one in replicas("power").items()} == {"main1": "n1", "sub1": "n3"}
             before = on("n1", "docker", "inspect", "-f", "{{.State.StartedAt}}", "power-main1")
+            # Without the program that runs at boot, so that the launch is what repairs.
+            on("n3", "mv", PROGRAM, f"{PROGRAM}.aside")
             on("n3", "sh", "-c", "echo kept >/root/kept; sync")
             assert play("lab_power_cut", {"lab_host": "n3"}, "--check").ok().changed_hosts == {"n3"}
             assert on("n3", "hostname").strip() == "n3"
@@ -177,14 +181,15 @@ class TestPower:
             while try_on("n3", ["docker", "info"]).returncode != 0:
                 assert time.monotonic() < deadline, "the engine did not start with its host"
                 time.sleep(0.2)
+            assert on("n3", "docker", "ps", "-q") == ""
             assert launch(request).ok().changed_hosts == {"n3"}
             assert on("n1", "docker", "inspect", "-f", "{{.State.StartedAt}}", "power-main1") == before
             for one in replicas("power").values():
                 one.run("sh", "-ec", "ping -c 1 -W 3 main1; ping -c 1 -W 3 sub1")
         finally:
             play("lab_boot", {"lab_host": "n3"}).ok()
+            script("n3", f"rm -f /root/kept; [ ! -e {PROGRAM}.aside ] || mv {PROGRAM}.aside {PROGRAM}")
             teardown("power").ok()
-            on("n3", "rm", "-f", "/root/kept")
 
 
 @pytest.fixture(scope="module")
