@@ -239,7 +239,8 @@ class _Planner:
                 return self._answer("PENDING", report=report)
             return self._answer("PENDING", report=report, pending=self._pending(record, number, report))
         check_request_against_hosts(self.request, self.facts, turn.placement, old)
-        plan = build_plan(self.request, turn.placement, session_id, self.facts, self.settings)
+        free = {host.name: host.free_devices for host in self._hosts(True)}
+        plan = build_plan(self.request, turn.placement, session_id, self.facts, self.settings, free_devices=free)
         faster = ["Other launches were faster, again and again."]
         pending = None if replaced is not None else self._pending(record, number, faster)
         return self._placed(prepared(record, plan), fresh=True, replaces=replaced is not None, pending=pending)

@@ -10,10 +10,10 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import given
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import given, parse_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
+    KNOWN_ELSEWHERE,
     launch_request,
-    launchable_request,
     parse_wait_seconds,
     resource_group,
     session_name,
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
             if arguments["only"] != "launch":
                 name = session_name(variables)
                 return {"changed": False, "session_name": name, "resource_group": group}
-            request = launchable_request(variables)
+            request = parse_request(variables, known=KNOWN_ELSEWHERE)
             return {
                 "changed": False,
                 **launch_request(

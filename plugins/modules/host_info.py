@@ -83,6 +83,11 @@ host:
         - Version, API version and architecture of Docker Engine, whether it can limit swap, and how it stores images.
       type: dict
       returned: if usable
+    cpus:
+      description: Numbers of the CPUs that can be used, those of one core and of one NUMA node beside each other.
+      type: list
+      elements: int
+      returned: if usable
     capacity:
       description: CPUs in thousandths and memory in bytes, as Docker Engine sees them.
       type: dict

@@ -47,24 +47,6 @@ def session_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {name: variables[name] for name in variables if name.startswith(PREFIX)}
 
 
-def launchable_request(variables: Mapping[str, Any]) -> Request:
-    """Return the request that *variables* describe, if it asks for nothing that a launch cannot give.
-
-    Raises InvalidInput with every problem.
-    """
-    request = parse_request(variables, known=KNOWN_ELSEWHERE)
-    for role in request.roles:
-        if role.resources.accelerators:
-            asked = ", ".join(f"{name}={count}" for name, count in role.resources.accelerators)
-            raise InvalidInput.single(
-                "session_accelerators",
-                asked,
-                f"Role {role.name} asks for accelerators, and this release does not hand any to containers. Leave them "
-                "out.",
-            )
-    return request
-
-
 def launch_request(
     request: Request, owner: str, *, recreate: bool = False, wait: bool = False, wait_seconds: int = 0
 ) -> dict[str, Any]:

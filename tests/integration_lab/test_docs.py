@@ -246,8 +246,7 @@ def test_every_variable_of_a_replica_is_described() -> None:
 
 def test_every_variable_of_a_site_is_described() -> None:
     described = set(rows("docs/site.md", "cluster_compute_"))
-    # Accelerators are refused for now, so nobody is told to declare them.
-    assert described >= set(HOST_VARIABLES) - {"cluster_compute_accelerators"}
+    assert described >= set(HOST_VARIABLES)
     code = "".join(
         path.read_text(encoding="utf-8")
         for folder in ("plugins", "roles")

@@ -11,11 +11,12 @@ names. Requests are built as the API documents them, so that one SDK release ser
 from __future__ import annotations
 
 import io
+import json
 import os
 import tarfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ LABEL_REPLICA = "cluster-compute.replica"
 LABEL_SPEC = "cluster-compute.spec"
 LABEL_CPUS = "cluster-compute.millicpus"
 LABEL_MEMORY = "cluster-compute.memory"
+LABEL_DEVICES = "cluster-compute.devices"
 LABEL_RECORD = "cluster-compute.record"
 """On the default network of a session: its record, from which a lost state directory is made anew."""
 
@@ -60,6 +62,15 @@ OPTION_IFNAME = "com.docker.network.endpoint.ifname"
 
 CPU_PERIOD = 100_000
 """Microseconds; the kernel's default scheduling period, so that quota / period is the number of CPUs."""
+
+
+def devices_of(labels: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what a container holds by name, as its label tells: (class, names); nothing where it is malformed."""
+    try:
+        held = json.loads(labels.get(LABEL_DEVICES, "{}"))
+        return tuple(sorted((str(kind), tuple(map(str, names))) for kind, names in held.items()))
+    except (ValueError, TypeError, AttributeError):
+        return ()
 
 
 def engine_start() -> float:

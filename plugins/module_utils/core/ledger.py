@@ -23,7 +23,11 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import ports_collide
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus, format_memory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+    Devices,
+    format_cpus,
+    format_memory,
+)
 
 SCHEMA = 1
 LEASED = "leased"
@@ -48,7 +52,7 @@ class NewerLedger(InvalidLedger):
 class Claim:
     """What one session takes on one host.
 
-    cpus in thousandths, memory in bytes, accelerators as (class, count), ports as (address, port, protocol). vni and
+    cpus in thousandths, memory in bytes, devices as (class, names), ports as (address, port, protocol). vni and
     subnets belong to the session as a whole and are claimed on every host of it.
     """
 
@@ -57,7 +61,7 @@ class Claim:
     replicas: int
     cpus: int
     memory: int
-    accelerators: tuple[tuple[str, int], ...] = ()
+    devices: Devices = ()
     ports: tuple[tuple[str, int, str], ...] = ()
     vni: int | None = None
     subnets: tuple[str, ...] = ()
@@ -70,7 +74,7 @@ class Claim:
             "replicas": self.replicas,
             "cpus": self.cpus,
             "memory": self.memory,
-            "accelerators": dict(self.accelerators),
+            "devices": {kind: list(names) for kind, names in self.devices},
             "ports": [list(port) for port in self.ports],
             "vni": self.vni,
             "subnets": list(self.subnets),
@@ -86,7 +90,7 @@ class Claim:
                 replicas=_count(data["replicas"]),
                 cpus=_count(data["cpus"]),
                 memory=_count(data["memory"]),
-                accelerators=tuple(sorted((_text(key), _count(value)) for key, value in data["accelerators"].items())),
+                devices=_devices(data["devices"]),
                 ports=tuple((str(address), _count(port), _text(protocol)) for address, port, protocol in data["ports"]),
                 vni=None if data["vni"] is None else _count(data["vni"]),
                 subnets=tuple(str(ipaddress.IPv4Network(_text(subnet), strict=False)) for subnet in data["subnets"]),
@@ -151,7 +155,7 @@ class Room:
 
     cpus: int
     memory: int
-    accelerators: tuple[tuple[str, int], ...] = ()
+    devices: Devices = ()
     max_replicas: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,7 +163,7 @@ class Room:
         return {
             "cpus": self.cpus,
             "memory": self.memory,
-            "accelerators": dict(self.accelerators),
+            "devices": {kind: list(names) for kind, names in self.devices},
             "max_replicas": self.max_replicas,
         }
 
@@ -168,9 +172,11 @@ class Room:
         """Read the JSON form back. Raises InvalidLedger."""
         try:
             limit = data["max_replicas"]
-            accelerators = tuple(sorted((_text(key), _count(value)) for key, value in data["accelerators"].items()))
             return cls(
-                _count(data["cpus"]), _count(data["memory"]), accelerators, None if limit is None else _count(limit)
+                _count(data["cpus"]),
+                _count(data["memory"]),
+                _devices(data["devices"]),
+                None if limit is None else _count(limit),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidLedger(f"The room of the host is malformed: {show(data)} ({error}).") from error
@@ -246,12 +252,9 @@ def _conflicts(claim: Claim, held: Sequence[Claim], room: Room) -> list[str]:
     ):
         if asked > limit - used:
             reasons.append(f"{form(asked)} {what} asked, {form(max(0, limit - used))} free of {form(limit)}.")
-    limits = dict(room.accelerators)
-    for accelerator, asked in claim.accelerators:
-        used = sum(dict(other.accelerators).get(accelerator, 0) for other in held)
-        free = limits.get(accelerator, 0) - used
-        if asked > free:
-            reasons.append(f"{asked} of {accelerator} asked, {max(0, free)} free of {limits.get(accelerator, 0)}.")
+    there = {name for _kind, names in room.devices for name in names}
+    for kind, names in claim.devices:
+        reasons += [f"There is no {kind} {name} for sessions on this host." for name in names if name not in there]
     if room.max_replicas is not None:
         free = room.max_replicas - sum(other.replicas for other in held)
         if claim.replicas > free:
@@ -267,6 +270,9 @@ def _collisions(claim: Claim, other: Claim) -> list[str]:
     reasons = []
     if claim.session_name == other.session_name:
         reasons.append(f"The name {claim.session_name} is taken by {whose}.")
+    theirs_too = {name for _kind, names in other.devices for name in names}
+    for kind, names in claim.devices:
+        reasons += [f"The {kind} {name} is taken by {whose}." for name in names if name in theirs_too]
     for address, port, protocol in claim.ports:
         if any(ports_collide(address, port, protocol, *theirs) for theirs in other.ports):
             reasons.append(f"Port {port}/{protocol} is taken by {whose}.")
@@ -321,17 +327,17 @@ def claims_of(plan: Mapping[str, Any]) -> dict[str, Claim]:
     claims = {}
     for host in plan["hosts"]:
         replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
-        accelerators: dict[str, int] = {}
+        devices: dict[str, list[str]] = {}
         for replica in replicas:
-            for name, count in replica["resources"]["accelerators"].items():
-                accelerators[name] = accelerators.get(name, 0) + count
+            for kind, names in replica["devices"].items():
+                devices.setdefault(kind, []).extend(names)
         claims[host] = Claim(
             session_id=plan["session"]["id"],
             session_name=plan["session"]["name"],
             replicas=len(replicas),
             cpus=sum(replica["resources"]["cpus"] for replica in replicas),
             memory=sum(replica["resources"]["memory"] for replica in replicas),
-            accelerators=tuple(sorted(accelerators.items())),
+            devices=_devices(devices),
             ports=tuple(
                 (port["host_ip"], port["host_port"], port["protocol"]) for one in replicas for port in one["ports"]
             ),
@@ -339,6 +345,12 @@ def claims_of(plan: Mapping[str, Any]) -> dict[str, Claim]:
             subnets=tuple(sorted(subnets)),
         )
     return claims
+
+
+def _devices(data: Mapping[str, Sequence[str]]) -> Devices:
+    if any(isinstance(names, str) for names in data.values()):
+        raise ValueError(f"{show(data)} names no devices")
+    return tuple(sorted((_text(kind), tuple(_text(name) for name in names)) for kind, names in data.items()))
 
 
 def _text(value: object) -> str:

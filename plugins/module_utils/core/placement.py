@@ -43,6 +43,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
     closest,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+    PINNED,
+    Devices,
     Resources,
     format_cpus,
     format_memory,
@@ -56,11 +58,11 @@ REPLICAS = "replicas"
 
 @dataclass(frozen=True)
 class Capacity:
-    """Room on a host: millicpus, bytes, and (class, count) of each accelerator."""
+    """Room on a host: millicpus, bytes, and (class, count) of what is given out by name."""
 
     cpus: int
     memory: int
-    accelerators: tuple[tuple[str, int], ...] = ()
+    devices: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Host:
 
     allocatable: what sessions may use in all. free: what no other session holds now. labels: (key, value).
     max_replicas: how many replicas more it may take, None for no limit. replica_limit: how many it may have in all.
+    devices, free_devices: what it gives out by name, all of it and what no other session holds.
     """
 
     name: str
@@ -77,6 +80,8 @@ class Host:
     labels: tuple[tuple[str, str], ...] = ()
     max_replicas: int | None = None
     replica_limit: int | None = None
+    devices: Devices = ()
+    free_devices: Devices = ()
 
 
 @dataclass(frozen=True)
@@ -215,7 +220,7 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
         if role.resources in seen:
             continue
         seen.add(role.resources)
-        asked = {CPUS: role.resources.cpus, MEMORY: role.resources.memory, **dict(role.resources.accelerators)}
+        asked = {CPUS: role.resources.cpus, MEMORY: role.resources.memory, **dict(role.resources.devices)}
         room = [_amounts(host.allocatable) for host in hosts]
         if any(all(r.get(resource, 0) >= amount for resource, amount in asked.items()) for r in room):
             continue
@@ -226,6 +231,8 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
             if amount > most:
                 too_much = True
                 field = resource if resource in (CPUS, MEMORY) else f"accelerators.{resource}"
+                if resource == PINNED:
+                    field = "pin_cpus"
                 problems.append(
                     Problem(
                         place_ + field,
@@ -244,7 +251,7 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
 
 
 def _amounts(capacity: Capacity) -> dict[str, int]:
-    return {CPUS: capacity.cpus, MEMORY: capacity.memory, **dict(capacity.accelerators)}
+    return {CPUS: capacity.cpus, MEMORY: capacity.memory, **dict(capacity.devices)}
 
 
 def _paths(hosts: Sequence[Host], keys: Sequence[str]) -> list[list[tuple[str, ...]]]:
@@ -261,13 +268,13 @@ class _Shapes:
     """A request and its hosts in the numbers of `packing`."""
 
     def __init__(self, request: Request, hosts: Sequence[Host], rooms: Sequence[Capacity]) -> None:
-        classes = sorted({name for role in request.roles for name, count in role.resources.accelerators})
+        classes = sorted({name for role in request.roles for name, count in role.resources.devices})
         self.names = (CPUS, MEMORY, *classes, REPLICAS)
         shapes: list[Vector] = []
         counts: list[int] = []
         self.of_role: list[int] = []
         for role in request.roles:
-            asked = dict(role.resources.accelerators)
+            asked = dict(role.resources.devices)
             shape = (role.resources.cpus, role.resources.memory, *(asked.get(name, 0) for name in classes), 1)
             if shape not in shapes:
                 shapes.append(shape)
@@ -278,12 +285,12 @@ class _Shapes:
         leftover: list[Vector] = []
         limit = request.max_replicas_per_host or request.size
         for index, (host, room) in enumerate(zip(hosts, rooms)):
-            have = dict(room.accelerators)
+            have = dict(room.devices)
             most = min(limit, request.size if host.max_replicas is None else host.max_replicas)
             free = (room.cpus, room.memory, *(have.get(name, 0) for name in classes), most)
             vectors.append(tuple(max(0, amount) for amount in free))
             # What a host would leave behind: accelerators nobody asked for weigh most, then CPUs, then memory.
-            idle = sum(count for name, count in room.accelerators if name not in classes)
+            idle = sum(count for name, count in room.devices if name not in (*classes, PINNED))
             leftover.append((idle, room.cpus, room.memory, index))
         self.task = Task(shapes, counts, vectors, leftover, request.policy, main_alone=counts[0] == 1)
 

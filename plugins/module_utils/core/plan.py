@@ -58,10 +58,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
     split_list,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+    PINNED,
+    Devices,
+    count_devices,
     format_cpus,
     format_memory,
-    parse_accelerators,
     parse_cpus,
+    parse_devices,
     parse_memory,
 )
 
@@ -196,27 +199,30 @@ def _host(
         cpus = max(0, int(capacity.get("cpus", 0)) - reserved_cpus)
     if memory is None:
         memory = max(0, int(capacity.get("memory", 0)) - reserved_memory)
-    accelerators = dict(read("accelerators", parse_accelerators, ()))
+    cpu_names = tuple(str(cpu) for cpu in facts.get("cpus") or ())
+    # What is kept back for the host are the first CPUs, on which kernels do most of their own work.
+    pinnable = cpu_names[max(0, len(cpu_names) - cpus // 1000) :]
+    devices = read("accelerators", parse_devices, ()) + (((PINNED, pinnable),) if pinnable else ())
     labels = read("labels", _labels, ())
     limit = read("max_replicas", _limit, None)
     if problems:
         raise InvalidInput(problems)
     held = _held(facts, ignore_session, with_undecided)
-    accelerators_held: dict[str, int] = {}
-    for claim in held:
-        for accelerator, count in claim.accelerators:
-            accelerators_held[accelerator] = accelerators_held.get(accelerator, 0) + count
+    taken = {device for claim in held for _kind, names in claim.devices for device in names}
+    free_devices = tuple((kind, tuple(device for device in names if device not in taken)) for kind, names in devices)
     return Host(
         name=name,
-        allocatable=Capacity(cpus, memory, tuple(sorted(accelerators.items()))),
+        allocatable=Capacity(cpus, memory, count_devices(devices)),
         free=Capacity(
             max(0, cpus - sum(claim.cpus for claim in held)),
             max(0, memory - sum(claim.memory for claim in held)),
-            tuple((key, max(0, count - accelerators_held.get(key, 0))) for key, count in sorted(accelerators.items())),
+            count_devices(free_devices),
         ),
         labels=labels,
         max_replicas=None if limit is None else max(0, limit - sum(claim.replicas for claim in held)),
         replica_limit=limit,
+        devices=devices,
+        free_devices=free_devices,
     )
 
 
@@ -234,7 +240,9 @@ def _held(facts: Mapping[str, Any], ignore_session: str | None, with_undecided: 
                     replicas=1,
                     cpus=int(container.get("cpus") or 0),
                     memory=int(container.get("memory") or 0),
-                    accelerators=tuple(sorted((container.get("accelerators") or {}).items())),
+                    devices=tuple(
+                        (kind, tuple(names)) for kind, names in sorted((container.get("devices") or {}).items())
+                    ),
                 )
             )
     return [claim for claim in claims if ignore_session is None or claim.session_name != ignore_session]
@@ -242,7 +250,7 @@ def _held(facts: Mapping[str, Any], ignore_session: str | None, with_undecided: 
 
 def room_of(host: Host) -> Room:
     """Return what sessions may use of a host in all, as its ledger has to know it."""
-    return Room(host.allocatable.cpus, host.allocatable.memory, host.allocatable.accelerators, host.replica_limit)
+    return Room(host.allocatable.cpus, host.allocatable.memory, host.devices, host.replica_limit)
 
 
 def _labels(value: Any) -> tuple[tuple[str, str], ...]:
@@ -443,12 +451,15 @@ def build_plan(
     hosts_facts: Mapping[str, Mapping[str, Any]],
     settings: Settings,
     current: Mapping[str, Any] | None = None,
+    free_devices: Mapping[str, Devices] | None = None,
 ) -> dict[str, Any]:
     """Return the plan of a session.
 
     session_id: a UUID in its usual form, new for a new session. hosts_facts: what every usable host of the resource
     group reports; subnets and identifiers in use on any of them are avoided. current: the plan of the same session
     where there is one already; its subnets and identifier are kept as far as the new plan needs the same.
+    free_devices: by host, the accelerators and CPUs that the session may have for itself; the first of each class go to
+    the first ranks.
     Raises ValueError for an id that is no UUID, InvalidInput and PoolExhausted.
     """
     if str(uuid.UUID(session_id)) != session_id:
@@ -462,7 +473,7 @@ def build_plan(
     network, egress = _networks(
         request, placement, session_id, hosts_facts, settings, in_use, max(per_host.values()), current
     )
-    entries = _entries(request, session_id, host_of, placement.node_order, network)
+    entries = _entries(request, session_id, host_of, placement.node_order, network, free_devices or {})
     hosts = {}
     for host in placement.hosts:
         underlay = hosts_facts[host].get("underlay") or {}
@@ -495,6 +506,7 @@ def _entries(
     host_of: Mapping[str, str],
     node_order: Sequence[str],
     network: Mapping[str, Any] | None,
+    free_devices: Mapping[str, Devices],
 ) -> list[dict[str, Any]]:
     """Return the plan's entry of every replica, in rank order."""
     replicas = request.replicas()
@@ -504,6 +516,7 @@ def _entries(
         given_addresses = addresses(network["subnet"], len(names))
     node_rank = {host: rank for rank, host in enumerate(node_order)}
     there: dict[str, int] = {}
+    left = {host: {kind: list(names) for kind, names in devices} for host, devices in free_devices.items()}
     plain = request.to_dict()
     entries = []
     for rank, ((name, role, index), address) in enumerate(zip(replicas, given_addresses)):
@@ -526,12 +539,20 @@ def _entries(
                 "container": f"{request.name}-{name}",
                 "image": role.image,
                 "resources": role.resources.to_dict(),
+                "devices": {kind: _take(left.get(host, {}), kind, count) for kind, count in role.resources.devices},
                 "command": None if role.command is None else list(role.command),
                 "ports": [dict(port) for port in plain["ports"]] if rank == 0 else [],
                 "mounts": [dict(mount) for mount in plain["mounts"]],
             }
         )
     return entries
+
+
+def _take(left: dict[str, list[str]], kind: str, count: int) -> list[str]:
+    """Return the first names of a class, which are gone from what is left."""
+    names = left.get(kind, [])
+    left[kind] = names[count:]
+    return names[:count]
 
 
 def _networks(
@@ -820,7 +841,9 @@ def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) 
     if not check.expect(good, "node_rank", sorted(ranks), "one number a host, main1's host first,"):
         return
     try:
-        entries = _entries(request, plan["session"]["id"], host_of, order, plan["network"])
+        entries = _entries(
+            request, plan["session"]["id"], host_of, order, plan["network"], _devices_by_host(replicas, hosts)
+        )
     except ValueError as error:
         check.problems.append(str(error))
         return
@@ -831,6 +854,29 @@ def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) 
                 check.equal(f"{place}.{key}", replica[key], value)
     for name, entry in hosts.items():
         check.equal(f"hosts.{name}.replicas", entry["replicas"], [n for n in names if host_of[n] == name])
+
+
+def _devices_by_host(replicas: Sequence[Mapping[str, Any]], hosts: Iterable[str]) -> dict[str, Devices]:
+    """Return what the replicas of a plan have by name on each host. Raises ValueError for what is malformed."""
+    found: dict[str, dict[str, list[str]]] = {host: {} for host in hosts}
+    for replica in replicas:
+        devices = replica.get("devices")
+        if not isinstance(devices, Mapping) or not all(isinstance(names, list) for names in devices.values()):
+            raise ValueError(f"The devices of {replica['name']} are {show(devices)}, where names are expected.")
+        for kind, names in devices.items():
+            found[replica["host"]].setdefault(kind, []).extend(names)
+    result = {}
+    for host, devices in found.items():
+        pinned = devices.pop(PINNED, [])
+        if len(set(map(show, pinned))) < len(pinned) or not all(
+            isinstance(cpu, str) and re.fullmatch(r"[0-9]{1,5}", cpu) for cpu in pinned
+        ):
+            raise ValueError(f"The pinned CPUs on {host} are {show(pinned)}, where different numbers are expected.")
+        try:
+            result[host] = parse_devices(devices) + (((PINNED, tuple(pinned)),) if pinned else ())
+        except ValueError as error:
+            raise ValueError(f"The devices of the replicas on {host} are malformed: {error}") from None
+    return result
 
 
 def _is_word(value: object) -> bool:

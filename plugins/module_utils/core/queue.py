@@ -107,14 +107,14 @@ def without(hosts: Sequence[Host], request: Request, placement: Placement) -> li
         if there is None:
             result.append(host)
             continue
-        accelerators = dict(host.free.accelerators)
+        devices = dict(host.free.devices)
         for resources in there:
-            for key, count in resources.accelerators:
-                accelerators[key] = max(0, accelerators.get(key, 0) - count)
+            for key, count in resources.devices:
+                devices[key] = max(0, devices.get(key, 0) - count)
         free = Capacity(
             max(0, host.free.cpus - sum(one.cpus for one in there)),
             max(0, host.free.memory - sum(one.memory for one in there)),
-            tuple(sorted(accelerators.items())),
+            tuple(sorted(devices.items())),
         )
         limit = None if host.max_replicas is None else max(0, host.max_replicas - len(there))
         result.append(replace(host, free=free, max_replicas=limit))

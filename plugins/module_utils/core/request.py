@@ -71,6 +71,7 @@ KNOWN_VARIABLES = (
     "session_memory",
     "session_shm_size",
     "session_accelerators",
+    "session_pin_cpus",
     "session_mounts",
     "session_env",
     "session_ports",
@@ -90,7 +91,7 @@ KNOWN_VARIABLES = (
 )
 """Every variable a request may hold."""
 
-_ROLE_KEYS = ("name", "replicas", "image", "cpus", "memory", "shm_size", "accelerators", "env", "command")
+_ROLE_KEYS = ("name", "replicas", "image", "cpus", "memory", "shm_size", "accelerators", "pin_cpus", "env", "command")
 _MOUNT_KEYS = ("source", "target", "read_only")
 _PORT_KEYS = ("host_port", "container_port", "host_ip", "protocol")
 
@@ -650,18 +651,25 @@ class _Reader:
         return tuple(sorted(names))
 
     def resources(self, prefix: str, values: Mapping[str, Any], default: Resources) -> Resources:
-        """Read cpus, memory, shm_size and accelerators from *values*; what is not given comes from *default*."""
+        """Read the amounts that one replica is given from *values*; what is not given comes from *default*."""
 
         def read(key: str, make: Callable[[Any], _T], fallback: _T) -> _T:
             value = values.get(key)
             return self.convert(prefix + key, value, make, fallback) if given(value) else fallback
 
-        return Resources(
+        found = Resources(
             read("cpus", parse_cpus, default.cpus),
             read("memory", parse_memory, default.memory),
             read("shm_size", lambda value: parse_memory(value, minimum=1), default.shm_size),
             read("accelerators", parse_accelerators, default.accelerators),
+            self.attempt(lambda: parse_bool(prefix + "pin_cpus", values["pin_cpus"]), default.pin_cpus)
+            if given(values.get("pin_cpus"))
+            else default.pin_cpus,
         )
+        if found.pin_cpus and found.cpus % 1000:
+            message = f"With {prefix}pin_cpus it must be a whole number of CPUs."
+            self.add(prefix + "cpus", format_cpus(found.cpus), message)
+        return found
 
 
 def ports_collide(
@@ -709,7 +717,7 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
         name = reader.name("session_name", value("name"))
     size = whole("size", 1, MAXIMUM_SIZE, 1)
     image = reader.image("session_image", value("image")) if value("image") is not None else None
-    defaults = {key: value(key) for key in ("cpus", "memory", "shm_size", "accelerators")}
+    defaults = {key: value(key) for key in ("cpus", "memory", "shm_size", "accelerators", "pin_cpus")}
     resources = reader.resources("session_", defaults, _DEFAULT_RESOURCES)
     env = reader.env("session_env", value("env")) if value("env") is not None else {}
     command = reader.command("session_command", value("command")) if value("command") is not None else None
@@ -903,6 +911,7 @@ def _flat(request: Request) -> dict[str, str]:
         flat[place + "shm_size"] = format_memory(role.resources.shm_size)
         for accelerator, count in role.resources.accelerators:
             flat[place + "accelerators." + accelerator] = str(count)
+        flat[place + "pin_cpus"] = str(role.resources.pin_cpus).lower()
         for key, text in role.env:
             flat[place + "env." + key] = text
         if role.command is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -140,14 +140,71 @@ def parse_accelerators(value: object) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(result))
 
 
+PINNED = "pinned CPU"
+"""The class of CPUs that a replica has for itself; no class of accelerators can be called so."""
+
+Devices = tuple[tuple[str, tuple[str, ...]], ...]
+"""What is given out by name, accelerators and pinned CPUs: (class, names) by class, the first to give away first."""
+
+_DEVICE_PATH = re.compile(r"/dev(/[A-Za-z0-9_:,-][A-Za-z0-9._:,-]*)+")
+_NVIDIA = re.compile(r"(GPU|MIG)-[A-Za-z0-9./-]+")
+
+
+def is_device_path(name: str) -> bool:
+    """Tell whether an accelerator is one or several device files, not one that the engine's NVIDIA driver knows."""
+    return all(_DEVICE_PATH.fullmatch(path) for path in name.split("+"))
+
+
+def parse_devices(value: object) -> Devices:
+    """Return the accelerators of a host, a mapping of class to a list of names, sorted by class.
+
+    A name is what the engine is told: the path of a device, several joined by ``+``, or the UUID that ``nvidia-smi -L``
+    prints. Raises ValueError with a full sentence that says what is allowed.
+    """
+    allowed = (
+        "Give a mapping of accelerator class to a list of different names, each the path of a device such as "
+        "/dev/dri/renderD128, several joined by '+', or an NVIDIA UUID as nvidia-smi -L prints it."
+    )
+    if not isinstance(value, Mapping):
+        raise ValueError(allowed)
+    result = []
+    seen: set[str] = set()
+    for kind, names in value.items():
+        if not isinstance(kind, str) or _CLASS.fullmatch(kind) is None:
+            raise ValueError("A class is made of letters, digits, '.', '_', '/' and '-', at most 63. " + allowed)
+        if isinstance(names, str) or not isinstance(names, Sequence) or len(names) > MAXIMUM_ACCELERATORS:
+            raise ValueError(allowed)
+        for name in names:
+            if not isinstance(name, str) or name in seen or not (is_device_path(name) or _NVIDIA.fullmatch(name)):
+                raise ValueError(allowed)
+            seen.add(name)
+        if names:
+            result.append(("".join(kind), tuple("".join(name) for name in names)))
+    return tuple(sorted(result))
+
+
+def count_devices(devices: Devices) -> tuple[tuple[str, int], ...]:
+    """Return how many there are of each class."""
+    return tuple((kind, len(names)) for kind, names in devices)
+
+
 @dataclass(frozen=True)
 class Resources:
-    """What one replica is given: millicpus, bytes of memory, bytes of /dev/shm, accelerators as (class, count)."""
+    """What one replica is given: millicpus, bytes of memory, bytes of /dev/shm, accelerators as (class, count).
+
+    pin_cpus: whether its CPUs, then a whole number, are certain ones that no other replica is given.
+    """
 
     cpus: int
     memory: int
     shm_size: int
     accelerators: tuple[tuple[str, int], ...] = ()
+    pin_cpus: bool = False
+
+    @property
+    def devices(self) -> tuple[tuple[str, int], ...]:
+        """How many of each class it is given by name."""
+        return (*self.accelerators, (PINNED, self.cpus // 1000)) if self.pin_cpus else self.accelerators
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form that the plan carries."""
@@ -156,6 +213,7 @@ class Resources:
             "memory": self.memory,
             "shm_size": self.shm_size,
             "accelerators": dict(self.accelerators),
+            "pin_cpus": self.pin_cpus,
         }
 
     @classmethod
@@ -167,4 +225,7 @@ class Resources:
             if isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
                 raise ValueError(f"{key} must be a whole number of at least 1.")
             amounts.append(amount)
-        return cls(amounts[0], amounts[1], amounts[2], parse_accelerators(data.get("accelerators", {})))
+        pin_cpus = data.get("pin_cpus")
+        if not isinstance(pin_cpus, bool) or (pin_cpus and amounts[0] % 1000):
+            raise ValueError("pin_cpus must be true or false, and true only for whole CPUs.")
+        return cls(amounts[0], amounts[1], amounts[2], parse_accelerators(data.get("accelerators", {})), pin_cpus)

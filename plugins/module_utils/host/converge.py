@@ -35,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core impor
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, Room, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED, is_device_path
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
@@ -533,6 +534,7 @@ class SessionHost:
                 docker_engine.LABEL_SPEC: self._specification(replica),
                 docker_engine.LABEL_CPUS: str(resources["cpus"]),
                 docker_engine.LABEL_MEMORY: str(resources["memory"]),
+                **_device_label(replica),
             },
             "ExposedPorts": {port: {} for port in bindings},
             "HostConfig": {
@@ -547,6 +549,7 @@ class SessionHost:
                 "Mounts": self._mounts(replica),
                 "PortBindings": bindings,
                 "RestartPolicy": {"Name": "no"},
+                **_devices(replica),
             },
         }
         if replica["command"] is not None:
@@ -605,6 +608,28 @@ class SessionHost:
                 after=COMMITTED,
             )
         ]
+
+
+def _device_label(replica: dict[str, Any]) -> dict[str, str]:
+    """Return the label that tells what a container holds by name; none where it holds nothing so."""
+    held = json.dumps(replica["devices"], sort_keys=True, separators=(",", ":"))
+    return {docker_engine.LABEL_DEVICES: held} if replica["devices"] else {}
+
+
+def _devices(replica: dict[str, Any]) -> dict[str, Any]:
+    """Return what the engine is told of a replica's accelerators and CPUs (Docker Engine API, Resources)."""
+    names = [name for kind, some in replica["devices"].items() if kind != PINNED for name in some]
+    # Accelerators may share a device file, as AMD's do /dev/kfd.
+    paths = dict.fromkeys(path for name in names if is_device_path(name) for path in name.split("+"))
+    known = [name for name in names if not is_device_path(name)]
+    told: dict[str, Any] = {}
+    if paths:
+        told["Devices"] = [{"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths]
+    if PINNED in replica["devices"]:
+        told["CpusetCpus"] = ",".join(replica["devices"][PINNED])
+    if known:
+        told["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": known, "Capabilities": [["gpu"]]}]
+    return told
 
 
 def read_failure(

@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.cpus import cpus_in_order
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     Engine,
     EngineError,
@@ -88,6 +89,7 @@ def _facts(
     entries = [entry for entry in every if docker_engine.LABEL_SESSION_ID in entry["Labels"]]
     return {
         "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},
+        "cpus": cpus_in_order(),
         "capacity": {key: description[key] for key in ("cpus", "memory")},
         "containers": [_container(engine, state, entry) for entry in entries],
         "foreign_containers": [
@@ -190,6 +192,7 @@ def _container(engine: Engine, state: StateDirectory, entry: dict[str, Any]) -> 
         "replica": labels.get(docker_engine.LABEL_REPLICA, ""),
         "cpus": int(labels.get(docker_engine.LABEL_CPUS, "0")),
         "memory": int(labels.get(docker_engine.LABEL_MEMORY, "0")),
+        "devices": dict(docker_engine.devices_of(labels)),
         "state": entry["State"],
         "failure": failed
         and {

@@ -34,6 +34,7 @@ def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
             replicas=(before.replicas if before else 0) + 1,
             cpus=(before.cpus if before else 0) + int(labels.get(docker_engine.LABEL_CPUS, "0")),
             memory=(before.memory if before else 0) + int(labels.get(docker_engine.LABEL_MEMORY, "0")),
+            devices=(before.devices if before else ()) + docker_engine.devices_of(labels),
             ports=(before.ports if before else ()) + tuple(ports),
         )
     return list(claims.values())

@@ -35,7 +35,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 GIB = 1024**3
-ROOM = Room(cpus=4000, memory=8 * GIB, accelerators=(("gpu", 2),), max_replicas=6)
+ROOM = Room(cpus=4000, memory=8 * GIB, devices=(("gpu", ("g1", "g2")),), max_replicas=6)
 
 
 def claim(name: str = "a", **changes: Any) -> Claim:
@@ -54,7 +54,7 @@ claims = st.builds(
     replicas=st.integers(1, 4),
     cpus=st.integers(1, 3000),
     memory=st.integers(1, 5 * GIB),
-    accelerators=st.just(()) | st.just((("gpu", 1),)) | st.just((("gpu", 2),)),
+    devices=st.sampled_from([(), (("gpu", ("g1",)),), (("gpu", ("g2",)),), (("gpu", ("g1", "g2")),)]),
     ports=st.just(()) | st.just((("0.0.0.0", 80, "tcp"),)) | st.just((("127.0.0.1", 80, "tcp"),)),
     vni=st.none() | st.integers(1, 3),
     subnets=st.lists(st.sampled_from(["10.0.0.0/28", "10.0.0.16/28", "10.0.0.32/28"]), unique=True).map(tuple),
@@ -72,9 +72,9 @@ def test_whatever_is_granted_one_after_another_fits_together(asked: list[Claim])
     assert sum(one.cpus for one in granted) <= ROOM.cpus
     assert sum(one.memory for one in granted) <= ROOM.memory
     assert sum(one.replicas for one in granted) <= 6
-    assert sum(count for one in granted for _name, count in one.accelerators) <= 2
     for several in (
         [one.session_name for one in granted],
+        [name for one in granted for _kind, names in one.devices for name in names],
         [one.vni for one in granted if one.vni is not None],
         [subnet for one in granted for subnet in one.subnets],
         [port for one in granted for _address, port, _protocol in one.ports],
@@ -94,8 +94,8 @@ def test_an_empty_host_refuses_only_what_is_too_large(asked: list[Claim], one: C
     [
         ({"cpus": 3001}, "3.001 CPUs asked, 3 free of 4."),
         ({"memory": 7 * GIB + 1}, "memory asked, 7GiB free of 8GiB."),
-        ({"accelerators": (("gpu", 2),)}, "2 of gpu asked, 1 free of 2."),
-        ({"accelerators": (("fpga", 1),)}, "1 of fpga asked, 0 free of 0."),
+        ({"devices": (("gpu", ("g1", "g2")),)}, "The gpu g2 is taken by session other (id-other)."),
+        ({"devices": (("fpga", ("f1",)),)}, "There is no fpga f1 for sessions on this host."),
         ({"replicas": 6}, "6 replicas asked, 5 more allowed on this host."),
         ({"session_name": "other"}, "The name other is taken by session other (id-other)."),
         ({"ports": (("10.0.0.1", 80, "tcp"),)}, "Port 80/tcp is taken by session other (id-other)."),
@@ -106,13 +106,15 @@ def test_an_empty_host_refuses_only_what_is_too_large(asked: list[Claim], one: C
     ],
 )
 def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> None:
-    other = claim("other", accelerators=(("gpu", 1),), ports=(("0.0.0.0", 80, "tcp"),), vni=7, subnets=("10.0.0.0/28",))
+    other = claim(
+        "other", devices=(("gpu", ("g2",)),), ports=(("0.0.0.0", 80, "tcp"),), vni=7, subnets=("10.0.0.0/28",)
+    )
     refused = answer(claim(**asked), held(other), [], ROOM)
     assert not refused.granted
     assert any(reason in text for text in refused.reasons)
     assert refused.undecided == (), "what is committed is decided"
     assert answer(
-        claim(**asked), held(other, stage=LEASED), [], replace(ROOM, accelerators=(("gpu", 2), ("fpga", 1)))
+        claim(**asked), held(other, stage=LEASED), [], replace(ROOM, devices=(("fpga", ("f1",)), ("gpu", ("g1", "g2"))))
     ).undecided == (("id-other",) if "fpga" not in reason else ())
 
 

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.place
     place,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ def demand(role) -> dict[str, int]:
 
 
 def room_of(host: Host) -> dict[str, int]:
-    return {"cpus": host.free.cpus, "memory": host.free.memory, **dict(host.free.accelerators)}
+    return {"cpus": host.free.cpus, "memory": host.free.memory, **dict(host.free.devices)}
 
 
 def host_fits(request: Request, host: Host, counts) -> bool:
@@ -500,6 +501,19 @@ def test_resources_that_no_host_has_together_are_bad_input():
     ]
     with pytest.raises(InvalidInput, match="No single host has all of that for one replica"):
         place(make_request(cpus=16, memory="64g"), hosts)
+
+
+def test_pinned_cpus_are_counted_by_themselves():
+    hosts = [make_host("one", 4, accelerators={PINNED: 1}), make_host("two", 4, accelerators={PINNED: 2})]
+    assert place(make_request(size=2, pin_cpus=True), hosts).hosts == ("two",)
+    assert place(make_request(size=3, pin_cpus=True), hosts).hosts == ("one", "two")
+    short = place(make_request(size=4, pin_cpus=True), hosts)
+    assert isinstance(short, Shortfall)
+    assert short.largest_size == 3
+    assert place(make_request(size=2), hosts).hosts == ("one",), "nobody spares CPUs that may be pinned"
+    with pytest.raises(InvalidInput) as error:
+        place(make_request(cpus=65, pin_cpus=True), [make_host("wide", 80, accelerators={PINNED: 80})])
+    assert [problem.variable for problem in error.value.problems] == ["session_pin_cpus"]
 
 
 def test_accelerators_are_counted_and_idle_ones_are_spared():

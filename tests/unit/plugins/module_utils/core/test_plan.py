@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     InvalidPlan,
     PoolExhausted,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
@@ -39,6 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
     Request,
     parse_request,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -130,6 +132,7 @@ def test_a_multi_node_plan():
             "memory": GIB,
             "shm_size": 64 * 1024**2,
             "accelerators": {},
+            "pin_cpus": False,
         }
         environment = environments(plan, replica["host"])[replica["name"]]
         assert environment["CLUSTER_COMPUTE_HOST"] == replica["host"]
@@ -360,7 +363,7 @@ def test_hosts_from_facts():
             "cluster_compute_reserved_memory": "2g",
             "cluster_compute_labels": {"rack": "r1", "zone": 1},
             "cluster_compute_max_replicas": "5",
-            "cluster_compute_accelerators": {"gpu": 2},
+            "cluster_compute_accelerators": {"gpu": ["/dev/a", "/dev/b"]},
         },
         "h2": {"cluster_compute_cpus": "2", "cluster_compute_memory": "4g", "cluster_compute_reserved_cpus": 1},
         "h4": {"cluster_compute_reserved_cpus": 64, "cluster_compute_cpus": ""},
@@ -373,6 +376,8 @@ def test_hosts_from_facts():
         (("rack", "r1"), ("zone", "1")),
         3,
         5,
+        (("gpu", ("/dev/a", "/dev/b")),),
+        (("gpu", ("/dev/a", "/dev/b")),),
     )
     assert h2 == Host("h2", Capacity(2000, 4 * GIB), Capacity(0, 0)), "what is set is what sessions may use"
     assert h4 == Host("h4", Capacity(0, 16 * GIB), Capacity(0, 16 * GIB))
@@ -381,9 +386,44 @@ def test_hosts_from_facts():
 
 def test_accelerators_in_use_are_not_free():
     facts = make_facts(1)
-    facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "memory": 1, "accelerators": {"gpu": 1}}]
-    (host,) = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": "gpu=3"}})
-    assert host.free.accelerators == (("gpu", 2),)
+    held = {"gpu": ["/dev/b"], PINNED: ["3"]}
+    facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "memory": 1, "devices": held}]
+    facts["h1"]["cpus"] = [0, 2, 1, 3]
+    inventory = {"cluster_compute_accelerators": {"gpu": ["/dev/a", "/dev/b", "/dev/c"]}, "cluster_compute_cpus": 3}
+    (host,) = hosts_from_facts(facts, {"h1": inventory})
+    assert host.free_devices == (("gpu", ("/dev/a", "/dev/c")), (PINNED, ("2", "1")))
+    assert host.free.devices == (("gpu", 2), (PINNED, 2))
+    assert host.allocatable.devices == (("gpu", 3), (PINNED, 3)), "the first CPU is kept back for the host"
+
+
+def test_replicas_get_certain_devices_in_rank_order():
+    facts = make_facts(1)
+    facts["h1"]["cpus"] = [0, 2, 1, 3]
+    request = make_request(size=3, accelerators="gpu=1", cpus=1, pin_cpus=True)
+    names = ["/dev/a", "/dev/b+/dev/c", "GPU-1"]
+    hosts = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": {"gpu": names}, "cluster_compute_cpus": 3}})
+    free = {"h1": hosts[0].free_devices}
+    plan = build_plan(request, place(request, hosts), SESSION, facts, Settings(), free_devices=free)
+    assert [one["devices"] for one in plan["replicas"]] == [
+        {"gpu": ["/dev/a"], PINNED: ["2"]},
+        {"gpu": ["/dev/b+/dev/c"], PINNED: ["1"]},
+        {"gpu": ["GPU-1"], PINNED: ["3"]},
+    ]
+    validate_plan(plan)
+    (claim,) = claims_of(plan).values()
+    assert claim.devices == free["h1"]
+    for devices, problem in (
+        ({"gpu": ["/dev/b+/dev/c"], PINNED: ["2"]}, "The devices of the replicas on h1 are malformed"),
+        ({"gpu": ["/dev/a"], PINNED: ["1"]}, "The pinned CPUs on h1 are"),
+        ({"gpu": ["../a"], PINNED: ["2"]}, "The devices of the replicas on h1 are malformed"),
+        ({"gpu": ["/dev/a"], PINNED: ["1-3"]}, "The pinned CPUs on h1 are"),
+        ({"gpu": ["/dev/a"]}, "replica main1.devices"),
+        ("all", "The devices of main1 are 'all'"),
+    ):
+        broken = copy.deepcopy(plan)
+        broken["replicas"][0]["devices"] = devices
+        with pytest.raises(InvalidPlan, match=re.escape(problem)):
+            validate_plan(broken)
 
 
 def test_bad_inventory_is_named_with_its_host():
@@ -585,7 +625,7 @@ def test_missing_and_unknown_keys_are_noticed():
         return root
 
     for path in mappings(plan):
-        if path[-1:] == ("env",) or path[-1:] == ("accelerators",):
+        if path[-1:] == ("env",) or path[-1:] in (("accelerators",), ("devices",)):
             continue
         for key in list(at(plan, path)):
             broken = copy.deepcopy(plan)

@@ -225,7 +225,7 @@ class Group:
                 for (_name, role, _index), (_replica, where) in zip(request.replicas(), placement.assignments)
                 if where == host.name
             ]
-            gpus = dict(host.allocatable.accelerators)
+            gpus = dict(host.allocatable.devices)
             if gpus:
                 gpus["gpu"] -= sum(dict(one.accelerators).get("gpu", 0) for one in here)
             free = Capacity(

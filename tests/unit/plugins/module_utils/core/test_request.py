@@ -84,6 +84,7 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         memory="512MiB",
         shm_size="1g",
         accelerators="gpu=1",
+        pin_cpus="no",
         mounts="/srv/data:/data:ro, /srv/out:/out\n",
         env="A=1\nB=two words\n\nC=a=b",
         ports="8888,8080:80\n127.0.0.1:2222:22/tcp",
@@ -107,6 +108,7 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         memory=512 * MIB,
         shm_size="1024m",
         accelerators={"gpu": 1},
+        pin_cpus=False,
         mounts=[
             {"source": "/srv/data", "target": "/data/", "read_only": True},
             {"source": "/srv//out", "target": "/out", "read_only": ""},
@@ -240,6 +242,7 @@ BAD = (
         ("accelerators", value, "session_accelerators")
         for value in ({"gpu": 0}, "gpu", ["gpu"], {"a b": 1}, {"gpu": True})
     ]
+    + [("pin_cpus", value, "session_pin_cpus") for value in ("always", 2, [])]
     + [
         ("image", value, "session_image")
         for value in (
@@ -363,7 +366,7 @@ BAD = (
         ("roles", [{"name": "main"}, {"name": "sub-", "replicas": 1}], "session_roles[1].name"),
         ("roles", [{"name": "main"}, {"name": "r" * 17, "replicas": 1}], "session_roles[1].name"),
         ("roles", [{"name": "main"}, {"name": None, "replicas": 1}], "session_roles[1].name"),
-        ("roles", [{"name": "main"}, {"name": "sub"}], "session_roles[1].replicas"),
+        ("roles", [{"name": "main"}, {"name": "sub", "replicas": 1}], "session_roles[1].replicas"),
         ("roles", [{"name": "main"}, {"name": "sub", "replicas": 0}], "session_roles[1].replicas"),
         ("roles", [{"name": "main"}, {"name": "sub", "replicas": 4096}], "session_roles"),
         ("roles", [{"name": "main"}, {"name": "sub", "replica": 2, "replicas": 2}], "session_roles[1].replica"),
@@ -585,6 +588,7 @@ def test_a_difference_is_seen_exactly_where_there_is_one(old, other):
         ({"memory": "2g"}, "roles.sub.memory"),
         ({"shm_size": "1g"}, "roles.sub.shm_size"),
         ({"accelerators": "gpu=1"}, "roles.main.accelerators.gpu"),
+        ({"pin_cpus": "true"}, "roles.main.pin_cpus"),
         ({"env": "A=1"}, "roles.main.env.A"),
         ({"command": "sleep 1"}, "roles.sub.command"),
         ({"mounts": "/a:/b"}, "mounts./b"),
@@ -709,3 +713,19 @@ def test_any_input_ends_in_a_request_or_in_sentences(given_values):
     else:
         assert outcome.problems
         assert str(outcome).count("\n") == len(outcome.problems) - 1
+
+
+def test_cpus_that_are_pinned_are_whole():
+    request = parse(
+        cpus=2,
+        pin_cpus="yes",
+        size=2,
+        roles=[{"name": "main", "pin_cpus": False, "cpus": "0.5"}, {"name": "sub", "replicas": 1}],
+    )
+    assert [role.resources.devices for role in request.roles] == [(), (("pinned CPU", 2),)]
+    with pytest.raises(InvalidInput) as error:
+        parse(cpus="1500m", pin_cpus=True)
+    assert [(one.variable, one.value) for one in error.value.problems] == [("session_cpus", "1.5")]
+    assert "session_pin_cpus" in str(error.value)
+    with pytest.raises(InvalidInput, match="whole number of CPUs"):
+        parse(pin_cpus=True, roles=[{"name": "main", "cpus": "0.5"}])

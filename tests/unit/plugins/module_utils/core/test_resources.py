@@ -10,11 +10,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.resou
     MAXIMUM_MEMORY,
     MINIMUM_CPUS,
     MINIMUM_MEMORY,
+    PINNED,
     Resources,
+    count_devices,
     format_cpus,
     format_memory,
+    is_device_path,
     parse_accelerators,
     parse_cpus,
+    parse_devices,
     parse_memory,
 )
 from hypothesis import given, settings
@@ -237,9 +241,53 @@ def test_accelerators_refused(value):
         parse_accelerators(value)
 
 
+def test_devices_are_named_in_order_and_counted():
+    devices = parse_devices({"tpu": ["/dev/t"], "gpu": ["GPU-8a56-1", "/dev/kfd+/dev/dri/renderD128"], "none": []})
+    assert devices == (("gpu", ("GPU-8a56-1", "/dev/kfd+/dev/dri/renderD128")), ("tpu", ("/dev/t",)))
+    assert count_devices(devices) == (("gpu", 2), ("tpu", 1))
+    assert [is_device_path(name) for name in devices[0][1]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"gpu": 2},
+        {"gpu": "GPU-1"},
+        {"gpu": ["GPU-1", "GPU-1"]},
+        {"gpu": ["/dev/a"], "fpga": ["/dev/a"]},
+        {"gpu": ["0"]},
+        {"gpu": ["/dev/../etc/shadow"]},
+        {"gpu": ["/dev"]},
+        {"gpu": ["/dev/a+"]},
+        {"gpu": ["/dev/a+/etc/b"]},
+        {"gpu": ["/dev/a b"]},
+        {"gpu": ["GPU-1\n"]},
+        {"gpu": [1]},
+        {"gpu": {"GPU-1": 1}},
+        {"g pu": ["/dev/a"]},
+        {PINNED: ["1"]},
+        {1: ["/dev/a"]},
+        ["/dev/a"],
+        "gpu=2",
+        None,
+    ],
+)
+def test_devices_refused(value):
+    with pytest.raises(ValueError, match=r"\.$"):
+        parse_devices(value)
+
+
+def test_pinned_cpus_are_given_by_name_like_accelerators():
+    assert Resources(2000, MINIMUM_MEMORY, 1, (("gpu", 1),)).devices == (("gpu", 1),)
+    assert Resources(2000, MINIMUM_MEMORY, 1, (("gpu", 1),), True).devices == (("gpu", 1), (PINNED, 2))
+
+
 def test_resources_round_trip_and_refuse_what_is_malformed():
-    resources = Resources(500, MINIMUM_MEMORY, 1, (("gpu", 1),))
-    assert Resources.from_dict(resources.to_dict()) == resources
+    for resources in (Resources(500, MINIMUM_MEMORY, 1, (("gpu", 1),)), Resources(2000, MINIMUM_MEMORY, 1, (), True)):
+        assert Resources.from_dict(resources.to_dict()) == resources
+    for pinned in ({"pin_cpus": 1}, {"pin_cpus": True, "cpus": 1500}):
+        with pytest.raises(ValueError, match="pin_cpus must be true or false, and true only for whole CPUs"):
+            Resources.from_dict({**Resources(1000, MINIMUM_MEMORY, 1).to_dict(), **pinned})
     for broken in ({}, {"cpus": True, "memory": 1, "shm_size": 1}, {"cpus": 1, "memory": "1g", "shm_size": 1}):
         with pytest.raises(ValueError, match="must be a whole number"):
             Resources.from_dict(broken)

@@ -1,0 +1,112 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Accelerators and pinned CPUs: certain ones, and none of them twice."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    HOSTS,
+    STATE,
+    Snapshot,
+    differences,
+    in_parallel,
+    launch,
+    on,
+    play,
+    replicas,
+    script,
+    snapshot,
+    teardown,
+)
+
+CARDS = ("/dev/cc-a", "/dev/cc-b")
+SITE = {host: {"cluster_compute_cpus": 2, "cluster_compute_accelerators": {"card": list(CARDS)}} for host in HOSTS}
+ONE: dict[str, Any] = {
+    "session_hosts": ["n2"],
+    "session_image": BUSYBOX,
+    "session_memory": "16m",
+    "session_shm_size": "1m",
+    "session_command": "sleep 8888",
+    "session_accelerators": {"card": 1},
+    "session_pin_cpus": True,
+}
+NAMES = ("first", "second", "third")
+
+
+@pytest.fixture
+def cards(untouched_lab: Snapshot) -> Iterator[None]:
+    """Make two devices on every host: files of the kernel's null device, by names of their own."""
+    for host in HOSTS:
+        script(host, f"for card in {' '.join(CARDS)}; do mknod -m 666 $card c 1 3; done")
+    yield
+    in_parallel(teardown, NAMES)
+    for host in HOSTS:
+        script(host, f"rm {' '.join(CARDS)}")
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def held(session: str) -> tuple[set[str], str]:
+    """Return the cards and the CPUs that the main replica of a session really has."""
+    main = replicas(session)["main1"]
+    shown = main.run("sh", "-c", "ls /dev/cc-*; echo lost >$(ls /dev/cc-*)").split()
+    status = main.run("cat", "/proc/self/status")
+    (cpus,) = [line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list:")]
+    return set(shown), cpus
+
+
+def test_of_three_launches_at_once_two_get_a_card_and_a_cpu_each(cards: None) -> None:
+    runs = in_parallel(lambda name: launch({**ONE, "session_name": name}, hosts=SITE), NAMES)
+    for run in runs:
+        run.ok()
+    running = [name for name, run in zip(NAMES, runs) if run.table]
+    (waiting,) = set(NAMES) - set(running)
+    found = [held(name) for name in running]
+    assert Counter(card for some, _cpus in found for card in some) == Counter(CARDS)
+    assert len({cpus for _some, cpus in found}) == 2
+    assert all(cpus.isdigit() for _some, cpus in found)
+    # The one that waits says what it lacks; whoever goes makes room for it, also where the ledger was lost.
+    (said,) = [run.said for name, run in zip(NAMES, runs) if name == waiting]
+    assert any(line.split()[1:2] == ["card"] for line in said), said
+    assert any("pinned CPU" in line for line in said), said
+    on("n2", "rm", f"{STATE}/ledger.json")
+    run = play("schedule_pending", hosts=SITE).ok()
+    assert replicas(waiting) == {}, run.output
+    teardown(running[0]).ok()
+    play("schedule_pending", hosts=SITE).ok()
+    assert held(waiting) == found[0]
+    play("repair", hosts=SITE).ok()
+    ledger = json.loads(on("n2", "cat", f"{STATE}/ledger.json"))
+    taken = [name for one in ledger["reservations"] for names in one["claim"]["devices"].values() for name in names]
+    assert sorted(taken) == sorted([*CARDS, *(cpus for _some, cpus in found)])
+    assert launch({**ONE, "session_name": waiting}, hosts=SITE).ok().changed_hosts == set()
+
+
+def test_what_no_host_has_is_refused_by_name(cards: None) -> None:
+    run = launch({**ONE, "session_name": "first", "session_accelerators": {"card": 3}}, hosts=SITE)
+    assert run.code != 0
+    assert "session_accelerators.card is '3'" in run.failures
+    run = launch({**ONE, "session_name": "first", "session_cpus": 3}, hosts=SITE)
+    assert run.code != 0
+    assert "session_cpus is '3'" in run.failures
+    wrong = {**SITE, "n3": {"cluster_compute_accelerators": {"card": 2}}}
+    run = launch({**ONE, "session_name": "first"}, hosts=wrong)
+    assert run.code != 0
+    assert "cluster_compute_accelerators of host n3 is {'card': 2}" in run.failures
+
+
+def test_a_device_that_is_not_there_is_named_and_nothing_stays(cards: None) -> None:
+    on("n2", "rm", CARDS[0])
+    run = launch({**ONE, "session_name": "first"}, hosts=SITE)
+    on("n2", "mknod", "-m", "666", CARDS[0], "c", "1", "3")
+    assert run.code != 0
+    assert "n2" in run.failures
+    assert CARDS[0] in run.failures
+    assert replicas("first") == {}
