@@ -366,7 +366,7 @@ BAD = (
         ("roles", [{"name": "main"}, {"name": "sub-", "replicas": 1}], "session_roles[1].name"),
         ("roles", [{"name": "main"}, {"name": "r" * 17, "replicas": 1}], "session_roles[1].name"),
         ("roles", [{"name": "main"}, {"name": None, "replicas": 1}], "session_roles[1].name"),
-        ("roles", [{"name": "main"}, {"name": "sub", "replicas": 1}], "session_roles[1].replicas"),
+        ("roles", [{"name": "main"}, {"name": "sub"}], "session_roles[1].replicas"),
         ("roles", [{"name": "main"}, {"name": "sub", "replicas": 0}], "session_roles[1].replicas"),
         ("roles", [{"name": "main"}, {"name": "sub", "replicas": 4096}], "session_roles"),
         ("roles", [{"name": "main"}, {"name": "sub", "replica": 2, "replicas": 2}], "session_roles[1].replica"),
