@@ -27,8 +27,12 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     CHECKOUT,
     DEMO,
+    HOSTS,
+    STATE,
     environment,
+    in_parallel,
     launch,
+    script,
     teardown,
 )
 
@@ -156,10 +160,11 @@ def run(command: str) -> str:
 
 @pytest.fixture
 def clean_up() -> Iterator[None]:
-    """Remove the sessions of the documents after each of them, also when a command failed."""
+    """Remove the sessions of the documents that a document leaves, also when a command failed."""
     yield
-    for name in SESSIONS:
-        teardown(name).ok()
+    known = "".join(script(host, f"cat {STATE}/sessions/*/record.json 2>/dev/null || true") for host in HOSTS)
+    for run in in_parallel(teardown, [name for name in SESSIONS if f'"name":"{name}"' in known]):
+        run.ok()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
