@@ -86,7 +86,7 @@ def wait_for_the_lease() -> None:
     """Wait until what the killed launch holds is free again: its lease is some seconds."""
     left = [float(on(host, "python3", "-", stdin=LEFT)) for host in HOSTS]
     assert max(left) <= SHORT["cluster_compute_deadline_seconds"]
-    time.sleep(max(0.0, *left))
+    time.sleep(max(0.0, *left) + 0.2)
 
 
 KEYS = f"ls {STATE}/sessions/*/replicas/*/ssh/*.pub"
