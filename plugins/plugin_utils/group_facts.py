@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     advance,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey, survey
 
 SITE_VARIABLES = (
@@ -122,7 +123,8 @@ class GroupFacts:
         for facts in self.facts.values():
             for reservation in facts["reservations"]:
                 claim = reservation["claim"]
-                amounts = Amounts(0, claim["replicas"], claim["cpus"], claim["memory"])
+                accelerators = ((kind, len(names)) for kind, names in claim["devices"].items() if kind != PINNED)
+                amounts = Amounts(0, claim["replicas"], claim["cpus"], claim["memory"], tuple(sorted(accelerators)))
                 held[claim["session_id"]] = held.get(claim["session_id"], Amounts()).plus(amounts)
         used = Amounts()
         for session_id, record in view.records.items():
@@ -132,7 +134,7 @@ class GroupFacts:
                     used = used.plus(held[session_id])
                 elif record["request"] is not None:
                     asked = amounts_of(Request.from_dict(record["request"]))
-                    used = used.plus(Amounts(0, asked.replicas, asked.cpus, asked.memory))
+                    used = used.plus(replace(asked, sessions=0))
         return used
 
 

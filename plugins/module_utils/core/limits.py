@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,15 +28,19 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.resou
 VARIABLE = "cluster_compute_limits"
 _MOST = 1_000_000
 
+Counts = tuple[tuple[str, int], ...]
+"""(class, count), sorted by class."""
+
 
 @dataclass(frozen=True)
 class Amounts:
-    """Sessions, replicas, millicpus and bytes of memory, added up."""
+    """Sessions, replicas, millicpus, bytes of memory and accelerators as (class, count), added up."""
 
     sessions: int = 0
     replicas: int = 0
     cpus: int = 0
     memory: int = 0
+    accelerators: Counts = ()
 
     def plus(self, other: Amounts) -> Amounts:
         """Return the sum."""
@@ -44,13 +49,22 @@ class Amounts:
             self.replicas + other.replicas,
             self.cpus + other.cpus,
             self.memory + other.memory,
+            _sum([*self.accelerators, *other.accelerators]),
         )
 
 
 def amounts_of(request: Request) -> Amounts:
     """Return what one session asks for in all."""
-    each = [role for role in request.roles for _replica in range(role.replicas)]
-    return Amounts(1, len(each), sum(r.resources.cpus for r in each), sum(r.resources.memory for r in each))
+    each = [role.resources for role in request.roles for _replica in range(role.replicas)]
+    accelerators = _sum([pair for one in each for pair in one.accelerators])
+    return Amounts(1, len(each), sum(one.cpus for one in each), sum(one.memory for one in each), accelerators)
+
+
+def _sum(counts: Iterable[tuple[str, int]]) -> Counts:
+    total: Counter[str] = Counter()
+    for kind, count in counts:
+        total[kind] += count
+    return tuple(sorted(total.items()))
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,7 @@ class Limits:
     replicas_per_owner: int | None = None
     cpus_per_owner: int | None = None
     memory_per_owner: int | None = None
+    accelerators_per_owner: Counts = ()
 
     @classmethod
     def from_variable(cls, value: object) -> Limits:
@@ -112,12 +127,17 @@ class Limits:
                     f"{self.replicas_per_session} a session.",
                 )
             )
-        for variable, what, limit, have, want, form in (
+        compared: list[tuple[str, str, int | None, int, int, Callable[[int], str]]] = [
             ("session_owner", "sessions", self.sessions_per_owner, used.sessions, asked.sessions, str),
             ("session_size", "replicas", self.replicas_per_owner, used.replicas, asked.replicas, str),
             ("session_cpus", "CPUs", self.cpus_per_owner, used.cpus, asked.cpus, format_cpus),
             ("session_memory", "memory", self.memory_per_owner, used.memory, asked.memory, format_memory),
-        ):
+        ]
+        have_of, want_of = dict(used.accelerators), dict(asked.accelerators)
+        for kind, most in self.accelerators_per_owner:
+            variable = f"session_accelerators.{kind}"
+            compared.append((variable, f"Accelerators {kind}", most, have_of.get(kind, 0), want_of.get(kind, 0), str))
+        for variable, what, limit, have, want, form in compared:
             if limit is not None and have + want > limit:
                 problems.append(
                     Problem(
@@ -132,6 +152,12 @@ class Limits:
 
 
 NO_LIMITS = Limits()
+
+
+def _accelerators(place: str, value: object) -> Counts:
+    if not isinstance(value, Mapping):
+        raise InvalidInput.single(place, value, "It must be a mapping of accelerator class to a number, as {gpu: 8}.")
+    return tuple(sorted((str(kind), parse_whole(f"{place}.{kind}", most, 0, _MOST)) for kind, most in value.items()))
 
 
 def _modes(place: str, value: object) -> tuple[str, ...]:
@@ -152,4 +178,5 @@ _KEYS: dict[str, Callable[[str, Any], Any]] = {
     "replicas_per_owner": _whole,
     "cpus_per_owner": lambda place, value: parse_cpus(value, minimum=0),
     "memory_per_owner": lambda place, value: parse_memory(value, minimum=0),
+    "accelerators_per_owner": _accelerators,
 }

@@ -21,7 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 GIB = 1024**3
-AMOUNTS = st.builds(Amounts, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+COUNTS = st.dictionaries(st.sampled_from(["gpu", "fpga"]), st.integers(1, 9)).map(
+    lambda one: tuple(sorted(one.items()))
+)
+AMOUNTS = st.builds(Amounts, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), COUNTS)
 
 
 def make_request(**given_values: Any) -> Request:
@@ -39,6 +42,8 @@ def test_what_a_session_asks_for_counts_every_replica_of_every_role() -> None:
     assert amounts_of(make_request(size=3, cpus=2, memory="1g")) == Amounts(1, 3, 6000, 3 * GIB)
     roles = [{"name": "main", "cpus": 4, "memory": "2g"}, {"name": "worker", "replicas": 3, "cpus": "500m"}]
     assert amounts_of(make_request(roles=roles)) == Amounts(1, 4, 5500, 5 * GIB)
+    accelerated = make_request(size=3, accelerators="gpu=2", pin_cpus=True)
+    assert amounts_of(accelerated).accelerators == (("gpu", 6),), "pinned CPUs count as CPUs"
 
 
 @given(AMOUNTS, AMOUNTS)
@@ -46,6 +51,9 @@ def test_amounts_add_up(one: Amounts, other: Amounts) -> None:
     both = one.plus(other)
     assert (both.sessions, both.replicas) == (one.sessions + other.sessions, one.replicas + other.replicas)
     assert (both.cpus, both.memory) == (one.cpus + other.cpus, one.memory + other.memory)
+    for kind in ("gpu", "fpga"):
+        mine, theirs = dict(one.accelerators).get(kind, 0), dict(other.accelerators).get(kind, 0)
+        assert dict(both.accelerators).get(kind, 0) == mine + theirs
 
 
 def test_all_violations_are_told_together_with_used_requested_and_limit() -> None:
@@ -105,6 +113,28 @@ def test_a_limit_may_be_reached_and_not_passed(key: str, limit: int, used: Amoun
     Limits.from_variable({key: limit}).check(asked, "alice", used)
     (problem,) = refused(Limits.from_variable({key: limit - 1}), asked, used)
     assert problem[0] == variable
+
+
+def test_accelerators_are_limited_by_class() -> None:
+    asked = make_request(size=2, accelerators={"gpu": 2, "fpga": 1})
+    used = Amounts(accelerators=(("gpu", 3),))
+    Limits.from_variable({"accelerators_per_owner": {"gpu": 7, "fpga": 2, "tpu": 0}}).check(asked, "alice", used)
+    problems = refused(Limits.from_variable({"accelerators_per_owner": {"gpu": 6, "fpga": 1}}), asked, used)
+    assert problems == [
+        (
+            "session_accelerators.fpga",
+            "2",
+            "Accelerators fpga of owner alice in group cluster_compute_hosts: 0 used, 2 requested, the limit is 1.",
+        ),
+        (
+            "session_accelerators.gpu",
+            "4",
+            "Accelerators gpu of owner alice in group cluster_compute_hosts: 3 used, 4 requested, the limit is 6.",
+        ),
+    ]
+    for bad in (3, ["gpu"], {"gpu": "many"}, {"gpu": -1}):
+        with pytest.raises(InvalidInput, match="cluster_compute_limits.accelerators_per_owner"):
+            Limits.from_variable({"accelerators_per_owner": bad})
 
 
 def test_a_limit_of_nothing_allows_nothing_and_no_limit_everything() -> None:
