@@ -133,7 +133,7 @@ def test_accelerators_are_limited_by_class() -> None:
         ),
     ]
     for bad in (3, ["gpu"], {"gpu": "many"}, {"gpu": -1}):
-        with pytest.raises(InvalidInput, match="cluster_compute_limits.accelerators_per_owner"):
+        with pytest.raises(InvalidInput, match=r"cluster_compute_limits\.accelerators_per_owner"):
             Limits.from_variable({"accelerators_per_owner": bad})
 
 
