@@ -41,6 +41,7 @@ BASE: dict[str, Any] = {
     "session_command": "sleep 8888",
     # Each launch has a fraction of two cores here; a lease has to outlast the others' turns.
     "cluster_compute_lease_seconds": 600,
+    "ansible_ssh_timeout": 60,
 }
 LOOK = f"""
 import http.client, json, socket, sys, time
