@@ -410,7 +410,7 @@ def test_replicas_get_certain_devices_in_rank_order():
         {"gpu": ["GPU-1"], PINNED: ["3"]},
     ]
     validate_plan(plan)
-    (claim,) = claims_of(plan).values()
+    claim = claims_of(plan)["h1"]
     assert claim.devices == free["h1"]
     for devices, problem in (
         ({"gpu": ["/dev/b+/dev/c"], PINNED: ["2"]}, "The devices of the replicas on h1 are malformed"),
