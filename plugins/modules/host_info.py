@@ -83,7 +83,7 @@ host:
         - Version, API version and architecture of Docker Engine, whether it can limit swap, and how it stores images.
       type: dict
       returned: if usable
-    cpus:
+    cpu_numbers:
       description: Numbers of the CPUs that can be used, those of one core and of one NUMA node beside each other.
       type: list
       elements: int

@@ -199,7 +199,7 @@ def _host(
         cpus = max(0, int(capacity.get("cpus", 0)) - reserved_cpus)
     if memory is None:
         memory = max(0, int(capacity.get("memory", 0)) - reserved_memory)
-    cpu_names = tuple(str(cpu) for cpu in facts.get("cpus") or ())
+    cpu_names = tuple(str(cpu) for cpu in facts.get("cpu_numbers") or ())
     # What is kept back for the host are the first CPUs, on which kernels do most of their own work.
     pinnable = cpu_names[max(0, len(cpu_names) - cpus // 1000) :]
     devices = read("accelerators", parse_devices, ()) + (((PINNED, pinnable),) if pinnable else ())
@@ -549,8 +549,10 @@ def _entries(
 
 
 def _take(left: dict[str, list[str]], kind: str, count: int) -> list[str]:
-    """Return the first names of a class, which are gone from what is left."""
+    """Return the first names of a class, which are gone from what is left. Raises ValueError where there are fewer."""
     names = left.get(kind, [])
+    if len(names) < count:
+        raise ValueError(f"There are {len(names)} of {kind} on the host where {count} are expected.")
     left[kind] = names[count:]
     return names[:count]
 

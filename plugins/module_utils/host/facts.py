@@ -89,7 +89,7 @@ def _facts(
     entries = [entry for entry in every if docker_engine.LABEL_SESSION_ID in entry["Labels"]]
     return {
         "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},
-        "cpus": cpus_in_order(),
+        "cpu_numbers": cpus_in_order(),
         "capacity": {key: description[key] for key in ("cpus", "memory")},
         "containers": [_container(engine, state, entry) for entry in entries],
         "foreign_containers": [

@@ -388,7 +388,7 @@ def test_accelerators_in_use_are_not_free():
     facts = make_facts(1)
     held = {"gpu": ["/dev/b"], PINNED: ["3"]}
     facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "memory": 1, "devices": held}]
-    facts["h1"]["cpus"] = [0, 2, 1, 3]
+    facts["h1"]["cpu_numbers"] = [0, 2, 1, 3]
     inventory = {"cluster_compute_accelerators": {"gpu": ["/dev/a", "/dev/b", "/dev/c"]}, "cluster_compute_cpus": 3}
     (host,) = hosts_from_facts(facts, {"h1": inventory})
     assert host.free_devices == (("gpu", ("/dev/a", "/dev/c")), (PINNED, ("2", "1")))
@@ -398,7 +398,7 @@ def test_accelerators_in_use_are_not_free():
 
 def test_replicas_get_certain_devices_in_rank_order():
     facts = make_facts(1)
-    facts["h1"]["cpus"] = [0, 2, 1, 3]
+    facts["h1"]["cpu_numbers"] = [0, 2, 1, 3]
     request = make_request(size=3, accelerators="gpu=1", cpus=1, pin_cpus=True)
     names = ["/dev/a", "/dev/b+/dev/c", "GPU-1"]
     hosts = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": {"gpu": names}, "cluster_compute_cpus": 3}})
@@ -417,7 +417,9 @@ def test_replicas_get_certain_devices_in_rank_order():
         ({"gpu": ["/dev/a"], PINNED: ["1"]}, "The pinned CPUs on h1 are"),
         ({"gpu": ["../a"], PINNED: ["2"]}, "The devices of the replicas on h1 are malformed"),
         ({"gpu": ["/dev/a"], PINNED: ["1-3"]}, "The pinned CPUs on h1 are"),
-        ({"gpu": ["/dev/a"]}, "replica main1.devices"),
+        ({"gpu": ["/dev/a"]}, "There are 0 of pinned CPU on the host where 1 are expected."),
+        ({"gpu": [], PINNED: ["2"]}, "There are 0 of gpu on the host where 1 are expected."),
+        ({"gpu": ["/dev/a"], PINNED: ["2"], "tpu": ["/dev/t"]}, "replica main1"),
         ("all", "The devices of main1 are 'all'"),
     ):
         broken = copy.deepcopy(plan)
