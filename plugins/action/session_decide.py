@@ -54,6 +54,9 @@ class ActionModule(ActionBase):
             return self._verdict(verdict, report=plan["report"])
         if verdict == ASK_AGAIN and (last or broken):
             verdict = GIVE_BACK
+        if verdict == GIVE_BACK and not plan["fresh"]:
+            # It runs, and has no other place to go to.
+            return self._verdict(verdict, report=reasons, reasons=reasons, broken=True)
         pending = [f"Session {plan['session_name']} is PENDING: other launches were faster, again and again.", *reasons]
         return self._verdict(
             verdict, again=not last and not broken, report=pending, reasons=reasons, broken=bool(broken)

@@ -22,6 +22,8 @@ from ansible.utils.display import Display
 
 TURNED_AWAY = "exchange_identification:"
 """What ssh(1) says where the server closed the connection before both sides had told who they are."""
+PROXIED = "UNKNOWN port"
+"""What it adds where a proxy was in between, whose end may have any reason."""
 TRIES = 12
 PAUSE = (0.2, 0.8)
 """Seconds, from and to, by which the pauses grow; by chance, so that those who met do not meet again."""
@@ -30,13 +32,20 @@ PAUSE = (0.2, 0.8)
 class ActionModule(NormalAction):
     """The action behind session_host and, by meta/runtime.yml, all other modules that work on the hosts of sessions."""
 
+    _has_run = False
+
+    def _remove_tmp_path(self, tmp_path: str, force: bool = False) -> None:
+        """Remove the module's folder, which Ansible does when the module has run."""
+        self._has_run = True
+        super()._remove_tmp_path(tmp_path, force)
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the module's result. Raises AnsibleConnectionFailure where the host stays out of reach."""
         for number in range(1, TRIES):
             try:
                 return dict(super().run(tmp, task_vars))
             except AnsibleConnectionFailure as error:
-                if TURNED_AWAY not in str(error):
+                if TURNED_AWAY not in str(error) or PROXIED in str(error) or self._has_run:
                     raise
                 Display().v("The SSH server is too busy and turned the connection away; trying again.")
             time.sleep(number * random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret

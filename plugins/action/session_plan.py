@@ -69,6 +69,7 @@ class ActionModule(ActionBase):
                 "request": {"type": "dict", "required": True},
                 "tidy": {"type": "bool", "default": False},
                 "queued": {"type": "bool", "default": False},
+                "waits_as": {"type": "str", "default": ""},
             }
         )
         hostvars = task_vars["hostvars"]
@@ -86,7 +87,15 @@ class ActionModule(ActionBase):
             group = GroupFacts.read(arguments["hosts"], hostvars, needed)
             settings = Settings.from_variables(pick(own, SITE_VARIABLES))
             planner = _Planner(request, asked["owner"], asked["recreate"], group, settings)
-            result = planner.run_queued(arguments["tidy"]) if arguments["queued"] else planner.run(arguments["tidy"])
+            gone = planner.left_the_queue(arguments["waits_as"])
+            if gone and not arguments["queued"]:
+                raise InvalidInput.single("session_name", request.name, gone)
+            if gone:
+                result = planner.not_launched([gone])
+            elif arguments["queued"]:
+                result = planner.run_queued(arguments["tidy"])
+            else:
+                result = planner.run(arguments["tidy"])
         except CoreError as error:
             return {"failed": True, "msg": f"The session cannot be launched.\n{error}"}
         result["warnings"] = _warnings(result, group, planner.problems)
@@ -119,6 +128,23 @@ class _Planner:
         self.view: Survey = group.survey()
         self.problems: list[str] = []
 
+    def left_the_queue(self, session_id: str) -> str:
+        """Return why the session that waited with this id is not to be launched any more; nothing where it is."""
+        if not session_id:
+            return ""
+        record = self.view.records.get(session_id)
+        if record is None:
+            return "The session was cancelled while it waited."
+        if record["status"] == ERROR:
+            return " ".join(["The session has ended while it waited.", *record["report"]])
+        if record["status"] == PENDING and Request.from_dict(record["request"]) != self.request:
+            return "The session was asked for differently while it waited; what is asked now is launched in its turn."
+        return ""
+
+    def not_launched(self, report: list[str]) -> dict[str, Any]:
+        """Return the result of the action for a session of which nothing is to be done."""
+        return self._answer("PENDING", report=[f"Session {self.request.name} is not launched.", *report])
+
     def run_queued(self, tidy: bool) -> dict[str, Any]:
         """Return the result of the action for a session from the queue: one that cannot be launched leaves it."""
         try:
@@ -139,7 +165,7 @@ class _Planner:
         removals = dict(self.view.abandoned)
         for host, some in self._ended_before().items():
             removals[host] = removals.get(host, []) + some
-        work = chores(self.view, removals)
+        work = chores(self.group, self.view, removals)
         if has_chores(work) and not tidy:
             return self._answer("UNTIDY", chores=work, report=["Removing what nobody owns any more."])
         current = self._current()
@@ -167,7 +193,9 @@ class _Planner:
             for host, facts in self.facts.items():
                 if any(one["id"] == record["id"] for one in facts["records"]):
                     why = f"It has ended and is launched anew. {' '.join(record['report'])}"
-                    found.setdefault(host, []).append(Removal(record["id"], record["name"], False, why))
+                    found.setdefault(host, []).append(
+                        Removal(record["id"], record["name"], False, why, record["revision"])
+                    )
         return found
 
     def _current(self) -> Record | None:

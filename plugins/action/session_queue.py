@@ -51,14 +51,17 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": f"The queue cannot be read.\n{error}"}
         if group.unreachable:
             problems.append(f"Hosts that could not be reached are left out: {', '.join(group.unreachable)}.")
-        work = chores(view, view.abandoned)
+        work = chores(group, view, view.abandoned)
         return {
             "changed": False,
             "chores": work,
             "tidy": not has_chores(work),
             "queue": [_entry(turn, view.records[turn.waiting.session_id]) for turn in turns],
             "launchable": [
-                launch_request(turn.waiting.request, view.records[turn.waiting.session_id]["owner"])
+                {
+                    **launch_request(turn.waiting.request, view.records[turn.waiting.session_id]["owner"]),
+                    "session_id": turn.waiting.session_id,
+                }
                 for turn in turns
                 if turn.placement is not None
             ],

@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
         if arguments["leaks"]:
             for host, some in view.leaks.items():
                 removals.setdefault(host, []).extend(some)
-        work = chores(view, removals)
+        work = chores(group, view, removals)
         return {
             "changed": False,
             "chores": work,

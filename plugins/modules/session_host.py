@@ -50,6 +50,10 @@ options:
       - With O(state=absent) and O(session_id) leaves everything as it is while a launch holds room for the session.
     type: bool
     default: false
+  judged_revision:
+    description:
+      - With O(state=absent) and O(session_id) leaves everything as it is where this host has a newer record by now.
+    type: int
   record:
     description:
       - The record as M(cluster_compute.session.session_plan) returns it. Required with O(state=present).
@@ -118,7 +122,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    DamagedFile,
+    StateDirectory,
+    StateError,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
@@ -131,6 +139,20 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 )
 
 
+def _has_moved_on(state: StateDirectory, ledger: LedgerFile, asked: dict[str, Any]) -> bool:
+    """Tell whether somebody launches the session now, or has changed it since it was judged."""
+    held = ledger.read().get(asked["session_id"])
+    if asked["unless_reserved"] and held is not None and held.stage != COMMITTED:
+        return True
+    if asked["judged_revision"] is None:
+        return False
+    try:
+        record = state.session(asked["session_id"]).read_record()
+    except DamagedFile:
+        return False
+    return record is not None and record["revision"] > asked["judged_revision"]
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -140,6 +162,7 @@ def main() -> None:
             "session_id": {"type": "str"},
             "keep_record": {"type": "bool", "default": False},
             "unless_reserved": {"type": "bool", "default": False},
+            "judged_revision": {"type": "int"},
             "record": {"type": "dict"},
             "holder": {"type": "str", "default": ""},
             "host": {"type": "str"},
@@ -169,8 +192,7 @@ def main() -> None:
                 result["tombstones"] = [one for one in state.tombstones() if meant[0] in (None, one["name"])]
                 for one in result["sessions"]:
                     locks.enter_context(state.working_on(one["id"]))
-                held = ledger.read().get(asked["session_id"])
-                if asked["unless_reserved"] and held is not None and held.stage != COMMITTED:
+                if _has_moved_on(state, ledger, asked):
                     module.exit_json(changed=False, actions=[], **result)
                 known = [one["id"] for one in result["sessions"]]
                 stages = removal_stages(engine, state, ledger, *meant, known, asked["keep_record"])

@@ -30,6 +30,13 @@ options:
     type: list
     elements: dict
     default: []
+  recorded:
+    description:
+      - Identifiers of the sessions that this host had records of when O(records) were put together. One of which it has
+        none any more was torn down meanwhile, and is left so.
+    type: list
+    elements: str
+    default: []
   tombstones:
     description:
       - The tombstones to set, each with C(id), C(name) and C(hosts), the hosts that could not be reached.
@@ -73,6 +80,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "records": {"type": "list", "elements": "dict", "default": []},
+            "recorded": {"type": "list", "elements": "str", "default": []},
             "tombstones": {"type": "list", "elements": "dict", "default": []},
             "forget": {"type": "list", "elements": "str", "default": []},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
@@ -82,7 +90,8 @@ def main() -> None:
     asked = module.params
     state = StateDirectory(asked["state_directory"])
     try:
-        actions = keep_records(state, [read_record(one) for one in asked["records"]], module.check_mode)
+        records = [read_record(one) for one in asked["records"]]
+        actions = keep_records(state, records, module.check_mode, asked["recorded"])
         actions += keep_tombstones(state, asked["tombstones"], asked["forget"], module.check_mode)
     except (InvalidRecord, StateError, OSError) as error:
         module.fail_json(msg=str(error))

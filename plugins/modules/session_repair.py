@@ -46,6 +46,13 @@ options:
       - Records by session as other hosts know them; a newer revision, or one that is missing here, is taken over.
     type: dict
     default: {}
+  recorded:
+    description:
+      - Identifiers of the sessions that this host had records of when O(records) were put together. One of which it has
+        none any more was torn down meanwhile, and is left so.
+    type: list
+    elements: str
+    default: []
   public_keys:
     description:
       - Public halves of the keys of replicas, by session, as other hosts know them.
@@ -102,6 +109,7 @@ def main() -> None:
             "session_name": {"type": "str", "default": ""},
             "room": {"type": "dict"},
             "records": {"type": "dict", "default": {}},
+            "recorded": {"type": "list", "elements": "str", "default": []},
             "public_keys": {"type": "dict", "default": {}, "no_log": False},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },
@@ -116,6 +124,7 @@ def main() -> None:
             asked["host"],
             {key: read_record(record, key) for key, record in asked["records"].items()},
             asked["public_keys"],
+            recorded=asked["recorded"],
             room=Room.from_dict(asked["room"]) if asked["room"] else None,
             session_name=asked["session_name"] or None,
             check_mode=module.check_mode,

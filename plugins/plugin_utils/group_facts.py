@@ -104,7 +104,8 @@ class GroupFacts:
                 view.records[session_id] = view.changed[session_id] = ended
                 for host in record["hosts"]:
                     if host in self.facts:
-                        removal = Removal(session_id, record["name"], True, f"The session has ended: {why}")
+                        why_removed = f"The session has ended: {why}"
+                        removal = Removal(session_id, record["name"], True, why_removed, ended["revision"])
                         view.abandoned.setdefault(host, []).append(removal)
         return view
 
@@ -149,12 +150,14 @@ def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
     return waiting, problems
 
 
-def chores(view: Survey, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
+def chores(group: GroupFacts, view: Survey, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
     """Return what the role cleanup has to do.
 
-    records: to write everywhere. notes, removals: by host. forget: ids whose tombstones have done their work.
+    records: to write everywhere. notes, removals: by host. forget: ids whose tombstones have done their work. recorded:
+    by host, the sessions that it had records of when this was judged.
     """
     return {
+        "recorded": {host: [record["id"] for record in facts["records"]] for host, facts in group.facts.items()},
         "records": [view.changed[key] for key in sorted(view.changed)],
         "notes": {host: view.notes[host] for host in sorted(view.notes)},
         "removals": {host: [one.to_dict() for one in some] for host, some in sorted(removals.items())},
@@ -164,4 +167,4 @@ def chores(view: Survey, removals: Mapping[str, list[Removal]]) -> dict[str, Any
 
 def has_chores(work: Mapping[str, Any]) -> bool:
     """Tell whether there is anything to do."""
-    return any(work.values())
+    return any(work[key] for key in ("records", "notes", "removals", "forget"))

@@ -25,6 +25,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     snapshot,
     teardown,
+    try_on,
 )
 
 CARDS = ("/dev/cc-a", "/dev/cc-b")
@@ -110,3 +111,24 @@ def test_a_device_that_is_not_there_is_named_and_nothing_stays(cards: None) -> N
     assert "n2" in run.failures
     assert CARDS[0] in run.failures
     assert replicas("first") == {}
+
+
+def test_repair_takes_no_device_from_others(cards: None) -> None:
+    floating = {**ONE, "session_cpus": "0.5", "session_pin_cpus": False}
+    launch({**floating, "session_name": "first", "session_size": 2}, hosts=SITE).ok()
+    script("n2", f"rm {STATE}/ledger.json; docker rm -f first-sub1")
+    launch({**floating, "session_name": "second"}, hosts=SITE).ok()
+    assert held("second")[0] == {CARDS[1]}
+    taken = f"The card {CARDS[1]} is taken by session second"
+    run = play("repair", hosts=SITE)
+    assert run.code != 0
+    assert taken in run.failures
+    # The program at boot knows nothing of the inventory, and takes nothing either.
+    alone = try_on("n2", ["/usr/local/lib/cluster-compute/host.pyz"])
+    assert alone.returncode == 1
+    assert taken in alone.stdout
+    again = launch({**floating, "session_name": "first", "session_size": 2}, hosts=SITE)
+    assert again.code != 0
+    assert taken in again.failures
+    assert set(replicas("first")) == {"main1"}
+    assert held("second")[0] == {CARDS[1]}

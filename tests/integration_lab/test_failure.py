@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     kill_a_launch,
     launch,
     on,
+    play,
     replicas,
     script,
     snapshot,
@@ -150,4 +151,35 @@ def test_a_host_that_is_too_busy_to_let_everybody_in_is_asked_again(untouched_la
         script("n2", f"rm {few}; service ssh reload")
     assert {one.host for one in replicas("half").values()} == set(HOSTS)
     teardown("half").ok()
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def test_what_only_looks_like_a_session_s_is_in_nobody_s_way(untouched_lab: Snapshot) -> None:
+    """Labels are handed on with images, and anybody may write any."""
+    somebody = "00000000-0000-4000-8000-000000000000"
+    label = "--label cluster-compute.session-id"
+    files = "-v /tmp:/etc/cluster-compute"
+    script("n3", f"docker create --name no-id {label}=x {files} {BUSYBOX} true")
+    script(
+        "n3",
+        f"docker create --name no-number {label}={somebody} --label cluster-compute.millicpus=lots {files} "
+        f"{BUSYBOX} true",
+    )
+    script("n3", f"docker network create {label}={somebody} no-name")
+    try:
+        assert {one.host for one in replicas("half").values()} == set()
+        assert set(launch(BASE).ok().placed.values()) == set(HOSTS)
+        script("n2", "docker commit half-sub1 copy:1; docker run -d --name mine copy:1")
+        on("n3", "docker", "rm", "no-number")
+        play("gc").ok()
+        assert "no-name" not in on("n3", "docker", "network", "ls", "--format", "{{.Name}}").split()
+        assert play("audit", {}, "--check").ok()
+        on("n2", "docker", "rm", "-f", "half-sub1")
+        assert play("repair").ok().actions()["n2"] == ["create container half-sub1"]
+        teardown("half").ok()
+        assert on("n2", "docker", "inspect", "-f", "{{.State.Running}}", "mine").strip() == "true"
+        assert on("n3", "docker", "inspect", "-f", "{{.Name}}", "no-id").strip() == "/no-id"
+    finally:
+        script("n2", "docker rm -f mine || true; docker rmi copy:1 || true")
+        script("n3", "docker rm -f no-id no-number || true; docker network rm no-name || true")
     assert differences(untouched_lab, snapshot()) == []

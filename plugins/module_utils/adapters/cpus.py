@@ -9,11 +9,13 @@ import os
 from pathlib import Path
 
 SYSTEM = "/sys/devices/system/cpu"
+FIRST_PROCESS = 1
+"""A login may be kept to a few CPUs; what the first process may use, the host may."""
 
 
 def cpus_in_order(system: str = SYSTEM) -> list[int]:
     """Return the numbers of the CPUs that can be used here: of one NUMA node, package and core beside each other."""
-    return sorted(os.sched_getaffinity(0), key=lambda cpu: (*_place(Path(system) / f"cpu{cpu}"), cpu))
+    return sorted(os.sched_getaffinity(FIRST_PROCESS), key=lambda cpu: (*_place(Path(system) / f"cpu{cpu}"), cpu))
 
 
 def _place(about: Path) -> tuple[int, int, int]:

@@ -13,12 +13,16 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import tarfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import DIRECTORY
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
 try:
     import docker
@@ -69,8 +73,29 @@ def devices_of(labels: Mapping[str, str]) -> tuple[tuple[str, tuple[str, ...]], 
     try:
         held = json.loads(labels.get(LABEL_DEVICES, "{}"))
         return tuple(sorted((str(kind), tuple(map(str, names))) for kind, names in held.items()))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return ()
+
+
+def session_id_of(labels: Mapping[str, str]) -> str:
+    """Return the session that labels name; nothing where they name none, or by what is no UUID."""
+    session_id = labels.get(LABEL_SESSION_ID, "")
+    return session_id if is_session_id(session_id) else ""
+
+
+def number_of(labels: Mapping[str, str], name: str) -> int:
+    """Return the whole number that a label holds; 0 where it holds none."""
+    text = labels.get(name, "")
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
+
+
+def is_replica(entry: Mapping[str, Any]) -> bool:
+    """Tell whether a listed container is a replica of a session.
+
+    Labels alone do not tell: an image that was committed from a replica hands them on to whatever is made of it.
+    """
+    mounts = (mount.get("Destination") for mount in entry.get("Mounts") or ())
+    return session_id_of(entry["Labels"]) != "" and DIRECTORY in mounts
 
 
 def engine_start() -> float:
@@ -149,7 +174,7 @@ class Engine:
         """Return the containers, running or not, that belong to sessions, narrowed by *labels*; sorted by name."""
         wanted = [LABEL_SESSION_ID] + [f"{name}={value}" for name, value in (labels or {}).items()]
         found = self.call("list containers", self._client.containers, all=True, filters={"label": wanted})
-        return sorted(found, key=container_name)
+        return sorted(filter(is_replica, found), key=container_name)
 
     def containers_named(self, names: set[str]) -> dict[str, dict[str, Any]]:
         """Return every container, whoever owns it, that bears one of *names*."""

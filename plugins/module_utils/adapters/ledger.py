@@ -134,11 +134,13 @@ class LedgerFile:
         """Hold *claim* until its session is torn down.
 
         holder: the run that holds it so far; None for a running session, which the ledger may not know.
-        Raises LedgerError where *holder* does not hold it any more.
+        Raises LedgerError where *holder* does not hold it any more, or another session has what is claimed.
         """
         with self._locked() as ledger:
             if holder is not None:
                 self._own(ledger, claim.session_id, holder)
+            elif reasons := rules.collisions(claim, [held.claim for held in ledger.values()]):
+                raise LedgerError(f"Session {claim.session_name} cannot be held here: {' '.join(reasons)}")
             ledger[claim.session_id] = Reservation(claim, rules.COMMITTED, self._boot(), None)
             self._store(ledger)
 

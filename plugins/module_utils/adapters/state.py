@@ -25,7 +25,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -38,11 +37,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     InvalidRecord,
     Record,
     UnknownSchema,
+    is_session_id,
     read_record,
 )
 
 TOMBSTONE_SCHEMA = 1
-_SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class StateError(Exception):
@@ -72,7 +71,7 @@ class StateDirectory:
 
     def session(self, session_id: str) -> SessionDirectory:
         """Return the directory of one session. Raises StateError if *session_id* is no UUID."""
-        if not _SESSION_ID.fullmatch(session_id):
+        if not is_session_id(session_id):
             raise StateError(f"The session id {session_id!r} is not a UUID; refusing to use it as a path.")
         return SessionDirectory(self.sessions / session_id)
 
@@ -110,7 +109,7 @@ class StateDirectory:
         """Return the ids of all sessions this host keeps state for, sorted."""
         if not self.sessions.is_dir():
             return []
-        return sorted(entry.name for entry in self.sessions.iterdir() if _SESSION_ID.fullmatch(entry.name))
+        return sorted(entry.name for entry in self.sessions.iterdir() if is_session_id(entry.name))
 
     def records(self) -> tuple[list[Record], list[StateError]]:
         """Return all records and notes that this host keeps, by id, and why others cannot be read.

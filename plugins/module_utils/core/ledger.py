@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.resou
     Devices,
     format_cpus,
     format_memory,
+    same_device,
 )
 
 SCHEMA = 1
@@ -244,6 +245,11 @@ def answer(claim: Claim, ledger: Ledger, strays: Iterable[Claim], room: Room) ->
     return Answer(False, tuple(reasons), tuple(undecided))
 
 
+def collisions(claim: Claim, held: Iterable[Claim]) -> list[str]:
+    """Return, in full sentences, what the claim and others cannot both have, however much room there is."""
+    return [reason for other in held if other.session_id != claim.session_id for reason in _collisions(claim, other)]
+
+
 def _conflicts(claim: Claim, held: Sequence[Claim], room: Room) -> list[str]:
     reasons = []
     for what, asked, limit, used, form in (
@@ -259,9 +265,7 @@ def _conflicts(claim: Claim, held: Sequence[Claim], room: Room) -> list[str]:
         free = room.max_replicas - sum(other.replicas for other in held)
         if claim.replicas > free:
             reasons.append(f"{claim.replicas} replicas asked, {max(0, free)} more allowed on this host.")
-    for other in held:
-        reasons += _collisions(claim, other)
-    return reasons
+    return reasons + collisions(claim, held)
 
 
 def _collisions(claim: Claim, other: Claim) -> list[str]:
@@ -270,9 +274,13 @@ def _collisions(claim: Claim, other: Claim) -> list[str]:
     reasons = []
     if claim.session_name == other.session_name:
         reasons.append(f"The name {claim.session_name} is taken by {whose}.")
-    theirs_too = {name for _kind, names in other.devices for name in names}
+    theirs_too = [name for _kind, names in other.devices for name in names]
     for kind, names in claim.devices:
-        reasons += [f"The {kind} {name} is taken by {whose}." for name in names if name in theirs_too]
+        reasons += [
+            f"The {kind} {name} is taken by {whose}."
+            for name in names
+            if any(same_device(name, theirs) for theirs in theirs_too)
+        ]
     for address, port, protocol in claim.ports:
         if any(ports_collide(address, port, protocol, *theirs) for theirs in other.ports):
             reasons.append(f"Port {port}/{protocol} is taken by {whose}.")

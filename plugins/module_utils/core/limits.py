@@ -138,7 +138,7 @@ class Limits:
             variable = f"session_accelerators.{kind}"
             compared.append((variable, f"Accelerators {kind}", most, have_of.get(kind, 0), want_of.get(kind, 0), str))
         for variable, what, limit, have, want, form in compared:
-            if limit is not None and have + want > limit:
+            if limit is not None and want and have + want > limit:
                 problems.append(
                     Problem(
                         variable,

@@ -47,6 +47,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.place
     Shortfall,
     format_amount,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
     MULTI_NODE,
     SINGLE_NODE,
@@ -66,6 +67,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.resou
     parse_cpus,
     parse_devices,
     parse_memory,
+    same_device,
 )
 
 SCHEMA = 1
@@ -208,8 +210,11 @@ def _host(
     if problems:
         raise InvalidInput(problems)
     held = _held(facts, ignore_session, with_undecided)
-    taken = {device for claim in held for _kind, names in claim.devices for device in names}
-    free_devices = tuple((kind, tuple(device for device in names if device not in taken)) for kind, names in devices)
+    taken = [device for claim in held for _kind, names in claim.devices for device in names]
+    free_devices = tuple(
+        (kind, tuple(one for one in names if not any(same_device(one, other) for other in taken)))
+        for kind, names in devices
+    )
     return Host(
         name=name,
         allocatable=Capacity(cpus, memory, count_devices(devices)),
@@ -715,7 +720,6 @@ def _replicas(number: int) -> str:
     return "1 replica" if number == 1 else f"{number} replicas"
 
 
-_SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLAN_KEYS = ("schema", "session", "request", "network", "egress", "hosts", "replicas")
 _NETWORK_KEYS = ("driver", "name", "subnet", "interface", "mtu", "vni", "port", "link")
 
@@ -784,8 +788,7 @@ def _check_session(check: _Checker, plan: Mapping[str, Any], request: Request) -
     session, network, egress, hosts = plan["session"], plan["network"], plan["egress"], plan["hosts"]
     if not check.keys("session", session, ("id", "name", "mode", "requested_mode", "size", "resource_group")):
         return
-    good = isinstance(session["id"], str) and _SESSION_ID.fullmatch(session["id"]) is not None
-    if not check.expect(good, "session.id", session["id"], "a UUID"):
+    if not check.expect(is_session_id(session["id"]), "session.id", session["id"], "a UUID"):
         return
     id8 = session["id"][:8]
     if not check.expect(isinstance(hosts, Mapping) and len(hosts) > 0, "hosts", hosts, "a mapping of the used hosts"):

@@ -48,6 +48,11 @@ _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Record = dict[str, Any]
 
 
+def is_session_id(value: object) -> bool:
+    """Tell whether *value* is the id of a session: a UUID as Python writes it."""
+    return isinstance(value, str) and _SESSION_ID.fullmatch(value) is not None
+
+
 class InvalidRecord(CoreError):
     """A record that was read back is malformed."""
 
@@ -150,7 +155,7 @@ def read_record(data: object, session_id: str | None = None) -> Record:
             problems.append(f"{key} is {show(data[key])}")
 
     found_id = data["id"]
-    expect(isinstance(found_id, str) and _SESSION_ID.fullmatch(found_id) is not None, "id")
+    expect(is_session_id(found_id), "id")
     if session_id is not None and found_id != session_id:
         problems.append(f"it is that of session {show(found_id)}, found at the place of session {session_id}")
     expect(isinstance(data["name"], str) and bool(data["name"]), "name")

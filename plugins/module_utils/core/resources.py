@@ -26,6 +26,10 @@ MINIMUM_MEMORY = 6 * 1024**2
 MAXIMUM_MEMORY = 1024**5
 """Above this (1 PiB) a number of bytes is taken for a mistake."""
 MAXIMUM_ACCELERATORS = 65536
+MAXIMUM_DEVICES = 256
+"""Accelerators of one class that a host may have."""
+_OTHERS = ("cpus", "memory", "replicas")
+"""Resources that are no accelerators."""
 
 _CPUS = re.compile(r"([0-9]{1,16}(?:\.[0-9]{1,16})?|\.[0-9]{1,16})(m?)")
 _MEMORY = re.compile(
@@ -110,6 +114,15 @@ def format_memory(amount: int) -> str:
     return f"{amount}B"
 
 
+def _check_class(name: object, allowed: str) -> None:
+    """Refuse what cannot be a class of accelerators. Raises ValueError."""
+    if not isinstance(name, str) or _CLASS.fullmatch(name) is None or name in _OTHERS:
+        raise ValueError(
+            "A class is made of letters, digits, '.', '_', '/' and '-', at most 63, and is none of "
+            f"{', '.join(_OTHERS)}. {allowed}"
+        )
+
+
 def parse_accelerators(value: object) -> tuple[tuple[str, int], ...]:
     """Return *value*, a mapping of class to count or text such as ``gpu=2,fpga=1``, as pairs sorted by class.
 
@@ -130,8 +143,7 @@ def parse_accelerators(value: object) -> tuple[tuple[str, int], ...]:
         raise ValueError(allowed)
     result = []
     for name, count in pairs.items():
-        if not isinstance(name, str) or _CLASS.fullmatch(name) is None:
-            raise ValueError("A class is made of letters, digits, '.', '_', '/' and '-', at most 63. " + allowed)
+        _check_class(name, allowed)
         if isinstance(count, str) and re.fullmatch(r"[0-9]{1,9}", count):
             count = int(count)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAXIMUM_ACCELERATORS:
@@ -155,6 +167,15 @@ def is_device_path(name: str) -> bool:
     return all(_DEVICE_PATH.fullmatch(path) for path in name.split("+"))
 
 
+def same_device(one: str, other: str) -> bool:
+    """Tell whether two names mean the same: one is all of the other, in whatever order, as far as they are paths.
+
+    Devices that only share a path, as all AMD cards do /dev/kfd, are different.
+    """
+    mine, theirs = set(one.split("+")), set(other.split("+"))
+    return mine <= theirs or theirs <= mine
+
+
 def parse_devices(value: object) -> Devices:
     """Return the accelerators of a host, a mapping of class to a list of names, sorted by class.
 
@@ -168,16 +189,17 @@ def parse_devices(value: object) -> Devices:
     if not isinstance(value, Mapping):
         raise ValueError(allowed)
     result = []
-    seen: set[str] = set()
+    seen: list[str] = []
     for kind, names in value.items():
-        if not isinstance(kind, str) or _CLASS.fullmatch(kind) is None:
-            raise ValueError("A class is made of letters, digits, '.', '_', '/' and '-', at most 63. " + allowed)
-        if isinstance(names, str) or not isinstance(names, Sequence) or len(names) > MAXIMUM_ACCELERATORS:
+        _check_class(kind, allowed)
+        if isinstance(names, str) or not isinstance(names, Sequence) or len(names) > MAXIMUM_DEVICES:
             raise ValueError(allowed)
         for name in names:
-            if not isinstance(name, str) or name in seen or not (is_device_path(name) or _NVIDIA.fullmatch(name)):
+            if not isinstance(name, str) or not (is_device_path(name) or _NVIDIA.fullmatch(name)):
                 raise ValueError(allowed)
-            seen.add(name)
+            if any(same_device(name, other) for other in seen):
+                raise ValueError(f"{name} is named twice. {allowed}")
+            seen.append(name)
         if names:
             result.append(("".join(kind), tuple("".join(name) for name in names)))
     return tuple(sorted(result))

@@ -31,12 +31,17 @@ entry of the ledger that has run out and holds nothing."""
 
 @dataclass(frozen=True)
 class Removal:
-    """What has to go from one host. keep_record: its record stays. why: one sentence for people."""
+    """What has to go from one host.
+
+    keep_record: its record stays. why: one sentence for people. revision: the newest that this was judged by; whoever
+    removes leaves alone what has a newer record by then. None for what goes whatever has become of it.
+    """
 
     session_id: str
     session_name: str
     keep_record: bool
     why: str
+    revision: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -45,6 +50,7 @@ class Removal:
             "session_name": self.session_name,
             "keep_record": self.keep_record,
             "why": self.why,
+            "revision": self.revision,
         }
 
 
@@ -173,13 +179,14 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
             result.records[session.id] = result.changed[session.id] = records.advance(
                 best, PENDING, why, plan=None, hosts=[], report=[why]
             )
+        revision = result.changed.get(session.id, best)["revision"]
         for host in session.places:
-            _note(result.abandoned, host, Removal(session.id, session.name, best["queue"] is not None, why))
+            _note(result.abandoned, host, Removal(session.id, session.name, best["queue"] is not None, why, revision))
     elif best["status"] in (PENDING, ERROR):
         for host in session.places:
             if session.objects.get(host, set()) - {STATE} or host in session.stages:
                 why = f"The session is {best['status']} and carries no replicas."
-                _note(result.abandoned, host, Removal(session.id, session.name, True, why))
+                _note(result.abandoned, host, Removal(session.id, session.name, True, why, best["revision"]))
     if best["status"] == RUNNING and not records.is_note(best):
         for host in session.places:
             if host not in best["hosts"]:
@@ -189,14 +196,14 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
         if lost and set(best["hosts"]) <= reached:
             for host in session.places:
                 why = f"Only notes of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
-                _note(result.leaks, host, Removal(session.id, session.name, False, why))
+                _note(result.leaks, host, Removal(session.id, session.name, False, why, best["revision"]))
 
 
 def _judge_elsewhere(result: Survey, session: _Session, host: str, best: Record) -> None:
     """Judge a host that carries no replica of a session that runs: an old copy there becomes a note."""
     if session.objects.get(host) or host in session.stages:
         why = f"The session runs on {', '.join(best['hosts'])} by now."
-        _note(result.abandoned, host, Removal(session.id, session.name, True, why))
+        _note(result.abandoned, host, Removal(session.id, session.name, True, why, best["revision"]))
     copy = session.copies.get(host)
     if copy is not None and not records.is_note(copy) and copy["revision"] < best["revision"]:
         result.notes.setdefault(host, []).append(records.note_of(best))
@@ -216,7 +223,7 @@ def _judge_unrecorded(result: Survey, session: _Session, unreachable: set[str]) 
     else:
         for host in session.places:
             why = "No host has a record or a container of it."
-            _note(result.leaks, host, Removal(session.id, session.name, False, why))
+            _note(result.leaks, host, Removal(session.id, session.name, False, why, 0))
 
 
 def _note(removals: dict[str, list[Removal]], host: str, removal: Removal) -> None:

@@ -107,7 +107,7 @@ class SessionHost:
         }
         if self.holder is not None and not check_mode:
             self.ledger.require(self.session["id"], self.holder)
-        elif self.holder is None and not containers and self.replicas:
+        elif self.holder is None and any(replica["name"] not in containers for replica in self.replicas):
             self._require_room()
         made_links = self.link_steps()
         return [
@@ -124,16 +124,23 @@ class SessionHost:
         ]
 
     def _require_room(self) -> None:
-        """Refuse to bring back replicas whose place is neither held nor free any more."""
+        """Refuse to bring back replicas whose place is neither held nor free any more.
+
+        Where nobody says what room there is, at least nothing that others have by name is taken from them.
+        """
         claim = claims_of(self.plan)[self.host]
         held = self.ledger.read()
-        if self.room is None or claim.session_id in held:
+        if claim.session_id in held:
             return
-        answer = rules.answer(claim, held, labelled_claims(self.engine.session_containers()), self.room)
-        if not answer.granted:
+        strays = labelled_claims(self.engine.session_containers())
+        if self.room is not None:
+            reasons = rules.answer(claim, held, strays, self.room).reasons
+        else:
+            reasons = tuple(rules.collisions(claim, [*(one.claim for one in held.values()), *strays]))
+        if reasons:
             raise EngineError(
                 f"The place of session {self.session['name']} on {self.host} was lost and is taken by now: "
-                + " ".join(answer.reasons)
+                + " ".join(reasons)
             )
 
     def _foreign_steps(self, own: set[str], check_mode: bool) -> Stage:
@@ -145,7 +152,7 @@ class SessionHost:
         wanted = {replica["container"] for replica in self.replicas if replica["name"] not in own}
         steps = []
         for name, entry in sorted(self.engine.containers_named(wanted).items()):
-            owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME)
+            owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME) if docker_engine.is_replica(entry) else None
             if check_mode and owner == self.session["name"]:
                 continue
             if self.record["status"] != PREPARING and not owner:
@@ -534,7 +541,7 @@ class SessionHost:
                 docker_engine.LABEL_SPEC: self._specification(replica),
                 docker_engine.LABEL_CPUS: str(resources["cpus"]),
                 docker_engine.LABEL_MEMORY: str(resources["memory"]),
-                **_device_label(replica),
+                docker_engine.LABEL_DEVICES: json.dumps(replica["devices"], sort_keys=True, separators=(",", ":")),
             },
             "ExposedPorts": {port: {} for port in bindings},
             "HostConfig": {
@@ -608,12 +615,6 @@ class SessionHost:
                 after=COMMITTED,
             )
         ]
-
-
-def _device_label(replica: dict[str, Any]) -> dict[str, str]:
-    """Return the label that tells what a container holds by name; none where it holds nothing so."""
-    held = json.dumps(replica["devices"], sort_keys=True, separators=(",", ":"))
-    return {docker_engine.LABEL_DEVICES: held} if replica["devices"] else {}
 
 
 def _devices(replica: dict[str, Any]) -> dict[str, Any]:

@@ -62,10 +62,14 @@ def host_facts(
         }
     try:
         engine = Engine.connect()
-        reservations, damage = _reservations(state, whole_records)
-        facts = _facts(engine, state, session_name, images, paths, underlay_address, reservations)
-        whole = {one["session_id"] for one in facts["containers"] if one["failure"]}
+        # Records first and the ledger last: whoever is recorded as being launched held its place before that, so that
+        # a launch that begins meanwhile is never seen without it.
         records, unreadable = state.records()
+        facts = _facts(engine, state, session_name, images, paths, underlay_address)
+        reservations, damage = _reservations(state, whole_records)
+        facts["reservations"] = [held.to_dict() for held in reservations]
+        facts["ports"] = _with_reserved(facts["ports"], reservations)
+        whole = {one["session_id"] for one in facts["containers"] if one["failure"]}
         recorded = _records(state, session_name, records, whole_records, whole)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
         recorded["signature"] = _signature(session_name, reservations, records)
@@ -81,12 +85,11 @@ def _facts(
     images: list[str],
     paths: list[str],
     underlay_address: str | None,
-    reservations: list[Reservation],
 ) -> dict[str, Any]:
     description = engine.facts()
     every = engine.containers()
     networks = engine.networks()
-    entries = [entry for entry in every if docker_engine.LABEL_SESSION_ID in entry["Labels"]]
+    entries = [entry for entry in every if docker_engine.is_replica(entry)]
     return {
         "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},
         "cpu_numbers": cpus_in_order(),
@@ -98,11 +101,10 @@ def _facts(
             if entry not in entries and (name := container_name(entry)).startswith(f"{session_name}-")
         ],
         "objects": _objects(state, entries, networks),
-        "reservations": [held.to_dict() for held in reservations],
         "underlay": link.underlay(underlay_address),
         "subnets": sorted({*link.subnets(), *_network_subnets(networks)}),
         "vnis": link.vnis(),
-        "ports": _ports(link.listening_ports(), entries, reservations),
+        "ports": _ports(link.listening_ports(), entries),
         "images": {reference: _image(engine, reference) for reference in sorted(set(images))},
         "paths": {path: _path(path) for path in sorted(set(paths))},
     }
@@ -169,8 +171,9 @@ def _objects(
     for kind, entries in ((survey.CONTAINER, containers), (survey.NETWORK, networks)):
         for entry in entries:
             labels = entry.get("Labels") or {}
-            if docker_engine.LABEL_SESSION_ID in labels:
-                add(labels[docker_engine.LABEL_SESSION_ID], labels.get(docker_engine.LABEL_SESSION_NAME, ""), kind)
+            session_id = docker_engine.session_id_of(labels)
+            if session_id:
+                add(session_id, labels.get(docker_engine.LABEL_SESSION_NAME, ""), kind)
     for session_id, name in link.session_links().values():
         add(session_id, name, survey.LINK)
     for session_id in state.session_ids():
@@ -190,8 +193,8 @@ def _container(engine: Engine, state: StateDirectory, entry: dict[str, Any]) -> 
         "session_id": labels[docker_engine.LABEL_SESSION_ID],
         "session_name": labels.get(docker_engine.LABEL_SESSION_NAME, ""),
         "replica": labels.get(docker_engine.LABEL_REPLICA, ""),
-        "cpus": int(labels.get(docker_engine.LABEL_CPUS, "0")),
-        "memory": int(labels.get(docker_engine.LABEL_MEMORY, "0")),
+        "cpus": docker_engine.number_of(labels, docker_engine.LABEL_CPUS),
+        "memory": docker_engine.number_of(labels, docker_engine.LABEL_MEMORY),
         "devices": dict(docker_engine.devices_of(labels)),
         "state": entry["State"],
         "failure": failed
@@ -208,22 +211,27 @@ def _network_subnets(networks: list[dict[str, Any]]) -> set[str]:
     return {entry["Subnet"] for network in networks for entry in network["IPAM"]["Config"] or [] if entry.get("Subnet")}
 
 
-def _ports(
-    listening: list[dict[str, Any]], containers: list[dict[str, Any]], reservations: list[Reservation]
-) -> list[dict[str, Any]]:
-    """Add to what listens the ports that containers publish, which need no listener, and those that are reserved."""
+def _ports(listening: list[dict[str, Any]], containers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add to what listens the ports that containers publish, which need no listener."""
     published = {
         (port.get("IP", ""), int(port["PublicPort"]), port["Type"])
         for entry in containers
         for port in entry.get("Ports", [])
         if "PublicPort" in port
     }
-    reserved = {port for held in reservations for port in held.claim.ports}
-    known = {(port["address"], port["port"], port["protocol"]) for port in listening}
-    return [
-        {"address": address, "port": port, "protocol": protocol}
-        for address, port, protocol in sorted(published | known | reserved)
-    ]
+    return _port_list(published | _port_set(listening))
+
+
+def _with_reserved(ports: list[dict[str, Any]], reservations: list[Reservation]) -> list[dict[str, Any]]:
+    return _port_list(_port_set(ports) | {port for held in reservations for port in held.claim.ports})
+
+
+def _port_set(ports: list[dict[str, Any]]) -> set[tuple[str, int, str]]:
+    return {(port["address"], port["port"], port["protocol"]) for port in ports}
+
+
+def _port_list(ports: set[tuple[str, int, str]]) -> list[dict[str, Any]]:
+    return [{"address": address, "port": port, "protocol": protocol} for address, port, protocol in sorted(ports)]
 
 
 def _image(engine: Engine, reference: str) -> dict[str, Any] | None:

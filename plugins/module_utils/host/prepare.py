@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
@@ -57,13 +58,20 @@ def prepare(
     return public_keys, actions
 
 
-def keep_records(state: StateDirectory, records: list[Record], check_mode: bool) -> list[str]:
-    """Write down those *records* that this host has not, or has in an older revision; return what was done."""
+def keep_records(
+    state: StateDirectory, records: list[Record], check_mode: bool, recorded: Collection[str] = ()
+) -> list[str]:
+    """Write down those *records* that this host has not, or has in an older revision; return what was done.
+
+    recorded: sessions that this host had a record of when these were made; who has none any more was torn down.
+    """
     actions = []
     for record in records:
         directory = state.session(record["id"])
         found = directory.read_record()
         if is_note(record) and found is not None and _says_the_same(found, record):
+            continue
+        if found is None and record["id"] in recorded:
             continue
         if found is None or found["revision"] < record["revision"]:
             actions.append(f"{'update' if found else 'create'} record {record['name']}")

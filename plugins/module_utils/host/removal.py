@@ -105,7 +105,8 @@ def known_sessions(
 
     for entry in [*engine.session_containers(labels), *engine.networks(labels)]:
         held = entry["Labels"]
-        add(held[docker_engine.LABEL_SESSION_ID], held[docker_engine.LABEL_SESSION_NAME], [])
+        if docker_engine.session_id_of(held):
+            add(docker_engine.session_id_of(held), held.get(docker_engine.LABEL_SESSION_NAME, ""), [])
     for key, name in link.session_links().values():
         if is_meant(name, key):
             add(key, name, [])

@@ -9,7 +9,8 @@ A controller adds what other hosts know; the unit at boot does without.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +76,7 @@ def repair_host(
     records: Mapping[str, Record] | None = None,
     public_keys: Mapping[str, Keys] | None = None,
     *,
+    recorded: Collection[str] = (),
     room: Room | None = None,
     session_name: str | None = None,
     check_mode: bool = False,
@@ -82,8 +84,10 @@ def repair_host(
     """Repair every session of this host, or only the one named *session_name*.
 
     host: name of this host in the plans; without it each session's state tells. records: what other hosts know, by id;
-    a newer revision, or a copy that is missing here, is taken over. public_keys: by session, those of the replicas of
-    other hosts. room: what sessions may use of this host; a place that was lost is only taken again where it is free.
+    a newer revision, or a copy that is missing here, is taken over. recorded: ids of the sessions that this host had
+    records of when *records* were put together; one that it has none of any more was torn down meanwhile. public_keys:
+    by session, those of the replicas of other hosts. room: what sessions may use of this host; a place that was lost is
+    only taken again where it is free.
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
@@ -92,7 +96,7 @@ def repair_host(
     mender = _Mender(engine, state, result, public_keys or {}, room, check_mode)
     mender.set_damaged_aside()
     known, _damaged = state.records()
-    here = {record["id"] for record in known}
+    here = {*recorded, *(record["id"] for record in known)}
     copies: dict[str, list[Record]] = {record["id"]: [record] for record in known}
     for session_id, record in (records or {}).items():
         copies.setdefault(session_id, []).append(record)
@@ -112,7 +116,7 @@ def _labelled_records(engine: Engine) -> dict[str, Record]:
     found = {}
     for network in engine.networks():
         held = network.get("Labels") or {}
-        session_id = held.get(docker_engine.LABEL_SESSION_ID)
+        session_id = docker_engine.session_id_of(held)
         if session_id and docker_engine.LABEL_RECORD in held:
             try:
                 found[session_id] = labels.unpack(held[docker_engine.LABEL_RECORD], session_id)
@@ -163,11 +167,11 @@ class _Mender:
             self._did(f"set aside damaged file {path}", "file", str(path), "damaged", target)
 
     def mend(self, record: Record, host: str | None, was_here: bool) -> None:
-        """Make what this host owes the session as its record says. was_here: this host had a copy when it was read."""
+        """Make what this host owes the session as its record says. was_here: this host had a copy not long ago."""
         about: dict[str, Any] = {"name": record["name"], "actions": [], "problem": ""}
         first = len(self.result.actions)
         try:
-            with self.state.working_on(record["id"]):
+            with nullcontext() if self.check_mode else self.state.working_on(record["id"]):
                 self._mend(record, host, was_here)
         except _PROBLEMS as error:
             about["problem"] = str(error)

@@ -21,7 +21,7 @@ def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
     claims: dict[str, Claim] = {}
     for entry in containers:
         labels = entry["Labels"]
-        session_id = labels[docker_engine.LABEL_SESSION_ID]
+        session_id = docker_engine.session_id_of(labels)
         before = claims.get(session_id)
         ports = [
             (str(port.get("IP", "")), int(port["PublicPort"]), str(port["Type"]))
@@ -32,8 +32,8 @@ def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
             session_id=session_id,
             session_name=labels.get(docker_engine.LABEL_SESSION_NAME, ""),
             replicas=(before.replicas if before else 0) + 1,
-            cpus=(before.cpus if before else 0) + int(labels.get(docker_engine.LABEL_CPUS, "0")),
-            memory=(before.memory if before else 0) + int(labels.get(docker_engine.LABEL_MEMORY, "0")),
+            cpus=(before.cpus if before else 0) + docker_engine.number_of(labels, docker_engine.LABEL_CPUS),
+            memory=(before.memory if before else 0) + docker_engine.number_of(labels, docker_engine.LABEL_MEMORY),
             devices=(before.devices if before else ()) + docker_engine.devices_of(labels),
             ports=(before.ports if before else ()) + tuple(ports),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -226,3 +227,14 @@ def test_processes_that_ask_at_once_get_no_more_than_there_is(tmp_path: Path) ->
 def test_a_boot_has_one_identity() -> None:
     assert boot_id() == boot_id()
     assert len(boot_id()) > 36
+
+
+def test_what_others_hold_by_name_is_not_committed_a_second_time(tmp_path: Path) -> None:
+    book = LedgerFile(str(tmp_path / "state"), lambda: "boot", Clock())
+    card = (("gpu", ("/dev/a",)),)
+    book.commit(replace(claim("a"), devices=card), None)
+    with pytest.raises(LedgerError, match=r"Session b cannot be held here: The gpu /dev/a is taken by session a"):
+        book.commit(replace(claim("b"), devices=card), None)
+    assert set(book.read()) == {"id-a"}
+    book.commit(replace(claim("a", 5000), devices=card), None)
+    assert book.read()["id-a"].claim.cpus == 5000

@@ -118,6 +118,13 @@ def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> N
     ).undecided == (("id-other",) if "fpga" not in reason else ())
 
 
+def test_a_device_by_another_spelling_is_taken_all_the_same() -> None:
+    room = replace(ROOM, devices=(("gpu", ("/dev/kfd+/dev/r1",)),))
+    other = claim("other", devices=(("gpu", ("/dev/r1",)),))
+    refused = answer(claim(devices=(("gpu", ("/dev/kfd+/dev/r1",)),)), held(other), [], room)
+    assert refused.reasons == ("The gpu /dev/kfd+/dev/r1 is taken by session other (id-other).",)
+
+
 def test_containers_that_the_ledger_does_not_know_use_up_the_host() -> None:
     stray = claim("stray", cpus=3500)
     assert not answer(claim(), {}, [stray], ROOM).granted

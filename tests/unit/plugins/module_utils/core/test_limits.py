@@ -132,6 +132,8 @@ def test_accelerators_are_limited_by_class() -> None:
             "Accelerators gpu of owner alice in group cluster_compute_hosts: 3 used, 4 requested, the limit is 6.",
         ),
     ]
+    few = Limits.from_variable({"accelerators_per_owner": {"gpu": 1}})
+    few.check(make_request(), "alice", used)  # who has too many may still have what is not limited
     for bad in (3, ["gpu"], {"gpu": "many"}, {"gpu": -1}):
         with pytest.raises(InvalidInput, match=r"cluster_compute_limits\.accelerators_per_owner"):
             Limits.from_variable({"accelerators_per_owner": bad})

@@ -396,6 +396,14 @@ def test_accelerators_in_use_are_not_free():
     assert host.allocatable.devices == (("gpu", 3), (PINNED, 3)), "the first CPU is kept back for the host"
 
 
+def test_a_device_that_is_held_by_another_spelling_is_not_free():
+    facts = make_facts(1)
+    facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "devices": {"gpu": ["/dev/r1"]}}]
+    names = ["/dev/kfd+/dev/r1", "/dev/kfd+/dev/r2"]
+    (host,) = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": {"gpu": names}}})
+    assert host.free_devices == (("gpu", ("/dev/kfd+/dev/r2",)),)
+
+
 def test_replicas_get_certain_devices_in_rank_order():
     facts = make_facts(1)
     facts["h1"]["cpu_numbers"] = [0, 2, 1, 3]

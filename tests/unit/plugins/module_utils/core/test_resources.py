@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.resou
     parse_cpus,
     parse_devices,
     parse_memory,
+    same_device,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -225,6 +226,8 @@ def test_accelerators():
         {"gpu": 1.5},
         {"gpu": "many"},
         {"g pu": 1},
+        {"memory": 1},
+        {"replicas": 1},
         {"": 1},
         {1: 1},
         {"gpu": 10**9},
@@ -254,6 +257,10 @@ def test_devices_are_named_in_order_and_counted():
         {"gpu": 2},
         {"gpu": "GPU-1"},
         {"gpu": ["GPU-1", "GPU-1"]},
+        {"gpu": ["/dev/a+/dev/b", "/dev/b+/dev/a"]},
+        {"gpu": ["/dev/a"], "big": ["/dev/b+/dev/a"]},
+        {"cpus": ["/dev/a"]},
+        {"gpu": [f"/dev/gpu{number}" for number in range(257)]},
         {"gpu": ["/dev/a"], "fpga": ["/dev/a"]},
         {"gpu": ["0"]},
         {"gpu": ["/dev/../etc/shadow"]},
@@ -275,6 +282,16 @@ def test_devices_are_named_in_order_and_counted():
 def test_devices_refused(value):
     with pytest.raises(ValueError, match=r"\.$"):
         parse_devices(value)
+
+
+def test_devices_that_only_share_a_path_are_different():
+    cards = ["/dev/kfd+/dev/dri/renderD128", "/dev/kfd+/dev/dri/renderD129"]
+    assert parse_devices({"gpu": cards}) == (("gpu", tuple(cards)),)
+    assert not same_device(*cards)
+    assert same_device("/dev/dri/renderD128", cards[0])
+    assert same_device("/dev/dri/renderD128+/dev/kfd", cards[0])
+    assert same_device("GPU-1", "GPU-1")
+    assert not same_device("GPU-1", "GPU-2")
 
 
 def test_pinned_cpus_are_given_by_name_like_accelerators():

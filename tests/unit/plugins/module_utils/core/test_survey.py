@@ -316,12 +316,30 @@ def test_a_tombstone_stays_until_its_hosts_are_back_and_clean() -> None:
     assert list(view.records) == [B]
 
 
+def test_a_removal_names_the_newest_revision_that_it_was_judged_by() -> None:
+    """Whoever finds a newer record leaves the session alone; the record that goes with the removal is none."""
+    queued = preparing("h1", queue={"number": 1})
+    for facts, revision in (
+        (host(preparing("h1"), kinds=CONTAINER), preparing("h1")["revision"]),
+        (host(queued, kinds=CONTAINER), queued["revision"] + 1),
+        (host(fresh(A, QUEUED), kinds=LINK), fresh(A, QUEUED)["revision"]),
+        (host(failed("h1"), kinds=LINK), failed("h1")["revision"]),
+    ):
+        view = survey({"h1": facts})
+        assert [one.revision for one in view.abandoned["h1"]] == [revision]
+        assert all(record["revision"] == revision for record in view.changed.values())
+    assert [one.revision for one in survey({"h1": host(kinds=NETWORK)}).leaks["h1"]] == [0]
+    old = survey({"h1": host(running("h1")), "h2": host(preparing("h2"), kinds=LINK)})
+    assert [one.revision for one in old.abandoned["h2"]] == [running("h1")["revision"]]
+
+
 def test_a_removal_as_json() -> None:
     assert Removal(A, "train", True, "Why.").to_dict() == {
         "session_id": A,
         "session_name": "train",
         "keep_record": True,
         "why": "Why.",
+        "revision": None,
     }
 
 

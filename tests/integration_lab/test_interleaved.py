@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs that overtake each other: what one has judged may have changed before it acts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    STATE,
+    Run,
+    Snapshot,
+    differences,
+    in_parallel,
+    kill_a_launch,
+    launch,
+    on,
+    play,
+    record,
+    replicas,
+    script,
+    snapshot,
+    teardown,
+)
+
+BASE: dict[str, Any] = {
+    "session_hosts": ["n2"],
+    "session_image": BUSYBOX,
+    "session_cpus": "1.5",
+    "session_memory": "64m",
+    "session_command": "sleep 8888",
+}
+LATE = {**BASE, "session_name": "late"}
+FIRST = {**BASE, "session_name": "first"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(untouched_lab: Snapshot) -> Iterator[None]:
+    """Compare the hosts after each test with what they were before."""
+    yield
+    in_parallel(teardown, ("first", "late"))
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def interleaved(name: str) -> Run:
+    """Run a playbook in which one verb comes in between the steps of another."""
+    return play(f"../tests/integration_lab/interleaved/{name}").ok()
+
+
+def wait_behind_first() -> None:
+    """Let `late` wait for the place of `first`, and take that away."""
+    launch(FIRST).ok()
+    assert launch(LATE).ok().said[0] == "Session late is PENDING, position 1 in the queue."
+    teardown("first").ok()
+
+
+def test_a_session_that_was_cancelled_is_not_launched(untouched_lab: Snapshot) -> None:
+    wait_behind_first()
+    run = interleaved("cancelled")
+    (outcome,) = run.of("Say what was done")[0]["values"]["msg"]
+    assert outcome["report"] == ["Session late is not launched.", "The session was cancelled while it waited."]
+    assert differences(untouched_lab, snapshot()) == []
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["running", "waiting"])
+def test_repair_does_not_bring_back_what_was_torn_down(waits: bool, untouched_lab: Snapshot) -> None:
+    if waits:
+        launch(FIRST).ok()
+    launch(LATE).ok()
+    before = snapshot()
+    interleaved("torn_down")
+    assert replicas("late") == {}
+    assert differences(before, snapshot()) != []
+    if waits:
+        teardown("first").ok()
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def test_an_old_judgement_removes_nothing_that_is_new(tmp_path: Path) -> None:
+    wait_behind_first()
+    short = {"cluster_compute_lease_seconds": 5, "cluster_compute_deadline_seconds": 5}
+    moment = {"n2": f"ls {STATE}/sessions/*/replicas/main1"}
+    kill_a_launch({**LATE, **short}, moment, tmp_path)
+    script("n2", "sleep 5.2")
+    run = interleaved("judged_before")
+    (removal,) = run.of("Say what was judged")[0]["values"]["msg"]["n2"]
+    assert removal["why"] == "Its launch was not finished, and nobody works on it any more."
+    assert record("late")["status"] == "RUNNING"
+    assert on("n2", "docker", "inspect", "-f", "{{.State.Running}}", "late-main1").strip() == "true"
+    assert "late" in on("n2", "cat", f"{STATE}/ledger.json")
+    assert launch(LATE).ok().changed_hosts == set()

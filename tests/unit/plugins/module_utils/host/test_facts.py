@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Facts that are read while a launch is at work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_module
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim, Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import new_record, prepared
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts
+
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+
+
+@pytest.mark.parametrize("moment", ["records", "engine"])
+def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me, write = (os.getuid(), os.getgid()), state_module.write_file
+    for module in (ledger_module, state_module):
+        monkeypatch.setattr(module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
+    state = StateDirectory(str(tmp_path))
+    plan = {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "replicas": []}
+    record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
+
+    def launch() -> None:
+        """Do what a launch does first: hold the place, then write down what it is for."""
+        claim = Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1)
+        assert LedgerFile(str(tmp_path)).reserve(claim, [], Room(9, 9), 60.0, "run").granted
+        state.session(SESSION).write_record(record)
+
+    read = StateDirectory.records
+
+    def records(self: StateDirectory) -> Any:
+        if moment == "records":
+            launch()
+        return read(self)
+
+    def ask_the_engine(*_about: object) -> dict[str, Any]:
+        if moment == "engine":
+            launch()
+        return {"containers": [], "objects": {}, "ports": []}
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(StateDirectory, "records", records)
+    monkeypatch.setattr(facts, "_facts", ask_the_engine)
+    monkeypatch.setattr(facts.Engine, "connect", lambda: None)
+    found = facts.host_facts(state, "other", [], [], None)
+    assert found["usable"], found["problem"]
+    view = survey({"h1": found})
+    assert (view.abandoned, view.leaks) == ({}, {})

@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Records that are written down: the newest stays, and what was torn down meanwhile does not come back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PENDING, advance, new_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
+
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+WAITING = advance(new_record(SESSION, "alice", {"name": "train"}), PENDING, "x", queue={"number": 1})
+LATER = advance(WAITING, PENDING, "y")
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
+    """Give a state directory that need not belong to root."""
+    me, write = (os.getuid(), os.getgid()), state_module.write_file
+    monkeypatch.setattr(state_module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
+    return StateDirectory(str(tmp_path / "state"))
+
+
+def test_the_newer_record_stays(state: StateDirectory) -> None:
+    assert keep_records(state, [WAITING], True) == ["create record train"]
+    assert state.records() == ([], [])
+    assert keep_records(state, [WAITING], False) == ["create record train"]
+    assert keep_records(state, [WAITING], False) == []
+    assert keep_records(state, [LATER], False, [SESSION]) == ["update record train"]
+    assert keep_records(state, [WAITING], False) == []
+    assert state.records() == ([LATER], [])
+
+
+def test_a_session_that_was_torn_down_meanwhile_is_not_recorded_again(state: StateDirectory) -> None:
+    keep_records(state, [WAITING], False)
+    state.remove_session(SESSION)
+    assert keep_records(state, [LATER], False, recorded=[SESSION]) == []
+    assert state.records() == ([], [])
+    assert keep_records(state, [LATER], False, recorded=[]) == ["create record train"]
