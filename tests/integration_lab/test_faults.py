@@ -75,7 +75,7 @@ LEFT = f"""
 import json, time
 try:
     with open("{STATE}/ledger.json") as file:
-        ends = [one["expires"] for one in json.load(file)["reservations"]]
+        ends = [one["expires"] for one in json.load(file)["reservations"] if one["expires"] is not None]
 except FileNotFoundError:
     ends = []
 print(max((end - time.clock_gettime(time.CLOCK_BOOTTIME) for end in ends), default=0))
