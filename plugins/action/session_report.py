@@ -41,4 +41,4 @@ class ActionModule(ActionBase):
                 if result.get("unreachable") or ("actions" not in result and result.get("msg")):
                     faults.append(str(result.get("msg") or "It did not answer.").strip())
                 problems += [f"{host}: {fault}" for fault in faults]
-        return {"changed": False, "lines": list(dict.fromkeys(lines)), "problems": problems}
+        return {"changed": False, "lines": list(dict.fromkeys(lines)), "problems": list(dict.fromkeys(problems))}
