@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     HOSTS,
     STATE,
     Snapshot,
+    clear,
     differences,
     in_parallel,
     launch,
@@ -48,7 +49,7 @@ def cards(untouched_lab: Snapshot) -> Iterator[None]:
     for host in HOSTS:
         script(host, f"for card in {' '.join(CARDS)}; do mknod -m 666 $card c 1 3; done")
     yield
-    in_parallel(teardown, NAMES)
+    clear(*NAMES)
     for host in HOSTS:
         script(host, f"rm {' '.join(CARDS)}")
     assert differences(untouched_lab, snapshot()) == []

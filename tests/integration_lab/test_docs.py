@@ -27,13 +27,9 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     CHECKOUT,
     DEMO,
-    HOSTS,
-    STATE,
+    clear,
     environment,
-    in_parallel,
     launch,
-    script,
-    teardown,
 )
 
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md"))]
@@ -162,9 +158,7 @@ def run(command: str) -> str:
 def clean_up() -> Iterator[None]:
     """Remove the sessions of the documents that a document leaves, also when a command failed."""
     yield
-    known = "".join(script(host, f"cat {STATE}/sessions/*/record.json 2>/dev/null || true") for host in HOSTS)
-    for run in in_parallel(teardown, [name for name in SESSIONS if f'"name":"{name}"' in known]):
-        run.ok()
+    clear(*SESSIONS)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

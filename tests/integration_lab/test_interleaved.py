@@ -15,11 +15,12 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     STATE,
     Run,
     Snapshot,
+    clear,
     differences,
-    in_parallel,
     kill_a_launch,
     launch,
     on,
+    own_playbook,
     play,
     record,
     replicas,
@@ -43,13 +44,13 @@ FIRST = {**BASE, "session_name": "first"}
 def nothing_stays(untouched_lab: Snapshot) -> Iterator[None]:
     """Compare the hosts after each test with what they were before."""
     yield
-    in_parallel(teardown, ("first", "late"))
+    clear("first", "late")
     assert differences(untouched_lab, snapshot()) == []
 
 
 def interleaved(name: str) -> Run:
     """Run a playbook in which one verb comes in between the steps of another."""
-    return play(f"../tests/integration_lab/interleaved/{name}").ok()
+    return play(own_playbook(name)).ok()
 
 
 def wait_behind_first() -> None:

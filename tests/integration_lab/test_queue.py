@@ -17,8 +17,8 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     STATE,
     Run,
     Snapshot,
+    clear,
     differences,
-    in_parallel,
     launch,
     on,
     play,
@@ -72,9 +72,8 @@ def in_queue(run: Run) -> list[str]:
 
 
 def remove(*names: str) -> None:
-    """Tear sessions down, side by side."""
-    for run in in_parallel(teardown, names):
-        run.ok()
+    """Tear sessions down."""
+    clear(*names)
 
 
 def test_a_session_without_room_waits_on_every_host_and_survives_each_of_them() -> None:

@@ -21,14 +21,13 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     HOSTS,
     STATE,
     Snapshot,
+    clear,
     command,
     differences,
     environment,
-    in_parallel,
     on,
     play,
     snapshot,
-    teardown,
 )
 
 BASE: dict[str, Any] = {
@@ -76,7 +75,7 @@ class Sampler:
 
     def _look(self, host: str) -> None:
         while not self._ended.is_set():
-            for line in on(host, "python3", "-", "20", stdin=LOOK).splitlines():
+            for line in on(host, "python3", "-", "5", stdin=LOOK).splitlines():
                 cpus, replicas, shown = map(int, line.split())
                 self.samples[host].append((cpus, replicas, shown))
 
@@ -132,8 +131,7 @@ def cleared(untouched_lab: Snapshot) -> Iterator[list[str]]:
     """Give a list of names; what has them is torn down at the end, and nothing of them stays."""
     names: list[str] = []
     yield names
-    for number in range(0, len(names), 3):
-        in_parallel(teardown, names[number : number + 3])
+    clear(*names)
     if differences(untouched_lab, snapshot()):
         # A host that was too busy to answer is cleaned now; what the first removes, the second forgets.
         play("gc").ok()
