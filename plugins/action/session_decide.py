@@ -55,8 +55,12 @@ class ActionModule(ActionBase):
         if verdict == ASK_AGAIN and (last or broken):
             verdict = GIVE_BACK
         if verdict == GIVE_BACK and not plan["fresh"]:
-            # It runs, and has no other place to go to.
-            return self._verdict(verdict, report=reasons, reasons=reasons, broken=True)
+            # It runs, and has no other place to go to; it only waits for who will have decided in a moment.
+            passing = all(
+                one.granted or one.undecided or results[name].get("unreachable") for name, one in answers.items()
+            )
+            again = passing and not last and not broken
+            return self._verdict(verdict, again=again, report=reasons, reasons=reasons, broken=not again)
         pending = [f"Session {plan['session_name']} is PENDING: other launches were faster, again and again.", *reasons]
         return self._verdict(
             verdict, again=not last and not broken, report=pending, reasons=reasons, broken=bool(broken)

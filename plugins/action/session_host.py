@@ -41,6 +41,7 @@ class ActionModule(NormalAction):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the module's result. Raises AnsibleConnectionFailure where the host stays out of reach."""
+        self._has_run = False
         for number in range(1, TRIES):
             try:
                 return dict(super().run(tmp, task_vars))

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
     Settings,
@@ -69,7 +69,7 @@ class ActionModule(ActionBase):
                 "request": {"type": "dict", "required": True},
                 "tidy": {"type": "bool", "default": False},
                 "queued": {"type": "bool", "default": False},
-                "waits_as": {"type": "str", "default": ""},
+                "waits": {"type": "dict", "default": {}},
             }
         )
         hostvars = task_vars["hostvars"]
@@ -87,14 +87,12 @@ class ActionModule(ActionBase):
             group = GroupFacts.read(arguments["hosts"], hostvars, needed)
             settings = Settings.from_variables(pick(own, SITE_VARIABLES))
             planner = _Planner(request, asked["owner"], asked["recreate"], group, settings)
-            gone = planner.left_the_queue(arguments["waits_as"])
-            if gone and not arguments["queued"]:
-                raise InvalidInput.single("session_name", request.name, gone)
-            if gone:
-                result = planner.not_launched([gone])
-            elif arguments["queued"]:
+            result = planner.answer_to_one_that_waits(arguments["waits"]) if arguments["waits"] else None
+            if result is not None and result["pending"] is None and not arguments["queued"]:
+                raise InvalidInput.single("session_name", request.name, " ".join(result["report"]))
+            if result is None and arguments["queued"]:
                 result = planner.run_queued(arguments["tidy"])
-            else:
+            elif result is None:
                 result = planner.run(arguments["tidy"])
         except CoreError as error:
             return {"failed": True, "msg": f"The session cannot be launched.\n{error}"}
@@ -128,22 +126,26 @@ class _Planner:
         self.view: Survey = group.survey()
         self.problems: list[str] = []
 
-    def left_the_queue(self, session_id: str) -> str:
-        """Return why the session that waited with this id is not to be launched any more; nothing where it is."""
-        if not session_id:
-            return ""
-        record = self.view.records.get(session_id)
-        if record is None:
-            return "The session was cancelled while it waited."
-        if record["status"] == ERROR:
-            return " ".join(["The session has ended while it waited.", *record["report"]])
-        if record["status"] == PENDING and Request.from_dict(record["request"]) != self.request:
-            return "The session was asked for differently while it waited; what is asked now is launched in its turn."
-        return ""
+    def answer_to_one_that_waits(self, waits: Record) -> dict[str, Any] | None:
+        """Return the result of the action where the session that waited is not to be launched, else None.
 
-    def not_launched(self, report: list[str]) -> dict[str, Any]:
-        """Return the result of the action for a session of which nothing is to be done."""
-        return self._answer("PENDING", report=[f"Session {self.request.name} is not launched.", *report])
+        waits: its record as it was last seen.
+        """
+        record = self.view.records.get(waits["id"])
+        buried = any(one["id"] == waits["id"] for facts in self.facts.values() for one in facts["tombstones"])
+        unsure = bool(self.group.missing) or any(facts["damaged"] for facts in self.facts.values())
+        if unsure and not buried and (record is None or record["revision"] < waits["revision"]):
+            report = [f"Session {self.request.name} waits on: hosts that know it cannot be looked at."]
+            return self._answer("PENDING", report=report, pending=waits)
+        first = f"Session {self.request.name} is not launched."
+        if record is None:
+            return self._answer("CANCELLED", report=[first, "It was cancelled while it waited."])
+        if record["status"] == ERROR:
+            return self._answer("REFUSED", report=[first, "It has ended.", *record["report"]], pending=record)
+        if record["status"] == PENDING and Request.from_dict(record["request"]) != self.request:
+            why = "It was asked for differently while it waited; what is asked now is launched in its turn."
+            return self._answer("CANCELLED", report=[first, why])
+        return None
 
     def run_queued(self, tidy: bool) -> dict[str, Any]:
         """Return the result of the action for a session from the queue: one that cannot be launched leaves it."""
@@ -171,7 +173,7 @@ class _Planner:
         current = self._current()
         if current is None:
             return self._new_plan(None)
-        if current["status"] == PREPARING:
+        if current["status"] == PREPARING or (current["status"] == RUNNING and self._is_being_launched(current["id"])):
             return self._answer("WAITING", report=[f"Session {self.request.name} is being launched by another run."])
         changes = diff_requests(Request.from_dict(current["request"]), self.request)
         if changes and not self.recreate:
@@ -184,6 +186,11 @@ class _Planner:
         if not changes:
             return self._placed(current, fresh=False, replaces=False)
         return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
+
+    def _is_being_launched(self, session_id: str) -> bool:
+        """Tell whether a run still holds room for a session of which some hosts have finished their part."""
+        held = [one for facts in self.facts.values() for one in facts["reservations"]]
+        return any(one["claim"]["session_id"] == session_id and one["stage"] != COMMITTED for one in held)
 
     def _ended_before(self) -> dict[str, list[Removal]]:
         """Return what is left of sessions of this name that a failure ended: this launch takes their place."""

@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
             "launchable": [
                 {
                     **launch_request(turn.waiting.request, view.records[turn.waiting.session_id]["owner"]),
-                    "session_id": turn.waiting.session_id,
+                    "waits": view.records[turn.waiting.session_id],
                 }
                 for turn in turns
                 if turn.placement is not None

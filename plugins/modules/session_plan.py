@@ -39,12 +39,12 @@ options:
       - Whether what nobody owns any more has been removed from the hosts already.
     type: bool
     default: false
-  waits_as:
+  waits:
     description:
-      - Identifier of the session in the queue, where it waits there already. One that has left the queue meanwhile is
-        not launched.
-    type: str
-    default: ""
+      - The record of the session as it was last seen, where it waits in the queue already. One that has left the queue
+        meanwhile is not launched.
+    type: dict
+    default: {}
   queued:
     description:
       - Whether the session comes from the queue. One that cannot be launched is no failure then, but leaves the queue.

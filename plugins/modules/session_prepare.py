@@ -45,6 +45,13 @@ options:
       - Make all keys anew, although they exist.
     type: bool
     default: false
+  recorded:
+    description:
+      - Identifiers of the sessions that this host had records of when the launch looked at it. One of which it has none
+        any more was torn down meanwhile, and is not launched.
+    type: list
+    elements: str
+    default: []
   deadline_seconds:
     description:
       - Seconds within which the session has to run, or its reservation is free again.
@@ -98,6 +105,7 @@ def main() -> None:
             "host": {"type": "str", "required": True},
             "regenerate_keys": {"type": "bool", "default": False, "no_log": False},
             "deadline_seconds": {"type": "int", "default": 600},
+            "recorded": {"type": "list", "elements": "str", "default": []},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },
         supports_check_mode=True,
@@ -115,6 +123,7 @@ def main() -> None:
             regenerate_keys=asked["regenerate_keys"],
             deadline=asked["deadline_seconds"],
             check_mode=module.check_mode,
+            recorded=asked["recorded"],
         )
     except (LedgerError, StateError, ssh_keys.KeyFileError, OSError) as error:
         module.fail_json(msg=str(error))

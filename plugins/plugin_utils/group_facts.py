@@ -102,6 +102,13 @@ class GroupFacts:
                 why = f"{last.describe()} Its failure policy is {request['failure_policy']}."
                 ended = advance(record, ERROR, why, report=[why])
                 view.records[session_id] = view.changed[session_id] = ended
+                for host, removals in view.abandoned.items():
+                    view.abandoned[host] = [
+                        replace(one, revision=ended["revision"])
+                        if one.session_id == session_id and one.revision is not None
+                        else one
+                        for one in removals
+                    ]
                 for host in record["hosts"]:
                     if host in self.facts:
                         why_removed = f"The session has ended: {why}"

@@ -64,7 +64,8 @@ def test_a_session_that_was_cancelled_is_not_launched(untouched_lab: Snapshot) -
     wait_behind_first()
     run = interleaved("cancelled")
     (outcome,) = run.of("Say what was done")[0]["values"]["msg"]
-    assert outcome["report"] == ["Session late is not launched.", "The session was cancelled while it waited."]
+    assert outcome["status"] == "CANCELLED"
+    assert outcome["report"] == ["Session late is not launched.", "It was cancelled while it waited."]
     assert differences(untouched_lab, snapshot()) == []
 
 

@@ -98,7 +98,8 @@ class LedgerFile:
         with self._locked() as ledger:
             held = ledger.get(claim.session_id)
             if held is not None and held.stage != rules.COMMITTED and held.holder != holder:
-                return Answer(False, (f"Session {claim.session_name} is being launched by another run.",))
+                reason = f"Session {claim.session_name} is being launched by another run."
+                return Answer(False, (reason,), (claim.session_id,))
             if held is not None and held.stage != rules.LEASED:
                 return Answer(True)
             answer = rules.answer(claim, ledger, strays, room)

@@ -17,6 +17,8 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
+
 ALIAS_PREFIX = "cluster-compute "
 
 
@@ -112,7 +114,8 @@ def session_links() -> dict[str, tuple[str, str]]:
         alias = link.get("ifalias", "")
         if alias.startswith(ALIAS_PREFIX):
             session_id, _dummy, session_name = alias[len(ALIAS_PREFIX) :].partition(" ")
-            found[link["ifname"]] = (session_id, session_name)
+            if is_session_id(session_id):
+                found[link["ifname"]] = (session_id, session_name)
     return found
 
 

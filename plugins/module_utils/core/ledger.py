@@ -258,9 +258,13 @@ def _conflicts(claim: Claim, held: Sequence[Claim], room: Room) -> list[str]:
     ):
         if asked > limit - used:
             reasons.append(f"{form(asked)} {what} asked, {form(max(0, limit - used))} free of {form(limit)}.")
-    there = {name for _kind, names in room.devices for name in names}
+    there = [name for _kind, names in room.devices for name in names]
     for kind, names in claim.devices:
-        reasons += [f"There is no {kind} {name} for sessions on this host." for name in names if name not in there]
+        reasons += [
+            f"There is no {kind} {name} for sessions on this host."
+            for name in names
+            if not any(same_device(name, other) for other in there)
+        ]
     if room.max_replicas is not None:
         free = room.max_replicas - sum(other.replicas for other in held)
         if claim.replicas > free:

@@ -108,7 +108,7 @@ class SessionHost:
         if self.holder is not None and not check_mode:
             self.ledger.require(self.session["id"], self.holder)
         elif self.holder is None and any(replica["name"] not in containers for replica in self.replicas):
-            self._require_room()
+            self._require_room(bool(containers))
         made_links = self.link_steps()
         return [
             self._foreign_steps(set(containers), check_mode),
@@ -123,17 +123,18 @@ class SessionHost:
             self._commit_steps(),
         ]
 
-    def _require_room(self) -> None:
+    def _require_room(self, is_partly_there: bool) -> None:
         """Refuse to bring back replicas whose place is neither held nor free any more.
 
-        Where nobody says what room there is, at least nothing that others have by name is taken from them.
+        Where nobody says what room there is, or the session still has a part of its place, only what others have by
+        name is in the way.
         """
         claim = claims_of(self.plan)[self.host]
         held = self.ledger.read()
         if claim.session_id in held:
             return
         strays = labelled_claims(self.engine.session_containers())
-        if self.room is not None:
+        if self.room is not None and not is_partly_there:
             reasons = rules.answer(claim, held, strays, self.room).reasons
         else:
             reasons = tuple(rules.collisions(claim, [*(one.claim for one in held.values()), *strays]))

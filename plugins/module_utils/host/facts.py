@@ -65,6 +65,8 @@ def host_facts(
         # Records first and the ledger last: whoever is recorded as being launched held its place before that, so that
         # a launch that begins meanwhile is never seen without it.
         records, unreadable = state.records()
+        # Who waits watches for what this run may not have seen yet, so the signature is older than all of it.
+        waited_for = _signature(session_name, _reservations(state, whole_records)[0], records)
         facts = _facts(engine, state, session_name, images, paths, underlay_address)
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
@@ -72,7 +74,7 @@ def host_facts(
         whole = {one["session_id"] for one in facts["containers"] if one["failure"]}
         recorded = _records(state, session_name, records, whole_records, whole)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
-        recorded["signature"] = _signature(session_name, reservations, records)
+        recorded["signature"] = waited_for
         return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
     except (EngineError, LedgerError, LinkError, StateError) as error:
         return {"usable": False, "problem": str(error)}

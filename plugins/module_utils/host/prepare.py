@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ssh_keys import converge_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import CONFIRMED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     PREPARING,
@@ -33,16 +33,21 @@ def prepare(
     regenerate_keys: bool,
     deadline: float,
     check_mode: bool,
+    recorded: Collection[str] = (),
 ) -> tuple[PublicKeys, list[str]]:
     """Confirm the reservation, write the record down, make missing keys; a host without replicas keeps a note.
 
     holder: the run of the launch that holds the reservation. deadline: seconds within which the session has to run.
+    recorded: sessions that this host had a record of when the launch looked.
     Returns the public halves of the keys of this host's replicas, and what was, or would be, done. Raises LedgerError
-    where the reservation has run out.
+    where the reservation has run out, StateError where the session was torn down since the launch looked.
     """
     if host not in record["hosts"]:
-        return {}, keep_records(state, [note_of(record)], check_mode)
+        return {}, keep_records(state, [note_of(record)], check_mode, recorded)
     session = state.session(record["id"])
+    if record["id"] in recorded and session.read_record() is None and not check_mode:
+        ledger.release(record["id"], holder)
+        raise StateError(f"Session {record['name']} was torn down while this launch was at work.")
     replicas = [replica for replica in record["plan"]["replicas"] if replica["host"] == host]
     if not check_mode:
         ledger.advance(record["id"], CONFIRMED, deadline, holder)

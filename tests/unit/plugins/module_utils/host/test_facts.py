@@ -59,3 +59,21 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     assert found["usable"], found["problem"]
     view = survey({"h1": found})
     assert (view.abandoned, view.leaks) == ({}, {})
+
+
+def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan may still have counted it, so whoever waits by these facts has to see that it ended."""
+    me, write = (os.getuid(), os.getgid()), state_module.write_file
+    monkeypatch.setattr(ledger_module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
+    ledger = LedgerFile(str(tmp_path))
+    ledger.commit(Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1), None)
+
+    def ask_the_engine(*_about: object) -> dict[str, Any]:
+        ledger.release(SESSION)
+        return {"containers": [], "objects": {}, "ports": []}
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(facts, "_facts", ask_the_engine)
+    monkeypatch.setattr(facts.Engine, "connect", lambda: None)
+    state = StateDirectory(str(tmp_path))
+    assert facts.host_facts(state, "other", [], [], None)["signature"] != facts.signature(state, "other")

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_module
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PENDING, advance, new_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    StateDirectory,
+    StateError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim, Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    PENDING,
+    advance,
+    new_record,
+    prepared,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, prepare
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 WAITING = advance(new_record(SESSION, "alice", {"name": "train"}), PENDING, "x", queue={"number": 1})
@@ -23,7 +35,8 @@ LATER = advance(WAITING, PENDING, "y")
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     """Give a state directory that need not belong to root."""
     me, write = (os.getuid(), os.getgid()), state_module.write_file
-    monkeypatch.setattr(state_module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
+    for module in (ledger_module, state_module):
+        monkeypatch.setattr(module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
     return StateDirectory(str(tmp_path / "state"))
 
 
@@ -43,3 +56,24 @@ def test_a_session_that_was_torn_down_meanwhile_is_not_recorded_again(state: Sta
     assert keep_records(state, [LATER], False, recorded=[SESSION]) == []
     assert state.records() == ([], [])
     assert keep_records(state, [LATER], False, recorded=[]) == ["create record train"]
+
+
+@pytest.mark.parametrize("host", ["h1", "h2"])
+def test_a_session_that_was_torn_down_since_the_launch_looked_is_not_prepared(host: str, state: StateDirectory) -> None:
+    plan = {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "replicas": []}
+    record = prepared(WAITING, plan)
+    ledger = LedgerFile(str(state.root))
+    claim = Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1)
+    assert ledger.reserve(claim, [], Room(9, 9), 60.0, "run").granted
+    about: dict[str, Any] = {"holder": "run", "regenerate_keys": False, "deadline": 60.0, "check_mode": False}
+    if host == "h1":
+        with pytest.raises(StateError, match="Session train was torn down while this launch was at work"):
+            prepare(state, ledger, record, host, **about, recorded=[SESSION])
+        assert ledger.read() == {}
+    else:
+        assert prepare(state, ledger, record, host, **about, recorded=[SESSION]) == ({}, [])
+    assert state.records() == ([], [])
+    keep_records(state, [WAITING], False)
+    ledger.reserve(claim, [], Room(9, 9), 60.0, "run")
+    prepare(state, ledger, record, host, **about, recorded=[SESSION])
+    assert [one["status"] for one in state.records()[0]] == ["PREPARING" if host == "h1" else "RUNNING"]

@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a launch decides where other runs are at work on the same session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.action.session_plan import _Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+    COMMITTED,
+    CONFIRMED,
+    Reservation,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
+    Settings,
+    build_plan,
+    hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ERROR,
+    PENDING,
+    Record,
+    advance,
+    new_record,
+    prepared,
+    started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts
+
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+
+
+def request(**given: Any) -> Request:
+    values = {"name": "train", "image": "busybox", **given}
+    return parse_request({f"session_{key}": value for key, value in values.items()})
+
+
+def host(*records: Record, held: Sequence[Reservation] = (), number: int = 1, **more: Any) -> dict[str, Any]:
+    """Return the facts of a host with two CPUs."""
+    return {
+        "usable": True,
+        "engine": {"architecture": "x86_64", "limits_swap": True, "image_store": "docker"},
+        "capacity": {"cpus": 2000, "memory": 8 << 30},
+        "cpu_numbers": [0, 1],
+        "containers": [],
+        "foreign_containers": [],
+        "objects": {},
+        "reservations": [one.to_dict() for one in held],
+        "underlay": {"address": f"192.0.2.{number}", "interface": "eth0", "mtu": 1500},
+        "subnets": [],
+        "vnis": [],
+        "ports": [],
+        "images": {"busybox": {"id": "i", "digests": [], "architecture": "amd64"}},
+        "paths": {},
+        "records": list(records),
+        "public_keys": {},
+        "damaged": [],
+        "tombstones": [],
+        "ledger_is_damaged": False,
+        **more,
+    }
+
+
+def planner(asked: Request, away: Sequence[str] = (), **hosts: dict[str, Any]) -> _Planner:
+    results = {
+        **{name: {"host": facts} for name, facts in hosts.items()},
+        **{name: {"unreachable": True} for name in away},
+    }
+    group = GroupFacts.read(results, {name: {} for name in results})
+    return _Planner(asked, "alice", False, group, Settings())
+
+
+def waiting(asked: Request) -> Record:
+    return advance(new_record(SESSION, "alice", asked.to_dict()), PENDING, "No room.", queue={"number": 1})
+
+
+@pytest.mark.parametrize(("stage", "status"), [(CONFIRMED, "WAITING"), (COMMITTED, "SCHEDULED")])
+def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(stage: str, status: str) -> None:
+    asked = request(size=3)
+    idle = {"h1": host(), "h2": host(number=2)}
+    found = place(asked, hosts_from_facts(idle, {}))
+    plan = build_plan(asked, found, SESSION, idle, Settings())
+    claims = claims_of(plan)
+    record = prepared(new_record(SESSION, "alice", asked.to_dict()), plan)
+    done = Reservation(claims["h1"], COMMITTED, "boot", None)
+    other = Reservation(claims["h2"], stage, "boot", None if stage == COMMITTED else 100.0, "run")
+    answer = planner(asked, h1=host(started(record), held=[done]), h2=host(record, held=[other], number=2)).run(
+        tidy=True
+    )
+    assert (answer["status"], answer["fresh"]) == (status, status == "WAITING")
+
+
+def test_one_that_waits_is_launched_in_its_turn() -> None:
+    record = waiting(request())
+    assert planner(request(), h1=host(record)).answer_to_one_that_waits(record) is None
+    placed = advance(record, "PREPARING", "x")
+    assert planner(request(), h1=host(placed)).answer_to_one_that_waits(record) is None
+
+
+def test_one_that_was_cancelled_is_not_launched() -> None:
+    answer = planner(request(), h1=host(), h2=host()).answer_to_one_that_waits(waiting(request()))
+    assert answer is not None
+    assert (answer["status"], answer["pending"]) == ("CANCELLED", None)
+
+
+def test_one_that_has_ended_is_not_launched() -> None:
+    record = waiting(request())
+    ended = advance(record, ERROR, "x", report=["Its image is gone."])
+    answer = planner(request(), h1=host(ended)).answer_to_one_that_waits(record)
+    assert answer is not None
+    assert (answer["status"], answer["pending"]["status"]) == ("REFUSED", ERROR)
+    assert "Its image is gone." in answer["report"]
+
+
+def test_one_that_was_asked_for_differently_is_not_launched_as_it_was() -> None:
+    record = waiting(request())
+    changed = advance(record, PENDING, "x", request=request(priority=5).to_dict())
+    answer = planner(request(), h1=host(changed)).answer_to_one_that_waits(record)
+    assert answer is not None
+    assert answer["status"] == "CANCELLED"
+    assert "asked for differently" in answer["report"][1]
+
+
+@pytest.mark.parametrize("known", ["away", "damaged", "an older copy"])
+def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str) -> None:
+    old = waiting(request())
+    record = advance(old, PENDING, "x", request=request(priority=5).to_dict())
+    copies = [old] if known == "an older copy" else []
+    looked_at = planner(
+        request(priority=5),
+        away=["h2"] if known != "damaged" else [],
+        h1=host(*copies, damaged=["The record is damaged."] if known == "damaged" else []),
+    )
+    answer = looked_at.answer_to_one_that_waits(record)
+    assert answer is not None
+    assert (answer["status"], answer["pending"]) == ("PENDING", record)
+    buried = [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
+    told = planner(request(priority=5), away=["h2"], h1=host(tombstones=buried)).answer_to_one_that_waits(record)
+    assert told is not None
+    assert told["status"] == "CANCELLED"
