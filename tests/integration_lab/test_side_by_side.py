@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,10 +120,12 @@ def test_the_published_port_of_main1_is_the_way_in(sessions: Sessions) -> None:
     assert _fetch(sessions["left"]["sub1"], ADDRESSES[main.host], 18080) == "main1"
 
 
-def test_an_underlay_with_a_smaller_mtu_is_found_and_proven(untouched_lab: Snapshot) -> None:
+def test_an_underlay_with_a_smaller_mtu_is_found_and_proven(untouched_lab: Snapshot, tmp_path: Path) -> None:
+    # A connection that is kept from before would go on with packets that are too large by now.
+    fresh = {"ansible_control_path_dir": str(tmp_path)}
     try:
         on("n2", "ip", "link", "set", "dev", "eth0", "mtu", "1400")
-        launch({**BASE, "session_name": "narrow", "session_hosts": "n2,n3"}).ok()
+        launch({**BASE, **fresh, "session_name": "narrow", "session_hosts": "n2,n3"}).ok()
         found = replicas("narrow")
         assert {name: one.host for name, one in found.items()} == {"main1": "n2", "sub1": "n3"}
         for replica in found.values():
@@ -140,8 +143,8 @@ def test_an_underlay_with_a_smaller_mtu_is_found_and_proven(untouched_lab: Snaps
             )
             assert larger.splitlines()[-1] == "refused"
     finally:
-        ended = teardown("narrow")
         on("n2", "ip", "link", "set", "dev", "eth0", "mtu", "1500")
+        ended = teardown("narrow")
     assert ended.code == 0
 
 
