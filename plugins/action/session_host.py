@@ -32,8 +32,6 @@ PAUSE = (0.2, 0.8)
 class ActionModule(NormalAction):
     """The action behind session_host and, by meta/runtime.yml, all other modules that work on the hosts of sessions."""
 
-    _has_run = False
-
     def _remove_tmp_path(self, tmp_path: str, force: bool = False) -> None:
         """Remove the module's folder, which Ansible does when the module has run."""
         self._has_run = True

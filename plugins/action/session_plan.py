@@ -87,13 +87,7 @@ class ActionModule(ActionBase):
             group = GroupFacts.read(arguments["hosts"], hostvars, needed)
             settings = Settings.from_variables(pick(own, SITE_VARIABLES))
             planner = _Planner(request, asked["owner"], asked["recreate"], group, settings)
-            result = planner.answer_to_one_that_waits(arguments["waits"]) if arguments["waits"] else None
-            if result is not None and result["pending"] is None and not arguments["queued"]:
-                raise InvalidInput.single("session_name", request.name, " ".join(result["report"]))
-            if result is None and arguments["queued"]:
-                result = planner.run_queued(arguments["tidy"])
-            elif result is None:
-                result = planner.run(arguments["tidy"])
+            result = planner.decide(arguments["waits"], arguments["queued"], arguments["tidy"])
         except CoreError as error:
             return {"failed": True, "msg": f"The session cannot be launched.\n{error}"}
         result["warnings"] = _warnings(result, group, planner.problems)
@@ -125,6 +119,20 @@ class _Planner:
         self.settings = settings
         self.view: Survey = group.survey()
         self.problems: list[str] = []
+
+    def decide(self, waits: Record, queued: bool, tidy: bool) -> dict[str, Any]:
+        """Return the result of the action.
+
+        waits: the record of a session that waits already as it was last seen, else empty. queued: whether the launch
+        comes from the queue. tidy: whether what nobody owns has been removed already. Raises InvalidInput where
+        somebody waits for a session that has left the queue.
+        """
+        answer = self.answer_to_one_that_waits(waits) if waits else None
+        if answer is None:
+            return self.run_queued(tidy) if queued else self.run(tidy)
+        if answer["pending"] is None and not queued:
+            raise InvalidInput.single("session_name", self.request.name, " ".join(answer["report"]))
+        return answer
 
     def answer_to_one_that_waits(self, waits: Record) -> dict[str, Any] | None:
         """Return the result of the action where the session that waited is not to be launched, else None.

@@ -42,3 +42,14 @@ options:
     type: path
     default: /var/lib/cluster-compute
 """
+
+    RECORDED = r"""
+options:
+  recorded:
+    description:
+      - Identifiers of the sessions that this host had records of when it was looked at. One of which it has none any
+        more was torn down meanwhile, and is left so.
+    type: list
+    elements: str
+    default: []
+"""

@@ -69,7 +69,8 @@ EXAMPLES = r"""
 RETURN = r"""
 status:
   description: V(SCHEDULED) if the session has a place, V(PENDING) if there is none, V(WAITING) if one may be free in a
-    moment, V(UNTIDY) if there is something to remove first, V(REFUSED) if one from the queue cannot be launched.
+    moment, V(UNTIDY) if there is something to remove first, V(REFUSED) if one from the queue cannot be launched,
+    V(CANCELLED) if it has left the queue meanwhile.
   returned: success
   type: str
 holder:

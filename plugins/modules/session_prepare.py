@@ -18,6 +18,7 @@ author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.recorded
   - cluster_compute.session.attributes.state_directory
 attributes:
   check_mode:
@@ -45,13 +46,6 @@ options:
       - Make all keys anew, although they exist.
     type: bool
     default: false
-  recorded:
-    description:
-      - Identifiers of the sessions that this host had records of when the launch looked at it. One of which it has none
-        any more was torn down meanwhile, and is not launched.
-    type: list
-    elements: str
-    default: []
   deadline_seconds:
     description:
       - Seconds within which the session has to run, or its reservation is free again.

@@ -17,6 +17,7 @@ author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.recorded
   - cluster_compute.session.attributes.state_directory
 attributes:
   check_mode:
@@ -29,13 +30,6 @@ options:
       - The records to keep.
     type: list
     elements: dict
-    default: []
-  recorded:
-    description:
-      - Identifiers of the sessions that this host had records of when O(records) were put together. One of which it has
-        none any more was torn down meanwhile, and is left so.
-    type: list
-    elements: str
     default: []
   tombstones:
     description:

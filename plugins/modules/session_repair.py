@@ -19,6 +19,7 @@ author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.recorded
   - cluster_compute.session.attributes.state_directory
 attributes:
   check_mode:
@@ -46,13 +47,6 @@ options:
       - Records by session as other hosts know them; a newer revision, or one that is missing here, is taken over.
     type: dict
     default: {}
-  recorded:
-    description:
-      - Identifiers of the sessions that this host had records of when O(records) were put together. One of which it has
-        none any more was torn down meanwhile, and is left so.
-    type: list
-    elements: str
-    default: []
   public_keys:
     description:
       - Public halves of the keys of replicas, by session, as other hosts know them.
