@@ -25,7 +25,7 @@ options:
     required: true
   replicas:
     description:
-      - Replicas as M(cluster_compute.session.session_verify) returns them.
+      - Replicas as M(cluster_compute.session.session_host) returns them in its state V(verified).
       - Replicas of the plan that are not among them have the status C(PLANNED).
     type: list
     elements: dict

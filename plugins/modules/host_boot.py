@@ -61,6 +61,7 @@ path:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
 
 
@@ -80,7 +81,7 @@ def main() -> None:
             done = boot_install.install(asked["state_directory"], asked["path"], module.check_mode)
         else:
             done = boot_install.remove(asked["path"], module.check_mode)
-    except (boot_install.ProgramError, OSError) as error:
+    except (SessionError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(
         changed=done.changed,

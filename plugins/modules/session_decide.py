@@ -26,7 +26,7 @@ options:
     required: true
   results:
     description:
-      - For each host the registered result of M(cluster_compute.session.session_reserve).
+      - For each host the registered result of M(cluster_compute.session.session_host) in its state V(reserved).
     type: dict
     required: true
   attempt:
@@ -40,7 +40,7 @@ options:
     type: int
     default: 20
 seealso:
-  - module: cluster_compute.session.session_reserve
+  - module: cluster_compute.session.session_host
 """
 
 EXAMPLES = r"""

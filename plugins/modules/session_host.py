@@ -7,31 +7,95 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_host
-short_description: Converge everything one host owes a session
+short_description: Bring one host's part of a session through its life
 version_added: 0.1.0
 description:
+  - One call does everything that one host owes a session at one step of its life. A launch goes through
+    O(state=reserved), O(state=prepared), O(state=present) and O(state=verified), each on all hosts of the session
+    before the next. It is one module so that the hosts' side is put together once in a launch.
+  - With O(state=reserved) asks the host, under its lock, whether the claim fits beside everything that is held at that
+    moment, and holds it for O(lease_seconds) if it does. A refusal is an answer, no failure.
+  - With O(state=released) gives back what a launch holds, unless the session runs.
+  - With O(state=prepared) confirms the reservation, which all hosts of the session have granted by now, and writes the
+    record down; a host that carries no replica keeps a note that the session exists. Makes an ed25519 client key and
+    an ed25519 host key for each replica on this host. Private halves stay on the host. An existing key is kept.
   - With O(state=present) makes what the plan gives to this host and what is missing of it - files, overlay link with
-    its forwarding and neighbour entries, networks, containers, record - in one call, containers side by side.
+    its forwarding and neighbour entries, networks, containers, record - containers side by side. When a step fails,
+    what this call had made for a session that is being started is removed again.
+  - With O(state=verified) waits until every replica on this host runs and, if its image says how to tell, is healthy,
+    and proves that each has the interface, address, MAC and MTU of the plan, and that unfragmented packets of the full
+    size pass between this host's replicas and those of every other host, both ways.
   - With O(state=absent) removes everything the session has on this host, found by labels, link aliases and state,
     whatever is left of it. Data folders and named volumes stay.
-  - When a step fails, what this call had made for a session that is being started is removed again.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.recorded
   - cluster_compute.session.attributes.state_directory
 attributes:
   check_mode:
     support: full
   diff_mode:
-    support: full
+    support: partial
+    details: There is nothing to show for O(state=reserved), O(state=released) and O(state=verified).
 options:
   state:
     description:
-      - Whether the session shall be there.
+      - What shall be true of the session on this host.
     type: str
-    choices: [present, absent]
+    choices: [reserved, released, prepared, present, verified, absent]
     default: present
+  claim:
+    description:
+      - What the session takes on this host, as M(cluster_compute.session.session_plan) returns it. Required with
+        O(state=reserved) and O(state=released).
+    type: dict
+  room:
+    description:
+      - What sessions may use of this host in all, as M(cluster_compute.session.session_plan) returns it. Required with
+        O(state=reserved).
+    type: dict
+  lease_seconds:
+    description:
+      - With O(state=reserved) the seconds for which the capacity is held if nothing more is heard of the launch.
+    type: int
+    default: 120
+  holder:
+    description:
+      - The run of the launch that holds the session's place, as M(cluster_compute.session.session_plan) returns it.
+        Only its own reservation is renewed, confirmed, used or given back. Required with O(state=reserved),
+        O(state=released) and O(state=prepared).
+    type: str
+  record:
+    description:
+      - The record as M(cluster_compute.session.session_plan) returns it. Required with O(state=prepared),
+        O(state=present) and O(state=verified).
+    type: dict
+  host:
+    description:
+      - Name of this host in the plan. Required with O(state=prepared), O(state=present) and O(state=verified).
+    type: str
+  regenerate_keys:
+    description:
+      - With O(state=prepared) makes all keys anew, although they exist.
+    type: bool
+    default: false
+  deadline_seconds:
+    description:
+      - With O(state=prepared) the seconds within which the session has to run, or its reservation is free again.
+    type: int
+    default: 600
+  public_keys:
+    description:
+      - With O(state=present) the public halves of the keys of every replica, as O(state=prepared) returns them.
+    type: dict
+    default: {}
+  timeout:
+    description:
+      - With O(state=verified) the seconds after which a replica that is not ready is reported with its last state.
+    type: int
+    default: 60
   session_name:
     description:
       - Name of the session. With O(state=absent) this or O(session_id) is required.
@@ -54,39 +118,45 @@ options:
     description:
       - With O(state=absent) and O(session_id) leaves everything as it is where this host has a newer record by now.
     type: int
-  record:
-    description:
-      - The record as M(cluster_compute.session.session_plan) returns it. Required with O(state=present).
-    type: dict
-  holder:
-    description:
-      - The run of the launch that holds the session's place, as M(cluster_compute.session.session_plan) returns it.
-    type: str
-    default: ""
-  host:
-    description:
-      - Name of this host in the plan. Required with O(state=present).
-    type: str
-  public_keys:
-    description:
-      - Public halves of the keys of every replica, as M(cluster_compute.session.session_prepare) returns them.
-    type: dict
-    default: {}
 requirements:
   - Docker SDK for Python 5.0 or newer
-  - iproute2
+  - cryptography
+  - iproute2, iputils-ping, util-linux
 seealso:
   - module: cluster_compute.session.session_plan
-  - module: cluster_compute.session.session_prepare
+  - module: cluster_compute.session.session_decide
+  - module: cluster_compute.session.session_gate
 """
 
 EXAMPLES = r"""
+- name: Hold what the session takes on this host
+  cluster_compute.session.session_host:
+    state: reserved
+    claim: "{{ launch_plan.claims[inventory_hostname].claim }}"
+    room: "{{ launch_plan.claims[inventory_hostname].room }}"
+    holder: "{{ launch_plan.holder }}"
+  register: launch_reserved
+
+- name: Make ready what the replicas on this host need
+  cluster_compute.session.session_host:
+    state: prepared
+    record: "{{ launch_plan.record }}"
+    holder: "{{ launch_plan.holder }}"
+    host: "{{ inventory_hostname }}"
+  register: launch_prepared
+
 - name: Start what the plan gives to this host
   cluster_compute.session.session_host:
     record: "{{ launch_plan.record }}"
     holder: "{{ launch_plan.holder }}"
     host: "{{ inventory_hostname }}"
     public_keys: "{{ launch_public_keys }}"
+
+- name: Wait for the replicas on this host and prove their network
+  cluster_compute.session.session_host:
+    state: verified
+    record: "{{ launch_plan.record }}"
+    host: "{{ inventory_hostname }}"
 
 - name: Remove everything the session has on this host
   cluster_compute.session.session_host:
@@ -95,14 +165,50 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+granted:
+  description: Whether the host holds the claim.
+  returned: with O(state=reserved)
+  type: bool
+reasons:
+  description: Why it does not, in full sentences.
+  returned: with O(state=reserved)
+  type: list
+  elements: str
+undecided:
+  description: Sessions that do not know yet whether they start, and are the only ones in the way.
+  returned: with O(state=reserved)
+  type: list
+  elements: str
+public_keys:
+  description: For each replica the public halves C(client) and C(host); null for a key that only check mode holds back.
+  returned: with O(state=prepared)
+  type: dict
+  sample:
+    main1:
+      client: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA
+      host: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB
 actions:
   description: What was done, or would be done, in order.
-  returned: success
+  returned: with O(state=prepared), O(state=present) and O(state=absent)
   type: list
   elements: str
   sample:
     - create network cc-3614fdf3
     - create container train-main1
+replicas:
+  description: What was found, one entry a replica, in rank order.
+  returned: with O(state=verified)
+  type: list
+  elements: dict
+  sample:
+    - name: main1
+      host: h1
+      container: train-main1
+      rank: 0
+      address: 10.213.7.2
+      status: RUNNING
+      interface: eth1
+      mtu: 1450
 sessions:
   description: Identifier and name of each session of which this host had anything, with the hosts its record names.
   returned: with O(state=absent)
@@ -116,93 +222,163 @@ tombstones:
 """
 
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    DamagedFile,
-    StateDirectory,
-    StateError,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import known_sessions, removal_stages
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
-    StepFailed,
-    descriptions,
-    difference,
-    perform,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+
+# Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
 
 
-def _has_moved_on(state: StateDirectory, ledger: LedgerFile, asked: dict[str, Any]) -> bool:
-    """Tell whether somebody launches the session now, or has changed it since it was judged."""
-    held = ledger.read().get(asked["session_id"])
-    if asked["unless_reserved"] and held is not None and held.stage != COMMITTED:
-        return True
-    if asked["judged_revision"] is None:
-        return False
-    try:
-        record = state.session(asked["session_id"]).read_record()
-    except DamagedFile:
-        return False
-    return record is not None and record["revision"] > asked["judged_revision"]
+def _reserved(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Hold the claim if it fits."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import lease
+
+    terms = (asked["room"], asked["lease_seconds"], asked["holder"])
+    ledger = LedgerFile(asked["state_directory"])
+    changed, answer = lease(ledger, Claim.from_dict(asked["claim"]), *terms, check_mode)
+    return {
+        "changed": changed,
+        "granted": answer.granted,
+        "reasons": list(answer.reasons),
+        "undecided": list(answer.undecided),
+    }
+
+
+def _released(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Give back what the launch holds."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import release
+
+    ledger = LedgerFile(asked["state_directory"])
+    return {"changed": release(ledger, Claim.from_dict(asked["claim"]), asked["holder"], check_mode)}
+
+
+def _prepared(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Confirm the reservation, write the record down, make the keys."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import prepare
+
+    public_keys, actions = prepare(
+        StateDirectory(asked["state_directory"]),
+        LedgerFile(asked["state_directory"]),
+        asked["record"],
+        asked["host"],
+        holder=asked["holder"],
+        regenerate_keys=asked["regenerate_keys"],
+        deadline=asked["deadline_seconds"],
+        check_mode=check_mode,
+        recorded=asked["recorded"],
+    )
+    diff = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
+    return {"changed": bool(actions), "public_keys": public_keys, "actions": actions, "diff": diff}
+
+
+def _present(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Make what the plan gives to this host and what is missing of it."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
+
+    engine = Engine.connect()
+    state = StateDirectory(asked["state_directory"])
+    ledger = LedgerFile(asked["state_directory"])
+    with state.working_on(asked["record"]["id"]):
+        session = SessionHost(engine, state, ledger, asked["record"], asked["host"], asked["holder"] or "")
+        stages = session.stages(asked["public_keys"], check_mode)
+        if not check_mode:
+            # A session that runs is repaired, which takes nothing away from what works again.
+            steps.perform(stages, undo=asked["record"]["status"] != RUNNING)
+    return steps.outcome(stages)
+
+
+def _verified(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Prove that the replicas work; in check mode there may be none yet."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import verify
+
+    if check_mode:
+        return {"replicas": []}
+    return {"replicas": verify(Engine.connect(), asked["record"]["plan"], asked["host"], asked["timeout"])}
+
+
+def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Remove everything the session has on this host."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import removal, steps
+
+    engine = Engine.connect()
+    state = StateDirectory(asked["state_directory"])
+    ledger = LedgerFile(asked["state_directory"], forgiving=True)
+    meant = (asked["session_name"], asked["session_id"])
+    found = {
+        "sessions": removal.known_sessions(engine, state, ledger, *meant),
+        "tombstones": [one for one in state.tombstones() if meant[0] in (None, one["name"])],
+    }
+    known = [one["id"] for one in found["sessions"]]
+    with ExitStack() as locks:
+        for session_id in known:
+            locks.enter_context(state.working_on(session_id))
+        judged = (asked["session_id"], asked["unless_reserved"], asked["judged_revision"])
+        if removal.has_moved_on(state, ledger, *judged):
+            return {"actions": [], **found}
+        stages = removal.removal_stages(engine, state, ledger, *meant, known, asked["keep_record"])
+        if not check_mode:
+            steps.perform(stages)
+    return {**steps.outcome(stages), **found}
+
+
+STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
+    "reserved": _reserved,
+    "released": _released,
+    "prepared": _prepared,
+    "present": _present,
+    "verified": _verified,
+    "absent": _absent,
+}
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": list(STATES), "default": "present"},
+            "claim": {"type": "dict"},
+            "room": {"type": "dict"},
+            "lease_seconds": {"type": "int", "default": 120},
+            "holder": {"type": "str"},
+            "record": {"type": "dict"},
+            "host": {"type": "str"},
+            "regenerate_keys": {"type": "bool", "default": False, "no_log": False},
+            "deadline_seconds": {"type": "int", "default": 600},
+            "recorded": {"type": "list", "elements": "str", "default": []},
+            "public_keys": {"type": "dict", "default": {}, "no_log": False},
+            "timeout": {"type": "int", "default": 60},
             "session_name": {"type": "str"},
             "session_id": {"type": "str"},
             "keep_record": {"type": "bool", "default": False},
             "unless_reserved": {"type": "bool", "default": False},
             "judged_revision": {"type": "int"},
-            "record": {"type": "dict"},
-            "holder": {"type": "str", "default": ""},
-            "host": {"type": "str"},
-            "public_keys": {"type": "dict", "default": {}, "no_log": False},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },
         required_if=[
+            ("state", "reserved", ["claim", "room", "holder"]),
+            ("state", "released", ["claim", "holder"]),
+            ("state", "prepared", ["record", "holder", "host"]),
             ("state", "present", ["record", "host"]),
+            ("state", "verified", ["record", "host"]),
             ("state", "absent", ["session_name", "session_id"], True),
         ],
         supports_check_mode=True,
     )
-    asked = module.params
-    state = StateDirectory(asked["state_directory"])
-    ledger = LedgerFile(asked["state_directory"], forgiving=asked["state"] == "absent")
-    result: dict[str, Any] = {}
     try:
-        engine = Engine.connect()
-        with ExitStack() as locks:
-            if asked["state"] == "present":
-                locks.enter_context(state.working_on(asked["record"]["id"]))
-                session = SessionHost(engine, state, ledger, asked["record"], asked["host"], asked["holder"])
-                stages = session.stages(asked["public_keys"], module.check_mode)
-            else:
-                meant = (asked["session_name"], asked["session_id"])
-                result["sessions"] = known_sessions(engine, state, ledger, *meant)
-                result["tombstones"] = [one for one in state.tombstones() if meant[0] in (None, one["name"])]
-                for one in result["sessions"]:
-                    locks.enter_context(state.working_on(one["id"]))
-                if _has_moved_on(state, ledger, asked):
-                    module.exit_json(changed=False, actions=[], **result)
-                known = [one["id"] for one in result["sessions"]]
-                stages = removal_stages(engine, state, ledger, *meant, known, asked["keep_record"])
-            if not module.check_mode:
-                # A session that runs is repaired, which takes nothing away from what works again.
-                perform(stages, undo=asked["state"] == "absent" or asked["record"]["status"] != RUNNING)
-    except (EngineError, LedgerError, LinkError, StateError, StepFailed, OSError) as error:
+        result = STATES[module.params["state"]](module.params, module.check_mode)
+    except (SessionError, OSError) as error:
         module.fail_json(msg=str(error))
-    actions = descriptions(stages)
-    module.exit_json(changed=bool(actions), actions=actions, diff=difference(stages), **result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

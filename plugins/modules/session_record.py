@@ -64,8 +64,9 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import InvalidRecord, read_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import read_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, keep_tombstones
 
 
@@ -87,7 +88,7 @@ def main() -> None:
         records = [read_record(one) for one in asked["records"]]
         actions = keep_records(state, records, module.check_mode, asked["recorded"])
         actions += keep_tombstones(state, asked["tombstones"], asked["forget"], module.check_mode)
-    except (InvalidRecord, StateError, OSError) as error:
+    except (SessionError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=bool(actions), actions=actions)
 

@@ -85,13 +85,11 @@ public_keys:
   type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import InvalidLedger, Room
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import InvalidRecord, read_record
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import read_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 
 
@@ -109,8 +107,6 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if ssh_keys.CRYPTOGRAPHY_IMPORT_ERROR is not None:
-        module.fail_json(msg=missing_required_lib("cryptography"), exception=ssh_keys.CRYPTOGRAPHY_IMPORT_ERROR)
     asked = module.params
     try:
         done = repair_host(
@@ -123,7 +119,7 @@ def main() -> None:
             session_name=asked["session_name"] or None,
             check_mode=module.check_mode,
         )
-    except (EngineError, LedgerError, StateError, InvalidLedger, InvalidRecord, OSError) as error:
+    except (SessionError, OSError) as error:
         module.fail_json(msg=str(error))
     result = {
         "changed": bool(done.actions),

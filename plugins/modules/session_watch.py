@@ -68,8 +68,8 @@ moved:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import signature
 
 EVERY = 0.5
@@ -98,7 +98,7 @@ def main() -> None:
             moved = signature(state, asked["session_name"]) != asked["signature"]
             if not moved:
                 time.sleep(min(EVERY, max(0.0, deadline - time.monotonic())))
-    except (LedgerError, StateError) as error:
+    except SessionError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=False, moved=moved)
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import DIRECTORY
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
 try:
@@ -109,7 +110,7 @@ def engine_start() -> float:
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
 
 
-class EngineError(Exception):
+class EngineError(SessionError):
     """Docker Engine refused or cannot be reached; the message is a full sentence."""
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import make_directory, write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
     Answer,
     Claim,
@@ -33,7 +34,7 @@ LOCK_DEADLINE = 30.0
 """Seconds to wait for the lock, which is held for milliseconds: longer means that something is wrong with the host."""
 
 
-class LedgerError(Exception):
+class LedgerError(SessionError):
     """The ledger cannot be used; the message names it."""
 
 

@@ -17,12 +17,13 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
 ALIAS_PREFIX = "cluster-compute "
 
 
-class LinkError(Exception):
+class LinkError(SessionError):
     """iproute2 refused; the message holds the command and what it said."""
 
 

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     make_directory,
     write_file,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -40,7 +41,7 @@ CLIENT_KEY = "id_ed25519"
 HOST_KEY = "ssh_host_ed25519_key"
 
 
-class KeyFileError(Exception):
+class KeyFileError(SessionError):
     """A key file cannot be used; the message names it."""
 
 
@@ -82,8 +83,13 @@ def converge_keys(directory: Path, regenerate: bool, check_mode: bool) -> tuple[
     """Make the two keys of one replica in *directory* where they are missing, or anew with *regenerate*.
 
     Returns the public halves {"client", "host"} (None for a key which only check mode kept from being made) and the
-    names of the keys that were, or would be, made.
+    names of the keys that were, or would be, made. Raises KeyFileError where the library that makes keys is missing.
     """
+    if CRYPTOGRAPHY_IMPORT_ERROR is not None:
+        raise KeyFileError(
+            "The Python library cryptography is not installed for the interpreter Ansible uses on this host. Run the "
+            "prepare_hosts playbook, or install the package python3-cryptography."
+        )
     public: dict[str, str | None] = {}
     made: list[str] = []
     for kind, name in (("client", CLIENT_KEY), ("host", HOST_KEY)):

@@ -33,6 +33,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     InvalidRecord,
     Record,
@@ -44,7 +45,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
 TOMBSTONE_SCHEMA = 1
 
 
-class StateError(Exception):
+class StateError(SessionError):
     """The state directory holds something that cannot be used; the message names the file."""
 
 

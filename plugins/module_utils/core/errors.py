@@ -49,7 +49,11 @@ class Problem:
         return f"{_escape(self.variable)} is {show(self.value)}: {self.message}"
 
 
-class CoreError(Exception):
+class SessionError(Exception):
+    """Base of all errors whose message is meant for the user."""
+
+
+class CoreError(SessionError):
     """Base of all errors that the core raises on purpose."""
 
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import KEEP, RESTART, STRICT
+STRICT, KEEP, RESTART = "strict", "keep", "restart"
+FAILURE_POLICIES = (RESTART, KEEP, STRICT)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import ports_collide
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import ports_collide
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
     Devices,
     format_cpus,

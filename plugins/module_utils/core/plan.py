@@ -47,6 +47,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.place
     Shortfall,
     format_amount,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import ports_collide
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
     MULTI_NODE,
@@ -55,7 +56,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
     given,
     is_plain,
     parse_whole,
-    ports_collide,
     split_list,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (

@@ -29,6 +29,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     SSH_SERVER_FRAGMENT,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES, RESTART
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS, ports_collide
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
     Resources,
     format_cpus,
@@ -42,8 +44,6 @@ SINGLE_NODE = "single-node"
 MULTI_NODE = "multi-node"
 MODES = (SINGLE_NODE, MULTI_NODE)
 POLICIES = ("pack", "spread", "inventory")
-STRICT, KEEP, RESTART = "strict", "keep", "restart"
-FAILURE_POLICIES = (RESTART, KEEP, STRICT)
 MAXIMUM_RESTARTS = 1000
 DEFAULT_RESTARTS = 3
 PROTOCOLS = ("tcp", "udp", "sctp")
@@ -58,7 +58,6 @@ MAXIMUM_ENVIRONMENT_STRING = 131071
 """Most bytes of NAME=value: Linux' MAX_ARG_STRLEN less the closing NUL."""
 MAXIMUM_PRIORITY = 1000000
 
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a port that names no address is published on all, as by Docker
 DEFAULT_GROUP = "cluster_compute_hosts"
 DEFAULT_MASTER_PORT = 12345
 
@@ -670,16 +669,6 @@ class _Reader:
             message = f"With {prefix}pin_cpus it must be a whole number of CPUs."
             self.add(prefix + "cpus", format_cpus(found.cpus), message)
         return found
-
-
-def ports_collide(
-    address: str, port: int, protocol: str, other_address: str, other_port: int, other_protocol: str
-) -> bool:
-    """Tell whether two sockets cannot both be bound: same protocol and port, and one address that covers the other."""
-    if port != other_port or protocol != other_protocol:
-        return False
-    everywhere = ("", "*", EVERY_ADDRESS, "::", "[::]")
-    return address == other_address or address in everywhere or other_address in everywhere
 
 
 _DEFAULT_RESOURCES = Resources(cpus=1000, memory=1024**3, shm_size=64 * 1024**2)

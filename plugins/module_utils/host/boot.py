@@ -24,14 +24,13 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerError, LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING, is_note
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
-    StepFailed,
     descriptions,
     perform,
 )
@@ -75,7 +74,7 @@ def _repair(state_directory: str) -> int:
         _need_libraries()
         await_engine(ENGINE_SECONDS)
         done = repair_host(StateDirectory(state_directory))
-    except (EngineError, LedgerError, StateError, OSError) as error:
+    except (SessionError, OSError) as error:
         _say(f"Nothing could be repaired: {error}")
         return 1
     for line in (*done.actions, *done.problems):
@@ -87,7 +86,7 @@ def _make_links(state: StateDirectory) -> int:
     """Make the links of all sessions that run here; one that cannot be made does not keep the others from it."""
     try:
         records, _damaged = state.records()
-    except (StateError, OSError) as error:
+    except (SessionError, OSError) as error:
         _say(f"No link could be made: {error}")
         return 1
     code = 0
@@ -100,7 +99,7 @@ def _make_links(state: StateDirectory) -> int:
             session = SessionHost(no_engine, state, LedgerFile(str(state.root)), record, host, "")
             stages = [session.link_steps(), session.peer_steps()]
             perform(stages)
-        except (LinkError, StateError, StepFailed, OSError) as error:
+        except (SessionError, OSError) as error:
             _say(f"Session {record['name']}: {error}")
             code = 1
         else:

@@ -23,6 +23,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot
 
 PATH = "/usr/local/lib/cluster-compute/host.pyz"
@@ -35,7 +36,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest that a zip archive can name."""
 
 
-class ProgramError(Exception):
+class ProgramError(SessionError):
     """The program cannot be made or removed; the message is a full sentence."""
 
 

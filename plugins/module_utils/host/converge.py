@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED, is_device_path
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
@@ -632,34 +632,6 @@ def _devices(replica: dict[str, Any]) -> dict[str, Any]:
     if known:
         told["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": known, "Capabilities": [["gpu"]]}]
     return told
-
-
-def read_failure(
-    engine: Engine, directory: SessionDirectory, entry: Mapping[str, Any], host: str
-) -> failure.Failure | None:
-    """Return how a container that does not run has failed, or None where it did not.
-
-    Only what was started since the engine was can have failed by itself: everything else went down with the engine.
-    """
-    if entry["State"] in ("running", "created", "restarting", "paused", "removing"):
-        return None
-    state = (engine.inspect(entry["Id"]) or {}).get("State") or {}
-    code = int(state.get("ExitCode") or 0)
-    killed = bool(state.get("OOMKilled"))
-    if (code == 0 and not killed) or _seconds(str(state.get("StartedAt") or "")) < docker_engine.engine_start():
-        return None
-    replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
-    finished = str(state.get("FinishedAt") or "")
-    return failure.Failure(replica, host, code, killed, finished, directory.read_restarts(replica))
-
-
-def _seconds(stamp: str) -> float:
-    """Return an engine's time stamp (RFC 3339 with nanoseconds, in UTC) as seconds; 0 for none."""
-    try:
-        whole = datetime.strptime(stamp.partition(".")[0].rstrip("Z"), "%Y-%m-%dT%H:%M:%S")
-    except ValueError:
-        return 0.0
-    return whole.replace(tzinfo=timezone.utc).timestamp() + 1.0
 
 
 def _is_known(keys: Mapping[str, str | None] | None) -> bool:

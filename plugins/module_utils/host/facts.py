@@ -16,21 +16,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.cpus import cpus_in_order
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     Engine,
-    EngineError,
     container_name,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
     DamagedLedger,
-    LedgerError,
     LedgerFile,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     DamagedFile,
     StateDirectory,
-    StateError,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     PENDING,
@@ -38,7 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     Record,
     note_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import read_failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_failure
 
 
 def host_facts(
@@ -76,7 +73,7 @@ def host_facts(
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
         recorded["signature"] = waited_for
         return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
-    except (EngineError, LedgerError, LinkError, StateError) as error:
+    except SessionError as error:
         return {"usable": False, "problem": str(error)}
 
 

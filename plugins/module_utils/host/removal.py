@@ -14,7 +14,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
@@ -117,6 +118,22 @@ def known_sessions(
         if is_meant(record["name"], record["id"]):
             add(record["id"], record["name"], list(record["hosts"]))
     return [found[key] for key in sorted(found)]
+
+
+def has_moved_on(
+    state: StateDirectory, ledger: LedgerFile, session_id: str, unless_reserved: bool, judged_revision: int | None
+) -> bool:
+    """Tell whether somebody launches the session now, or has changed it since it was judged in *judged_revision*."""
+    held = ledger.read().get(session_id)
+    if unless_reserved and held is not None and held.stage != COMMITTED:
+        return True
+    if judged_revision is None:
+        return False
+    try:
+        record = state.session(session_id).read_record()
+    except DamagedFile:
+        return False
+    return record is not None and record["revision"] > judged_revision
 
 
 def _remove_container(engine: Engine, container: str, status: str) -> None:

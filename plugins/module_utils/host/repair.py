@@ -15,22 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
     DamagedLedger,
-    LedgerError,
     LedgerFile,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ssh_keys import (
-    KeyFileError,
     converge_keys,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     DamagedFile,
     StateDirectory,
-    StateError,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     RUNNING,
@@ -44,14 +41,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
-    StepFailed,
     descriptions,
     difference,
     perform,
 )
 
 Keys = dict[str, dict[str, "str | None"]]
-_PROBLEMS = (EngineError, LedgerError, LinkError, StateError, StepFailed, KeyFileError, OSError)
 
 
 @dataclass
@@ -173,7 +168,7 @@ class _Mender:
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record["id"]):
                 self._mend(record, host, was_here)
-        except _PROBLEMS as error:
+        except (SessionError, OSError) as error:
             about["problem"] = str(error)
         about["actions"] = self.result.actions[first:]
         if about["actions"] or about["problem"]:

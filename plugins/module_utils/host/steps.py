@@ -15,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+
 PARALLEL = 16
 """Steps of one stage that run side by side: requests to an engine, which itself works in parallel."""
 
@@ -36,7 +38,7 @@ class Step:
         return f"{self.action} {self.kind} {self.name}"
 
 
-class StepFailed(Exception):
+class StepFailed(SessionError):
     """A step failed; what this run had made before is undone. The message names the step and the cause."""
 
 
@@ -89,3 +91,9 @@ def difference(stages: Sequence[Stage]) -> dict[str, dict[str, Any]]:
         "before": {f"{step.kind} {step.name}": step.before for step in steps},
         "after": {f"{step.kind} {step.name}": step.after for step in steps},
     }
+
+
+def outcome(stages: Sequence[Stage]) -> dict[str, Any]:
+    """Return what a module says of the stages: changed, actions, diff."""
+    actions = descriptions(stages)
+    return {"changed": bool(actions), "actions": actions, "diff": difference(stages)}

@@ -16,13 +16,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     addresses_of,
     run_in_network_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 ICMP_OVERHEAD = {4: 28, 6: 48}
 """Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
 PARALLEL = 16
 
 
-class VerificationFailed(Exception):
+class VerificationFailed(SessionError):
     """A replica is not what the plan says; the message names the replica, the host and the last state seen."""
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of, may_restart
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import (
     FAILURE_POLICIES,
     KEEP,
     RESTART,
     STRICT,
+    Failure,
+    end_of,
+    may_restart,
 )
 
 

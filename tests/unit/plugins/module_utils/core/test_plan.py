@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     InvalidPlan,
     PoolExhausted,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
@@ -35,11 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
     render_shortfall,
     validate_plan,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    FAILURE_POLICIES,
-    Request,
-    parse_request,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st

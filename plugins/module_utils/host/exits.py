@@ -1,0 +1,42 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tell how the containers of replicas ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
+
+
+def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str, Any], host: str) -> Failure | None:
+    """Return how a container that does not run has failed, or None where it did not.
+
+    Only what was started since the engine was can have failed by itself: everything else went down with the engine.
+    """
+    if entry["State"] in ("running", "created", "restarting", "paused", "removing"):
+        return None
+    state = (engine.inspect(entry["Id"]) or {}).get("State") or {}
+    code = int(state.get("ExitCode") or 0)
+    killed = bool(state.get("OOMKilled"))
+    if (code == 0 and not killed) or _seconds(str(state.get("StartedAt") or "")) < docker_engine.engine_start():
+        return None
+    replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
+    finished = str(state.get("FinishedAt") or "")
+    return Failure(replica, host, code, killed, finished, directory.read_restarts(replica))
+
+
+def _seconds(stamp: str) -> float:
+    """Return an engine's time stamp (RFC 3339 with nanoseconds, in UTC) as seconds; 0 for none."""
+    try:
+        whole = datetime.strptime(stamp.partition(".")[0].rstrip("Z"), "%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        return 0.0
+    return whole.replace(tzinfo=timezone.utc).timestamp() + 1.0
