@@ -69,8 +69,8 @@ molecule: setup ## Molecule scenarios of the roles
 	@tools/molecule.sh
 
 .PHONY: integration
-integration: setup ## Tests on the lab with real engines
-	pytest tests/integration_lab
+integration: setup ## Tests on labs with real engines, two labs side by side
+	pytest tests/integration_lab --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bench
 bench: setup ## Time a launch against a plain playbook and against the Docker API

@@ -1,15 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A lab for the tests: three hosts with engines of two generations, brought up once and always taken down."""
+"""A lab for the tests: three hosts with engines of two generations, brought up once and always taken down.
+
+Files of tests may run side by side (pytest-xdist), each process with a lab of its own.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import signal
 from collections.abc import Iterator
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    CHECKOUT,
     HOSTS,
     Snapshot,
     differences,
@@ -17,6 +22,17 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     play,
     snapshot,
 )
+
+LONGEST = ("test_faults", "test_queue", "test_repair", "test_docs")
+"""Files that begin first, or one process would have nothing to do while the other runs the last of them."""
+ALONE = ("test_race",)
+"""Files that come last and run by themselves: they take all of the machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first, and those that run alone last."""
+    first = {name: number - len(LONGEST) for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: first.get(item.path.stem, item.path.stem in ALONE))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,7 +67,17 @@ def lab(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def untouched_lab(lab: None) -> Iterator[Snapshot]:
+def turn(lab: None, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Wait until a file may run: beside those of the other processes, or alone."""
+    path = CHECKOUT / ".cache" / "integration" / "turn"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if request.path.stem in ALONE else fcntl.LOCK_SH)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def untouched_lab(turn: None) -> Iterator[Snapshot]:
     """Give the state of the hosts before a module's tests; it has to be the same after them."""
     before = snapshot()
     yield before

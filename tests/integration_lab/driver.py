@@ -24,11 +24,28 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
-INVENTORY = HERE / "inventory"
 STATE = "/var/lib/cluster-compute"
 DEMO = "cluster-compute/demo:latest"
 BUSYBOX = "cluster-compute/busybox:latest"
 
+
+def _own_inventory() -> Path:
+    """Return the inventory of this process's lab: each worker of pytest-xdist has a lab of its own."""
+    inventory = HERE / "inventory"
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    if number == 0:
+        return inventory
+    other = CHECKOUT / ".cache" / "integration" / f"inventory{number}"
+    for path in inventory.rglob("*.yml"):
+        target = other / path.relative_to(inventory)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = path.read_text(encoding="utf-8")
+        text = text.replace("10.211.", f"10.{209 - number}.").replace("lab_name: it", f"lab_name: it{number}")
+        target.write_text(text, encoding="utf-8")
+    return other
+
+
+INVENTORY = _own_inventory()
 _SITE = yaml.safe_load((INVENTORY / "group_vars" / "all.yml").read_text(encoding="utf-8"))
 _GROUPS = yaml.safe_load((INVENTORY / "hosts.yml").read_text(encoding="utf-8"))["all"]["children"]
 LAB = str(_SITE["lab_name"])

@@ -27,6 +27,9 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     CHECKOUT,
     DEMO,
+    DIRECTORY,
+    INVENTORY,
+    NETWORK,
     clear,
     environment,
     launch,
@@ -47,10 +50,10 @@ ELSEWHERE = {
 }
 """Command: file and text in it that runs the same."""
 SUBSTITUTES = [
-    ("inventories/lab", "tests/integration_lab/inventory"),
-    ("my-inventory", "tests/integration_lab/inventory"),
-    ("/var/lib/cluster-compute-lab/lab", "/var/lib/cluster-compute-lab/it"),
-    ("10.212.0.", "10.211.0."),
+    ("inventories/lab", str(INVENTORY.relative_to(CHECKOUT))),
+    ("my-inventory", str(INVENTORY.relative_to(CHECKOUT))),
+    ("/var/lib/cluster-compute-lab/lab", str(DIRECTORY)),
+    ("10.212.0.", f"{NETWORK}.0."),
     # The tests' lab has other racks: what comes to h2 in the text comes to n3 there.
     (r"\bh1\b", "n1"),
     (r"\bh2\b", "n3"),
