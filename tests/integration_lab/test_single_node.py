@@ -89,6 +89,38 @@ class TestPair:
         assert not found["sub1"].about["HostConfig"]["PortBindings"]
 
 
+class TestLimits:
+    """What holds for every replica, whatever its image is."""
+
+    def test_nothing_gains_rights(self, pair: tuple[Run, dict[str, Replica]]) -> None:
+        for one in pair[1].values():
+            assert "NoNewPrivs:\t1\n" in one.run("cat", "/proc/1/status")
+            assert "Seccomp:\t2\n" in one.run("cat", "/proc/1/status")
+            # A copy of a shell that belongs to root and would make whoever runs it root.
+            one.run("sh", "-c", "cp /bin/dash /tmp/root; chmod 4755 /tmp/root", user="root")
+            assert one.run("/tmp/root", "-p", "-c", "id -u").strip() == one.run("id", "-u").strip() != "0"
+
+    def test_processes_are_bounded(self, pair: tuple[Run, dict[str, Replica]]) -> None:
+        limit = "cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max"
+        assert pair[1]["sub1"].run("sh", "-c", limit).strip() == "16384"
+
+
+def test_of_the_output_the_end_is_kept() -> None:
+    words = "head -c 80000000 /dev/zero | tr '\\0' x | fold -w 1000; echo the end; touch /tmp/said; exec sleep 8888"
+    asked = {"session_image": BUSYBOX, "session_memory": "64m", "session_command": ["sh", "-c", words]}
+    try:
+        launch({**asked, "session_name": "talker"}).ok()
+        one = replicas("talker")["main1"]
+        one.run("sh", "-c", "until [ -e /tmp/said ]; do sleep 0.2; done")
+        folder = f"/var/lib/docker/containers/{one.about['Id']}"
+        sizes = [int(size) for size in on(one.host, "sh", "-c", f"stat -c %s {folder}/*-json.log*").split()]
+        assert len(sizes) == 3
+        assert 16_000_000 < sum(sizes) < 3 * 17_000_000
+        assert on(one.host, "docker", "logs", "--tail", "1", one.container).endswith("the end\n")
+    finally:
+        teardown("talker").ok()
+
+
 @pytest.fixture(scope="class")
 def alone() -> Iterator[tuple[Run, Replica]]:
     """Launch a session of one replica."""

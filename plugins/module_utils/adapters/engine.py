@@ -322,6 +322,37 @@ class Engine:
             file = archive.extractfile(member) if member is not None and member.isfile() else None
             return file.read().decode("utf-8", "replace") if file is not None else None
 
+    def has_path(self, container: str, path: str) -> bool:
+        """Tell whether there is anything at *path* in a container that need not run."""
+        what = f"look for {path} in the container {container}"
+        url = self._client._url("/containers/{0}/archive", container)
+        response = self.call(what, self._client.head, url, params={"path": path}, timeout=self._client.timeout)
+        if response.status_code != 404:
+            self.call(what, self._client._raise_for_status, response)
+        return bool(response.status_code != 404)
+
+    def write_file(self, container: str, path: str, text: str, mode: int = 0o644) -> None:
+        """Write *text* to the file *path* in a container that need not run; its folder is made where it is missing."""
+        content = text.encode()
+        member = tarfile.TarInfo(path.lstrip("/"))
+        member.size, member.mode = len(content), mode
+        self._unpack(container, "/", member, content)
+
+    def make_folder(self, container: str, path: str) -> None:
+        """Make the folder *path*, for root to change, in a container that need not run."""
+        parent, _dummy, name = path.rpartition("/")
+        is_there = self.has_path(container, parent)
+        member = tarfile.TarInfo(name if is_there else path.lstrip("/"))
+        member.type, member.mode = tarfile.DIRTYPE, 0o755
+        self._unpack(container, parent if is_there else "/", member)
+
+    def _unpack(self, container: str, folder: str, member: tarfile.TarInfo, content: bytes = b"") -> None:
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            archive.addfile(member, io.BytesIO(content))
+        what = f"write {folder.rstrip('/')}/{member.name} in the container {container}"
+        self.call(what, self._client.put_archive, container, folder, stream.getvalue())
+
     def logs(self, container: str, lines: int) -> str:
         """Return the last *lines* lines that the container wrote, standard output and error merged."""
         output = self.call(f"read the log of {container}", self._client.logs, container, tail=lines)

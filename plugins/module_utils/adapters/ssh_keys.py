@@ -39,6 +39,7 @@ else:
 
 CLIENT_KEY = "id_ed25519"
 HOST_KEY = "ssh_host_ed25519_key"
+MAXIMUM_LOGINS = 4096
 
 
 class KeyFileError(SessionError):
@@ -117,7 +118,7 @@ def authorized_keys(peers: list[dict[str, Any]], public_keys: Mapping[str, Mappi
 
 
 def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
-    """Return the ssh_config(5) fragment with which ``ssh sub1`` finds its key, checks the host and never prompts."""
+    """Return the ssh_config(5) with which ``ssh sub1`` finds its key, checks the host and never prompts."""
     names = " ".join(f"{peer['name']} {peer['address']}" for peer in peers)
     return (
         f"Host {names}\n"
@@ -134,8 +135,8 @@ def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
     )
 
 
-def server_configuration(address: str, directory: str, environment: dict[str, str]) -> str:
-    """Return the sshd_config(5) fragment of one replica: its key, its address, its environment, keys as the only way.
+def server_configuration(address: str, directory: str, environment: Mapping[str, str]) -> str:
+    """Return the sshd_config(5) of one replica: its key, its address, its environment, keys as the only way.
 
     A line break cannot be written in sshd_config, so a variable whose value holds one is left to the environment file.
     """
@@ -144,11 +145,17 @@ def server_configuration(address: str, directory: str, environment: dict[str, st
         f"ListenAddress {address}\n"
         f"HostKey {directory}/{HOST_KEY}\n"
         f"AuthorizedKeysFile {directory}/authorized_keys\n"
+        "StrictModes yes\n"
         "AuthenticationMethods publickey\n"
         "PasswordAuthentication no\n"
         "KbdInteractiveAuthentication no\n"
         "PermitRootLogin prohibit-password\n"
         "PidFile none\n"
+        "PrintMotd no\n"
+        # The first replica of a large session logs in to all others at once, or all others to it.
+        f"MaxStartups {MAXIMUM_LOGINS}\n"
+        f"MaxSessions {MAXIMUM_LOGINS}\n"
+        "Subsystem sftp internal-sftp\n"
         f"SetEnv {values}\n"
     )
 

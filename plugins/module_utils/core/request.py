@@ -25,8 +25,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     CONTRACT_NAMES,
     DIRECTORY,
     ENVIRONMENT_NAME,
+    RUNTIME,
     SSH_CLIENT_FRAGMENT,
-    SSH_SERVER_FRAGMENT,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES, RESTART
@@ -112,9 +112,8 @@ _OWN_FILES = (
     "/etc/hostname",
     "/etc/resolv.conf",
     SSH_CLIENT_FRAGMENT,
-    SSH_SERVER_FRAGMENT,
 )
-_OWN_TREES = (DIRECTORY, "/proc", "/sys", "/dev")
+_OWN_TREES = (DIRECTORY, RUNTIME, "/proc", "/sys", "/dev")
 
 _T = TypeVar("_T")
 

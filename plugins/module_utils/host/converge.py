@@ -30,7 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     write_file,
     write_in_place,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment, failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import accounts, environment, failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, Room, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
@@ -46,7 +46,16 @@ EGRESS_INTERFACE = "eth0"
 STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
 
-MOUNTED_FILES = ("ssh_config", "sshd_config")
+LIMITS: dict[str, Any] = {
+    # A program that runs as the image's user never becomes more by a setuid file (prctl(2), PR_SET_NO_NEW_PRIVS).
+    "SecurityOpt": ["no-new-privileges:true"],
+    # Threads count as well; far more than a job has, far less than what would take a host down.
+    "PidsLimit": 16384,
+    "LogConfig": {"Type": "json-file", "Config": {"max-size": "16m", "max-file": "3"}},
+}
+"""What holds for every replica (Docker Engine API, HostConfig)."""
+
+MOUNTED_FILES = ("ssh_config",)
 """Files which are mounted by themselves, as every file of /etc/hosts is: a running replica sees a change only if they
 stay the same file."""
 
@@ -85,6 +94,7 @@ class SessionHost:
         self.members = plan["replicas"]
         self.replicas = [replica for replica in self.members if replica["host"] == host]
         self.environments = environment.environments(plan, host)
+        self._images: dict[str, dict[str, Any]] = {}
         self.directory: SessionDirectory = state.session(self.session["id"])
         self.labels = {
             docker_engine.LABEL_SESSION_ID: self.session["id"],
@@ -214,7 +224,8 @@ class SessionHost:
             files["ssh/known_hosts"] = ssh_keys.known_hosts(self.members, public_keys) if known else None
             files["ssh/authorized_keys"] = trusted
             files["ssh/ssh_config"] = ssh_keys.client_configuration(self.members, SSH_MOUNT)
-            files["ssh/sshd_config"] = ssh_keys.server_configuration(replica["address"], SSH_MOUNT, values)
+            server = {**self._image_environment(replica), **values, "PATH": self._search_path(replica)}
+            files["ssh/sshd_config"] = ssh_keys.server_configuration(replica["address"], SSH_MOUNT, server)
         return files
 
     def _hosts_file(self) -> str:
@@ -471,6 +482,8 @@ class SessionHost:
             )
             made.append(container)
             try:
+                if self.network is not None:
+                    self._settle_accounts(container)
                 self._start(container, replica)
             except Exception:  # whatever it was, half a container must not stay
                 self.engine.remove_container(container)
@@ -497,6 +510,51 @@ class SessionHost:
         self.directory.write_owner(name, uid, gid)
         for path in self._key_files(name):
             os.chown(path, uid, gid)
+
+    def _settle_accounts(self, container: str) -> None:
+        """Give a container that was never started the accounts that SSH needs for the user its image runs as."""
+        description = self.engine.inspect(container) or {}
+        uid, gid = self._image_user(container, description["Config"]["User"])
+        found = accounts.Accounts(
+            self.engine.read_file(container, accounts.PASSWD),
+            self.engine.read_file(container, accounts.SHADOW) if uid == 0 else None,
+        )
+        shell = "/bin/sh" if self.engine.has_path(container, "/bin/sh") else environment.SHELL
+        wanted = accounts.settle(found, uid, gid, shell)
+        if wanted.passwd is not None and wanted.passwd != found.passwd:
+            self.engine.write_file(container, accounts.PASSWD, wanted.passwd)
+        if wanted.shadow is not None and wanted.shadow != found.shadow:
+            self.engine.write_file(container, accounts.SHADOW, wanted.shadow, 0o600)
+        if uid == 0:
+            self.engine.make_folder(container, accounts.SERVER_FOLDER)
+
+    def _image_configuration(self, replica: dict[str, Any]) -> dict[str, Any]:
+        """Return what the replica's image says of how it is run; nothing where the image is not here yet."""
+        if replica["image"] not in self._images:
+            found = self.engine.inspect_image(replica["image"]) or {}
+            self._images[replica["image"]] = found.get("Config") or {}
+        return self._images[replica["image"]]
+
+    def _image_environment(self, replica: dict[str, Any]) -> dict[str, str]:
+        pairs = (text.partition("=") for text in self._image_configuration(replica).get("Env") or [])
+        return {name: value for name, _dummy, value in pairs if environment.ENVIRONMENT_NAME.fullmatch(name)}
+
+    def _search_path(self, replica: dict[str, Any]) -> str:
+        """Return the replica's PATH: the user's or the image's own, then the SSH client for images without one."""
+        known = {"PATH": environment.DEFAULT_PATH, **self._image_environment(replica)}
+        own = self.environments[replica["name"]].get("PATH") or known["PATH"]
+        return f"{own}:{environment.RUNTIME}/bin"
+
+    def _program(self, replica: dict[str, Any]) -> dict[str, Any]:
+        """Return entrypoint, command and PATH: what the image or the request says, behind the start of the server."""
+        body = {} if replica["command"] is None else {"Cmd": replica["command"]}
+        if self.network is None:
+            return body
+        image = self._image_configuration(replica)
+        entrypoint, command = image.get("Entrypoint") or [], body.get("Cmd") or image.get("Cmd") or []
+        if entrypoint or command:  # or the engine says that there is nothing to run
+            body.update(Entrypoint=[environment.SHELL, environment.START, *entrypoint], Cmd=command)
+        return body
 
     def _image_user(self, container: str, user: str) -> tuple[int, int]:
         """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group"."""
@@ -527,7 +585,9 @@ class SessionHost:
     def _body(self, replica: dict[str, Any]) -> dict[str, Any]:
         """Return the body of the engine's container-create request (Docker Engine API, ContainerCreate)."""
         resources = replica["resources"]
-        values = self.environments[replica["name"]]
+        values = dict(self.environments[replica["name"]])
+        if self.network is not None:
+            values["PATH"] = self._search_path(replica)
         bindings: dict[str, list[dict[str, str]]] = {}
         for port in replica["ports"]:
             published = {"HostIp": port["host_ip"], "HostPort": str(port["host_port"])}
@@ -557,11 +617,11 @@ class SessionHost:
                 "Mounts": self._mounts(replica),
                 "PortBindings": bindings,
                 "RestartPolicy": {"Name": "no"},
+                **LIMITS,
                 **_devices(replica),
             },
         }
-        if replica["command"] is not None:
-            body["Cmd"] = replica["command"]
+        body.update(self._program(replica))
         return body
 
     def _mounts(self, replica: dict[str, Any]) -> list[dict[str, Any]]:
@@ -571,7 +631,7 @@ class SessionHost:
             own += [
                 (str(self.directory.hosts_file(replica["name"])), "/etc/hosts", False),
                 (str(folder / "ssh/ssh_config"), environment.SSH_CLIENT_FRAGMENT, True),
-                (str(folder / "ssh/sshd_config"), environment.SSH_SERVER_FRAGMENT, True),
+                (environment.RUNTIME_ON_HOST, environment.RUNTIME, True),
             ]
         own += [(mount["source"], mount["target"], mount["read_only"]) for mount in replica["mounts"]]
         return [

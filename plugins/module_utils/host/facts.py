@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.cpus import cpus_in_order
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     Engine,
+    EngineError,
     container_name,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
@@ -27,6 +28,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+    RUNTIME_MANIFEST,
+    RUNTIME_ON_HOST,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
@@ -85,6 +90,8 @@ def _facts(
     paths: list[str],
     underlay_address: str | None,
 ) -> dict[str, Any]:
+    if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
+        raise EngineError(f"This host lacks the SSH runtime {RUNTIME_ON_HOST}. Run the prepare_hosts playbook.")
     description = engine.facts()
     every = engine.containers()
     networks = engine.networks()

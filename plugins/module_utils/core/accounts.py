@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What an image's accounts lack for a login by SSH as the user that the image runs as.
+
+OpenSSH, server and client, refuses to work for a uid that passwd(5) does not name; a server of root's wants a user
+``sshd`` to give up its rights to, and lets nobody in whose password is locked by a ``!`` (sshd(8)). Images of a plain
+number as user, or of a single program, have none of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PASSWD = "/etc/passwd"  # noqa: S105 - a file, no secret
+SHADOW = "/etc/shadow"
+SERVER = "sshd"
+SERVER_FOLDER = "/run/sshd"
+NO_LOGIN = ("nologin", "false", "sync", "halt", "shutdown")
+NAME = "replica"
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The files of an image that tell of its users: their text, None where there is no such file."""
+
+    passwd: str | None
+    shadow: str | None = None
+
+
+def settle(found: Accounts, uid: int, gid: int, shell: str, home: str = "/") -> Accounts:
+    """Return the accounts with all that a login as *uid* needs; what is there already stays as it is.
+
+    gid, home: of an account that has to be made. shell: a shell that works in the image, for an account that has none.
+    """
+    lines = (found.passwd or "").splitlines()
+    entries = [line.split(":") for line in lines]
+    own = next((number for number, entry in enumerate(entries) if _uid(entry) == uid), None)
+    if own is None:
+        taken = {entry[0] for entry in entries}
+        name = "root" if uid == 0 else next(one for one in _names() if one not in taken)
+        lines.append(f"{name}:*:{uid}:{gid}:Replica:{home}:{shell}")
+    else:
+        name = entries[own][0]
+        if entries[own][6].rpartition("/")[2] in (*NO_LOGIN, ""):
+            lines[own] = ":".join([*entries[own][:6], shell])
+    shadow = found.shadow
+    if uid == 0:
+        if all(entry[0] != SERVER for entry in entries):
+            numbers = {_uid(entry) for entry in entries}
+            free = next(number for number in range(100, 65534) if number not in numbers)
+            lines.append(f"{SERVER}:*:{free}:65534:Privilege separation of the SSH server:{SERVER_FOLDER}:/bin/false")
+        if shadow is not None:
+            shadow = "".join(_unlocked(line, name) for line in shadow.splitlines(keepends=True))
+    return Accounts("".join(f"{line}\n" for line in lines), shadow)
+
+
+def _uid(entry: list[str]) -> int | None:
+    return int(entry[2]) if len(entry) >= 7 and entry[2].isdigit() else None
+
+
+def _names() -> list[str]:
+    return [NAME, *(f"{NAME}{number}" for number in range(1, 1000))]
+
+
+def _unlocked(line: str, name: str) -> str:
+    """Return a line of shadow(5) with a password that no input matches instead of a locked one, for the user *name*."""
+    fields = line.split(":")
+    if fields[0] == name and len(fields) > 1 and fields[1].startswith("!"):
+        fields[1] = "*"
+    return ":".join(fields)

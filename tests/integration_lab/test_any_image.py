@@ -1,0 +1,220 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""SSH in images that have none: of busybox alone, as root, as a number nobody knows, with an own entrypoint."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    HOSTS,
+    Replica,
+    in_parallel,
+    launch,
+    on,
+    play,
+    replicas,
+    script,
+    teardown,
+    try_on,
+)
+
+NUMBER = "cluster-compute/number:test"
+OWN = "cluster-compute/own:test"
+ENTRYPOINT = [
+    "/bin/sh",
+    "-c",
+    'echo "$0 $* as $(id -u) in $(pwd) with $GREETING"; trap "echo bye; exit 42" TERM; while :; do sleep 0.1; done',
+]
+MADE = {
+    NUMBER: ["USER 4321", 'CMD ["sleep", "8888"]'],
+    OWN: [f"ENTRYPOINT {json.dumps(ENTRYPOINT)}", 'CMD ["main", "two words"]', "WORKDIR /var", "ENV GREETING=hello"],
+}
+RUNTIME = "/usr/local/lib/cluster-compute/ssh-runtime"
+NAMES = ["main1", "sub1", "sub2"]
+BASE = {
+    "session_size": 3,
+    "session_max_replicas_per_host": 1,
+    "session_cpus": "0.3",
+    "session_memory": "64m",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def images(untouched_lab: object) -> Iterator[None]:
+    """Give every host the same images, made from the one that holds busybox alone."""
+    try:
+        for name, changes in MADE.items():
+            told = " ".join(f"--change {shlex.quote(change)}" for change in changes)
+            make = f"docker create --name made {BUSYBOX} >/dev/null; docker commit {told} made {name} >/dev/null"
+            packed = script("n1", f"{make}; docker rm made >/dev/null; docker save {name} | gzip | base64")
+            for host in ("n2", "n3"):
+                on(host, "sh", "-ec", "base64 -d | gzip -d | docker load", stdin=packed)
+        yield
+    finally:
+        in_parallel(lambda host: try_on(host, ["docker", "rmi", "-f", *MADE]), HOSTS)
+
+
+@dataclass(frozen=True)
+class Trio:
+    """A running session of three replicas on three hosts."""
+
+    replicas: dict[str, Replica]
+    uid: str
+
+    @property
+    def main(self) -> Replica:
+        """The first replica."""
+        return self.replicas["main1"]
+
+
+@pytest.fixture(scope="class", params=[(BUSYBOX, "0"), (NUMBER, "4321")], ids=["root", "number"])
+def trio(request: pytest.FixtureRequest) -> Iterator[Trio]:
+    """Launch three replicas, one on each host, of an image that knows nothing of SSH."""
+    image, uid = request.param
+    asked = {**BASE, "session_name": "trio", "session_image": image, "session_command": "sleep 8888"}
+    try:
+        launch(asked).ok()
+        yield Trio(replicas("trio"), uid)
+    finally:
+        removed = teardown("trio")
+    assert removed.code == 0, removed.output
+
+
+class TestLogin:
+    """From everywhere to everywhere, between releases of the distribution, with nothing of it in the image."""
+
+    def test_the_image_has_no_ssh_of_its_own(self, trio: Trio) -> None:
+        for program in ("ssh", "sshd", "scp", "sftp"):
+            found = try_on(trio.main.host, ["docker", "run", "--rm", BUSYBOX, "which", program])
+            assert (found.returncode, found.stdout) == (1, "")
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_replica_reaches_every_other_as_the_image_s_user(self, trio: Trio, name: str) -> None:
+        logins = "".join(f"ssh {other} 'echo $(hostname) $(id -u) $RANK' </dev/null\n" for other in NAMES)
+        said = trio.replicas[name].run("sh", "-ec", logins).splitlines()
+        assert said == [f"{other} {trio.uid} {rank}" for rank, other in enumerate(NAMES)]
+
+    def test_files_are_copied_by_scp_and_sftp(self, trio: Trio) -> None:
+        trio.main.run(
+            "sh", "-ec", "echo by scp >/tmp/one; scp -q /tmp/one sub1:/tmp/two; scp -q sub1:/tmp/two sub2:/tmp/"
+        )
+        assert trio.replicas["sub2"].run("cat", "/tmp/two") == "by scp\n"
+        trio.replicas["sub1"].run("sftp", "-q", "-b", "-", "main1", stdin="put /tmp/two /tmp/three\n")
+        assert trio.main.run("cat", "/tmp/three") == "by scp\n"
+
+    def test_a_login_has_the_path_of_the_image_and_the_client_at_its_end(self, trio: Trio) -> None:
+        path = trio.main.run("ssh", "sub1", "echo $PATH").strip()
+        assert path == trio.replicas["sub1"].environment()["PATH"]
+        assert path.split(":")[-1] == "/opt/cluster-compute/bin"
+
+    def test_the_runtime_cannot_be_changed_from_inside(self, trio: Trio) -> None:
+        refused = trio.main.attempt("sh", "-c", "echo >>/opt/cluster-compute/bin/ssh", user="0")
+        assert refused.returncode != 0
+        assert "Read-only file system" in refused.stderr
+
+    def test_orphans_are_reaped(self, trio: Trio) -> None:
+        trio.main.run("ssh", "main1", "sleep 0.1 >/dev/null 2>&1 & exit 0")
+        state = "sleep 1; cat /proc/[0-9]*/stat | grep -c ' Z ' || true"
+        assert trio.main.run("sh", "-c", state).strip() == "0"
+
+    def test_a_password_is_no_way_in(self, trio: Trio) -> None:
+        options = ["-o", "BatchMode=no", "-o", "PubkeyAuthentication=no", "-o", "NumberOfPasswordPrompts=1"]
+        refused = trio.main.attempt("ssh", *options, "sub1", "true")
+        assert refused.returncode == 255
+        assert "Permission denied (publickey)" in refused.stderr
+
+    def test_a_key_from_elsewhere_is_refused(self, trio: Trio) -> None:
+        other = trio.replicas["sub1"]
+        key = on(other.host, "cat", f"{other.files}/ssh/ssh_host_ed25519_key")  # a key, but no client's
+        trio.main.run("sh", "-ec", "umask 77; cat >/tmp/foreign", stdin=key)
+        bare = [
+            "-F",
+            "none",
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+        ]
+        refused = trio.main.attempt("ssh", *bare, "-i", "/tmp/foreign", "sub1", "true")
+        assert refused.returncode == 255
+        assert "Permission denied (publickey)" in refused.stderr
+        trio.main.run("ssh", *bare, "-i", "/etc/cluster-compute/ssh/id_ed25519", "sub1", "true")
+
+    def test_a_replica_with_another_host_key_is_refused(self, trio: Trio) -> None:
+        """The key on the replica's host is replaced, as somebody would who wants to answer in its place."""
+        one = trio.replicas["sub2"]
+        keys = f"{one.files}/ssh"
+        try:
+            script(
+                one.host,
+                f"cp -p {keys}/ssh_host_ed25519_key /root/genuine; cat {keys}/id_ed25519 >{keys}/ssh_host_ed25519_key",
+            )
+            on(one.host, "docker", "restart", "-t", "0", one.container)
+            wait = "for i in $(seq 100); do netstat -ltn | grep -q ':22 ' && exit 0; sleep 0.1; done; exit 1"
+            one.run("sh", "-c", wait)
+            refused = trio.main.attempt("ssh", "sub2", "true")
+        finally:
+            script(one.host, f"cat /root/genuine >{keys}/ssh_host_ed25519_key; rm /root/genuine")
+            on(one.host, "docker", "restart", "-t", "0", one.container)
+        assert refused.returncode == 255
+        assert "Host key verification failed" in refused.stderr
+        one.run("sh", "-c", wait)
+        assert trio.main.run("ssh", "sub2", "hostname").strip() == "sub2"
+
+    def test_the_session_stays_while_the_runtime_is_renewed(self, trio: Trio) -> None:
+        host = trio.main.host
+        script(host, f"sed -i '/^lib.libz/d' {RUNTIME}/manifest; echo left >{RUNTIME}/lib/left")
+        run = play("prepare_hosts", None, "--limit", host).ok()
+        assert run.changed[host] == 1
+        assert try_on(host, ["test", "-e", f"{RUNTIME}/lib/left"]).returncode == 1
+        assert trio.replicas["sub1"].run("ssh", "main1", "hostname").strip() == "main1"
+        assert trio.main.run("ssh", "sub1", "hostname").strip() == "sub1"
+        assert play("prepare_hosts", None, "--limit", host).ok().changed[host] == 0
+
+
+def test_the_image_s_own_program_runs_as_without_us() -> None:
+    """Arguments, folder, user, environment, signals and exit code are the image's own business."""
+    asked = {**BASE, "session_name": "own", "session_image": OWN, "session_failure_policy": "keep"}
+    try:
+        launch(asked).ok()
+        for one in replicas("own").values():
+            assert on(one.host, "docker", "logs", one.container) == "main two words as 0 in /var with hello\n"
+            bare = script(
+                one.host,
+                f"docker run -d --init --name bare {OWN} >/dev/null; sleep 1\n"
+                "docker logs bare; docker rm -f bare >/dev/null",
+            )
+            assert bare == "main two words as 0 in /var with hello\n"
+            on(one.host, "docker", "stop", one.container)
+            ended = json.loads(on(one.host, "docker", "inspect", one.container))[0]["State"]
+            assert ended["ExitCode"] == 42
+            assert on(one.host, "docker", "logs", one.container).endswith("bye\n")
+    finally:
+        teardown("own").ok()
+
+
+def test_a_host_without_the_runtime_is_left_out_and_says_what_to_do() -> None:
+    on("n2", "mv", f"{RUNTIME}/manifest", "/root/manifest")
+    try:
+        asked = {
+            **BASE,
+            "session_name": "without",
+            "session_image": BUSYBOX,
+            "session_hosts": ["n2"],
+            "session_size": 1,
+        }
+        run = launch(asked)
+    finally:
+        on("n2", "mv", "/root/manifest", f"{RUNTIME}/manifest")
+    assert run.code != 0
+    assert "lacks the SSH runtime" in run.output
+    assert "prepare_hosts" in run.output
