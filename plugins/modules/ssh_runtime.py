@@ -23,12 +23,6 @@ attributes:
     support: full
   diff_mode:
     support: full
-options:
-  path:
-    description:
-      - Where the folder lies.
-    type: path
-    default: /usr/local/lib/cluster-compute/ssh-runtime
 requirements:
   - dpkg, apt
   - patchelf
@@ -41,29 +35,26 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: Where the folder lies.
+  description: Where the folder lies on the host.
   returned: success
   type: str
   sample: /usr/local/lib/cluster-compute/ssh-runtime
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import RUNTIME_ON_HOST
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={"path": {"type": "path", "default": "/usr/local/lib/cluster-compute/ssh-runtime"}},
-        supports_check_mode=True,
-    )
-    path = module.params["path"]
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     try:
-        done = ssh_runtime.install(path, module.check_mode)
+        done = ssh_runtime.install(module.check_mode)
     except (SessionError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=done.changed, path=path, diff={"before": done.before, "after": done.after})
+    module.exit_json(changed=done.changed, path=RUNTIME_ON_HOST, diff={"before": done.before, "after": done.after})
 
 
 if __name__ == "__main__":

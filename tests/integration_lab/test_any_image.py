@@ -32,11 +32,18 @@ ENTRYPOINT = [
     "-c",
     'echo "$0 $* as $(id -u) in $(pwd) with $GREETING"; trap "echo bye; exit 42" TERM; while :; do sleep 0.1; done',
 ]
+VARIABLES = ["GREETING=hello", "a.b=c", "LD_PRELOAD=/lib/none.so"]
 MADE = {
     NUMBER: ["USER 4321", 'CMD ["sleep", "8888"]'],
-    OWN: [f"ENTRYPOINT {json.dumps(ENTRYPOINT)}", 'CMD ["main", "two words"]', "WORKDIR /var", "ENV GREETING=hello"],
+    OWN: [
+        f"ENTRYPOINT {json.dumps(ENTRYPOINT)}",
+        'CMD ["main", "two words"]',
+        "WORKDIR /var",
+        f"ENV {' '.join(VARIABLES)}",
+    ],
 }
 RUNTIME = "/usr/local/lib/cluster-compute/ssh-runtime"
+SERVER = "/opt/cluster-compute/libexec/sshd -f /etc/cluster-compute/ssh/sshd_config"
 NAMES = ["main1", "sub1", "sub2"]
 BASE = {
     "session_size": 3,
@@ -144,31 +151,36 @@ class TestLogin:
             "-o",
             "UserKnownHostsFile=/dev/null",
         ]
-        refused = trio.main.attempt("ssh", *bare, "-i", "/tmp/foreign", "sub1", "true")
+        refused = trio.main.attempt("ssh", *bare, "-p", "2200", "-i", "/tmp/foreign", "sub1", "true")
         assert refused.returncode == 255
         assert "Permission denied (publickey)" in refused.stderr
-        trio.main.run("ssh", *bare, "-i", "/etc/cluster-compute/ssh/id_ed25519", "sub1", "true")
+        trio.main.run("ssh", *bare, "-p", "2200", "-i", "/etc/cluster-compute/ssh/id_ed25519", "sub1", "true")
 
     def test_a_replica_with_another_host_key_is_refused(self, trio: Trio) -> None:
         """The key on the replica's host is replaced, as somebody would who wants to answer in its place."""
         one = trio.replicas["sub2"]
         keys = f"{one.files}/ssh"
+        again = ["sh", "-ec", f"kill $(pidof sshd); sleep 0.2; exec {SERVER}"]
         try:
-            script(
-                one.host,
-                f"cp -p {keys}/ssh_host_ed25519_key /root/genuine; cat {keys}/id_ed25519 >{keys}/ssh_host_ed25519_key",
-            )
-            on(one.host, "docker", "restart", "-t", "0", one.container)
-            wait = "for i in $(seq 100); do netstat -ltn | grep -q ':22 ' && exit 0; sleep 0.1; done; exit 1"
-            one.run("sh", "-c", wait)
+            script(one.host, f"cp -p {keys}/ssh_host_ed25519_key /root/genuine")
+            script(one.host, f"cat {keys}/id_ed25519 >{keys}/ssh_host_ed25519_key")
+            one.run(*again)
             refused = trio.main.attempt("ssh", "sub2", "true")
         finally:
             script(one.host, f"cat /root/genuine >{keys}/ssh_host_ed25519_key; rm /root/genuine")
-            on(one.host, "docker", "restart", "-t", "0", one.container)
+            one.run(*again)
         assert refused.returncode == 255
         assert "Host key verification failed" in refused.stderr
-        one.run("sh", "-c", wait)
         assert trio.main.run("ssh", "sub2", "hostname").strip() == "sub2"
+
+    def test_a_server_that_is_gone_is_put_back_and_nothing_else(self, trio: Trio) -> None:
+        one = trio.replicas["sub1"]
+        on(one.host, "docker", "restart", "-t", "0", one.container)
+        assert trio.main.attempt("ssh", "sub1", "true").returncode == 255
+        run = play("repair", {"session_name": "trio"}).ok()
+        assert run.actions() == {one.host: ["start SSH server trio-sub1"]}
+        assert trio.main.run("ssh", "sub1", "hostname").strip() == "sub1"
+        assert play("repair", {"session_name": "trio"}).ok().actions() == {}
 
     def test_the_session_stays_while_the_runtime_is_renewed(self, trio: Trio) -> None:
         host = trio.main.host
@@ -194,6 +206,8 @@ def test_the_image_s_own_program_runs_as_without_us() -> None:
                 "docker logs bare; docker rm -f bare >/dev/null",
             )
             assert bare == "main two words as 0 in /var with hello\n"
+            # Names that no shell takes, and what would get in the way of programs that are not the image's.
+            assert set(VARIABLES) <= set(one.run("cat", "/proc/1/environ").split("\0"))
             on(one.host, "docker", "stop", one.container)
             ended = json.loads(on(one.host, "docker", "inspect", one.container))[0]["State"]
             assert ended["ExitCode"] == 42

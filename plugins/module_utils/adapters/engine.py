@@ -10,6 +10,7 @@ names. Requests are built as the API documents them, so that one SDK release ser
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import os
@@ -108,6 +109,10 @@ def engine_start() -> float:
         return 0.0
     since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
+
+
+LARGEST_FILE = 1024**2
+"""Most bytes that are read of a file in a container: the files of interest have some hundred."""
 
 
 class EngineError(SessionError):
@@ -292,10 +297,6 @@ class Engine:
         """Ask the container to stop, and kill it after *grace* seconds."""
         self.call(f"stop the container {container}", self._client.stop, container, timeout=grace)
 
-    def restart_container(self, container: str, grace: int) -> None:
-        """Stop a container as `stop_container` does, and start it again."""
-        self.call(f"restart the container {container}", self._client.restart, container, timeout=grace)
-
     def rename_container(self, container: str, name: str) -> None:
         """Give a container another name; it runs on."""
         self.call(f"rename the container {container} to {name}", self._client.rename, container, name)
@@ -310,31 +311,35 @@ class Engine:
             raise EngineError(f"Docker Engine could not remove the container {container}: {error}") from error
 
     def read_file(self, container: str, path: str) -> str | None:
-        """Return the text of the file *path* in a container that need not run, or None where there is none."""
-        try:
-            chunks, _stat = self._client.get_archive(container, path)
-        except NotFound:
+        """Return the text of the file *path* in a container that need not run, or None where there is none.
+
+        Links are followed inside the container. Raises EngineError for a file above `LARGEST_FILE`: what an image
+        holds must not fill the host's memory.
+        """
+        found = self._status(container, path)
+        if found is None:
             return None
-        except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not read {path} in the container {container}: {error}") from error
-        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as archive:
+        what = f"read {path} in the container {container}"
+        chunks, _stat = self.call(what, self._client.get_archive, container, found["path"])
+        content = b""
+        for chunk in chunks:
+            content += chunk
+            if len(content) > LARGEST_FILE:
+                raise EngineError(f"The file {path} in the container {container} is larger than {LARGEST_FILE} bytes.")
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             member = archive.next()
             file = archive.extractfile(member) if member is not None and member.isfile() else None
             return file.read().decode("utf-8", "replace") if file is not None else None
 
     def has_path(self, container: str, path: str) -> bool:
-        """Tell whether there is anything at *path* in a container that need not run."""
-        what = f"look for {path} in the container {container}"
-        url = self._client._url("/containers/{0}/archive", container)
-        response = self.call(what, self._client.head, url, params={"path": path}, timeout=self._client.timeout)
-        if response.status_code != 404:
-            self.call(what, self._client._raise_for_status, response)
-        return bool(response.status_code != 404)
+        """Tell whether there is anything at *path* in a container that need not run, links followed."""
+        return self._status(container, path) is not None
 
     def write_file(self, container: str, path: str, text: str, mode: int = 0o644) -> None:
-        """Write *text* to the file *path* in a container that need not run; its folder is made where it is missing."""
+        """Write *text* to the file *path*, links followed, in a container that need not run."""
+        found = self._status(container, path)
         content = text.encode()
-        member = tarfile.TarInfo(path.lstrip("/"))
+        member = tarfile.TarInfo((found["path"] if found else path).lstrip("/"))
         member.size, member.mode = len(content), mode
         self._unpack(container, "/", member, content)
 
@@ -345,6 +350,22 @@ class Engine:
         member = tarfile.TarInfo(name if is_there else path.lstrip("/"))
         member.type, member.mode = tarfile.DIRTYPE, 0o755
         self._unpack(container, parent if is_there else "/", member)
+
+    def _status(self, container: str, path: str) -> dict[str, Any] | None:
+        """Return what the engine says of *path*, with the path that its links lead to; None where that is nothing."""
+        what = f"look for {path} in the container {container}"
+        url = self._client._url("/containers/{0}/archive", container)
+        target = path
+        for _step in range(2):  # the engine follows all links at once, but does not say whether they lead anywhere
+            response = self.call(what, self._client.head, url, params={"path": target}, timeout=self._client.timeout)
+            if response.status_code == 404:
+                return None
+            self.call(what, self._client._raise_for_status, response)
+            status = json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"]))
+            if not status["linkTarget"]:
+                break
+            target = status["linkTarget"]
+        return {**status, "path": target}
 
     def _unpack(self, container: str, folder: str, member: tarfile.TarInfo, content: bytes = b"") -> None:
         stream = io.BytesIO()
@@ -358,10 +379,15 @@ class Engine:
         output = self.call(f"read the log of {container}", self._client.logs, container, tail=lines)
         return bytes(output).decode("utf-8", "replace")
 
-    def execute(self, container: str, command: list[str], user: str = "") -> tuple[int, str, str]:
-        """Run *command* (no shell) in a running container; return its exit code, standard output and error."""
+    def execute(
+        self, container: str, command: list[str], user: str = "", environment: dict[str, str] | None = None
+    ) -> tuple[int, str, str]:
+        """Run *command* (no shell) in a running container; return its exit code, standard output and error.
+
+        environment: beyond the container's own, or in its place.
+        """
         what = f"run {command[0]!r} in the container {container}"
-        made = self.call(what, self._client.exec_create, container, command, user=user)
+        made = self.call(what, self._client.exec_create, container, command, user=user, environment=environment)
         out, err = self.call(what, self._client.exec_start, made["Id"], demux=True)
         code = self.call(what, self._client.exec_inspect, made["Id"])["ExitCode"]
         return int(code), (out or b"").decode("utf-8", "replace"), (err or b"").decode("utf-8", "replace")

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import socket
 import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
@@ -40,6 +43,17 @@ def run(command: list[str], stdin: str | None = None) -> str:
         given = f" with input {stdin!r}" if stdin else ""
         raise LinkError(f"'{' '.join(command)}'{given} failed with status {done.returncode}: {detail}")
     return done.stdout
+
+
+def listens(pid: int, address: str, port: int) -> bool:
+    """Tell whether anything listens on TCP *address* and *port* in the network of process *pid*."""
+    # A line for each socket (proc_pid_net(5)): the address in the machine's byte order, and 0A for one that listens.
+    wanted = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{port:04X}"
+    try:
+        lines = Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+    except OSError:
+        return False
+    return any(fields[1:4:2] == [wanted, "0A"] for fields in map(str.split, lines))
 
 
 def _json(command: list[str]) -> list[dict[str, Any]]:

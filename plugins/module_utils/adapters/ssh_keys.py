@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     make_directory,
     write_file,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 try:
@@ -108,8 +109,13 @@ def converge_keys(directory: Path, regenerate: bool, check_mode: bool) -> tuple[
 
 
 def known_hosts(peers: list[dict[str, Any]], public_keys: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the known_hosts file of a session: every replica by name and by address."""
-    return "".join(f"{peer['name']},{peer['address']} {public_keys[peer['name']]['host']}\n" for peer in peers)
+    """Return the known_hosts file of a session: every replica by name and by address, with the port and without."""
+    lines = []
+    for peer in peers:
+        names = [peer["name"], peer["address"]]
+        names += [f"[{name}]:{SSH_PORT}" for name in names]
+        lines.append(f"{','.join(names)} {public_keys[peer['name']]['host']}\n")
+    return "".join(lines)
 
 
 def authorized_keys(peers: list[dict[str, Any]], public_keys: Mapping[str, Mapping[str, str]], subnet: str) -> str:
@@ -122,6 +128,7 @@ def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
     names = " ".join(f"{peer['name']} {peer['address']}" for peer in peers)
     return (
         f"Host {names}\n"
+        f"    Port {SSH_PORT}\n"
         f"    IdentityFile {directory}/{CLIENT_KEY}\n"
         "    IdentitiesOnly yes\n"
         f"    GlobalKnownHostsFile {directory}/known_hosts\n"
@@ -135,17 +142,22 @@ def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
     )
 
 
-def server_configuration(address: str, directory: str, environment: Mapping[str, str]) -> str:
+def server_configuration(address: str, directory: str, environment: Mapping[str, str], parts: Mapping[str, str]) -> str:
     """Return the sshd_config(5) of one replica: its key, its address, its environment, keys as the only way.
 
-    A line break cannot be written in sshd_config, so a variable whose value holds one is left to the environment file.
+    parts: settings that name programs the server consists of. A line break cannot be written in sshd_config, so a
+    variable whose value holds one is left to the environment file.
     """
+    settings = "".join(f"{name} {path}\n" for name, path in parts.items())
     values = " ".join(_quote(f"{name}={value}") for name, value in sorted(environment.items()) if "\n" not in value)
     return (
+        f"Port {SSH_PORT}\n"
         f"ListenAddress {address}\n"
         f"HostKey {directory}/{HOST_KEY}\n"
         f"AuthorizedKeysFile {directory}/authorized_keys\n"
-        "StrictModes yes\n"
+        # All these files are mounted read-only; whom the image's own folders belong to says nothing of them.
+        "StrictModes no\n"
+        f"{settings}"
         "AuthenticationMethods publickey\n"
         "PasswordAuthentication no\n"
         "KbdInteractiveAuthentication no\n"

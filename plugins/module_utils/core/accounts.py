@@ -16,7 +16,7 @@ PASSWD = "/etc/passwd"  # noqa: S105 - a file, no secret
 SHADOW = "/etc/shadow"
 SERVER = "sshd"
 SERVER_FOLDER = "/run/sshd"
-NO_LOGIN = ("nologin", "false", "sync", "halt", "shutdown")
+NO_LOGIN = ("nologin", "false", "sync", "halt", "shutdown", "")
 NAME = "replica"
 
 
@@ -28,10 +28,17 @@ class Accounts:
     shadow: str | None = None
 
 
-def settle(found: Accounts, uid: int, gid: int, shell: str, home: str = "/") -> Accounts:
+def shell_of(found: Accounts, uid: int) -> str:
+    """Return the shell of the account with *uid*; empty where it has none or there is no such account."""
+    entries = [line.split(":") for line in (found.passwd or "").splitlines()]
+    return next((entry[6] for entry in entries if _uid(entry) == uid), "")
+
+
+def settle(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -> Accounts:
     """Return the accounts with all that a login as *uid* needs; what is there already stays as it is.
 
-    gid, home: of an account that has to be made. shell: a shell that works in the image, for an account that has none.
+    gid: of an account that has to be made. shell: one that works in the image, for an account that has none or has
+    *missing*, which is not there.
     """
     lines = (found.passwd or "").splitlines()
     entries = [line.split(":") for line in lines]
@@ -39,11 +46,12 @@ def settle(found: Accounts, uid: int, gid: int, shell: str, home: str = "/") -> 
     if own is None:
         taken = {entry[0] for entry in entries}
         name = "root" if uid == 0 else next(one for one in _names() if one not in taken)
-        lines.append(f"{name}:*:{uid}:{gid}:Replica:{home}:{shell}")
+        lines.append(f"{name}:*:{uid}:{gid}:Replica:/:{shell}")
     else:
-        name = entries[own][0]
-        if entries[own][6].rpartition("/")[2] in (*NO_LOGIN, ""):
-            lines[own] = ":".join([*entries[own][:6], shell])
+        name, password, *about, has = entries[own][:7]
+        if has == missing or has.rpartition("/")[2] in NO_LOGIN:
+            has = shell
+        lines[own] = ":".join([name, "*" if password.startswith("!") else password, *about, has])
     shadow = found.shadow
     if uid == 0:
         if all(entry[0] != SERVER for entry in entries):
@@ -56,7 +64,7 @@ def settle(found: Accounts, uid: int, gid: int, shell: str, home: str = "/") -> 
 
 
 def _uid(entry: list[str]) -> int | None:
-    return int(entry[2]) if len(entry) >= 7 and entry[2].isdigit() else None
+    return int(entry[2]) if len(entry) >= 7 and entry[2].isascii() and entry[2].isdigit() else None
 
 
 def _names() -> list[str]:

@@ -29,8 +29,14 @@ RUNTIME_ON_HOST = "/usr/local/lib/cluster-compute/ssh-runtime"
 RUNTIME_MANIFEST = "manifest"
 """The file in it that is there when all others are."""
 SHELL = RUNTIME + "/libexec/dash"
-START = RUNTIME + "/libexec/start"
-"""What starts the SSH server of a replica and then becomes the image's own program."""
+SERVER = RUNTIME + "/libexec/sshd"
+SERVER_PARTS = {
+    "SshdSessionPath": RUNTIME + "/libexec/sshd-session",
+    "SshdAuthPath": RUNTIME + "/libexec/sshd-auth",
+}
+"""Programs that the server of OpenSSH 9.8 and newer is split into, by the setting that names them."""
+SSH_PORT = 2200
+"""Where a replica's SSH server listens: not 22, where an image may have a server of its own."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of an image that sets none, as Docker Engine has it."""
 

@@ -55,6 +55,9 @@ LIMITS: dict[str, Any] = {
 }
 """What holds for every replica (Docker Engine API, HostConfig)."""
 
+SERVER_ENVIRONMENT = {"LD_PRELOAD": "", "LD_AUDIT": "", "OPENSSL_CONF": "/dev/null"}
+"""What an image sets for its own programs must not reach the SSH server, which has its own loader and libraries."""
+
 MOUNTED_FILES = ("ssh_config",)
 """Files which are mounted by themselves, as every file of /etc/hosts is: a running replica sees a change only if they
 stay the same file."""
@@ -94,7 +97,8 @@ class SessionHost:
         self.members = plan["replicas"]
         self.replicas = [replica for replica in self.members if replica["host"] == host]
         self.environments = environment.environments(plan, host)
-        self._images: dict[str, dict[str, Any]] = {}
+        self._image_ids: dict[str, str] = {}
+        self._image_variables: dict[str, dict[str, str]] = {}
         self.directory: SessionDirectory = state.session(self.session["id"])
         self.labels = {
             docker_engine.LABEL_SESSION_ID: self.session["id"],
@@ -115,6 +119,7 @@ class SessionHost:
             entry["Labels"][docker_engine.LABEL_REPLICA]: entry
             for entry in self.engine.session_containers({docker_engine.LABEL_SESSION_ID: self.session["id"]})
         }
+        self._image_ids = {name: entry["ImageID"] for name, entry in containers.items()}
         if self.holder is not None and not check_mode:
             self.ledger.require(self.session["id"], self.holder)
         elif self.holder is None and any(replica["name"] not in containers for replica in self.replicas):
@@ -224,8 +229,9 @@ class SessionHost:
             files["ssh/known_hosts"] = ssh_keys.known_hosts(self.members, public_keys) if known else None
             files["ssh/authorized_keys"] = trusted
             files["ssh/ssh_config"] = ssh_keys.client_configuration(self.members, SSH_MOUNT)
-            server = {**self._image_environment(replica), **values, "PATH": self._search_path(replica)}
-            files["ssh/sshd_config"] = ssh_keys.server_configuration(replica["address"], SSH_MOUNT, server)
+            told = {**self._image_environment(replica), **values, "PATH": self._search_path(replica)}
+            parts = {name: path for name, path in environment.SERVER_PARTS.items() if _is_in_runtime(path)}
+            files["ssh/sshd_config"] = ssh_keys.server_configuration(replica["address"], SSH_MOUNT, told, parts)
         return files
 
     def _hosts_file(self) -> str:
@@ -433,6 +439,8 @@ class SessionHost:
                 restart = partial(self._restart, found["Id"], replica)
                 what = replica["container"]
                 steps.append(Step("restart", "container", what, restart, before="without its files", after="running"))
+            else:
+                steps += self._server_steps(found, replica)
         return steps
 
     def _start_steps(self, found: dict[str, Any], replica: dict[str, Any]) -> Stage:
@@ -469,9 +477,8 @@ class SessionHost:
         return (seen.st_dev, seen.st_ino) != (own.st_dev, own.st_ino)
 
     def _restart(self, container: str, replica: dict[str, Any]) -> None:
-        if self.network is not None:
-            self._own_keys(container, replica["name"])
-        self.engine.restart_container(container, STOP_GRACE)
+        self.engine.stop_container(container, STOP_GRACE)
+        self._start(container, replica)
 
     def _create_step(self, replica: dict[str, Any]) -> Step:
         made: list[str] = []
@@ -482,8 +489,6 @@ class SessionHost:
             )
             made.append(container)
             try:
-                if self.network is not None:
-                    self._settle_accounts(container)
                 self._start(container, replica)
             except Exception:  # whatever it was, half a container must not stay
                 self.engine.remove_container(container)
@@ -499,62 +504,89 @@ class SessionHost:
         )
 
     def _start(self, container: str, replica: dict[str, Any]) -> None:
-        if self.network is not None:
-            self._own_keys(container, replica["name"])
-        self.engine.start_container(container)
-
-    def _own_keys(self, container: str, name: str) -> None:
-        """Give the replica's private keys to the user its image runs as: OpenSSH takes no key that others may read."""
+        if self.network is None:
+            self.engine.start_container(container)
+            return
         description = self.engine.inspect(container) or {}
         uid, gid = self._image_user(container, description["Config"]["User"])
-        self.directory.write_owner(name, uid, gid)
-        for path in self._key_files(name):
+        # OpenSSH takes no private key that others than its user may read.
+        self.directory.write_owner(replica["name"], uid, gid)
+        for path in self._key_files(replica["name"]):
             os.chown(path, uid, gid)
+        if description["State"]["Status"] == "created":
+            self._settle_accounts(container, replica, uid, gid)
+        self.engine.start_container(container)
+        try:
+            self._start_server(container, replica)
+        except EngineError:
+            # A program that has ended already is told of with its exit code, by the proof of what runs.
+            if self._runs(container):
+                raise
 
-    def _settle_accounts(self, container: str) -> None:
-        """Give a container that was never started the accounts that SSH needs for the user its image runs as."""
-        description = self.engine.inspect(container) or {}
-        uid, gid = self._image_user(container, description["Config"]["User"])
+    def _runs(self, container: str) -> bool:
+        return bool(((self.engine.inspect(container) or {}).get("State") or {}).get("Running"))
+
+    def _start_server(self, container: str, replica: dict[str, Any]) -> None:
+        """Start the SSH server of a replica that runs, beside the image's own program, as the image's user."""
+        command = [environment.SERVER, "-f", f"{SSH_MOUNT}/sshd_config"]
+        code, out, error = self.engine.execute(container, command, environment=SERVER_ENVIRONMENT)
+        if code != 0:
+            raise EngineError(
+                f"The SSH server of {replica['container']} on {self.host} could not be started: it ended with exit "
+                f"code {code}. {(error + out).strip()}"
+            )
+
+    def _server_steps(self, found: dict[str, Any], replica: dict[str, Any]) -> Stage:
+        """Start the SSH server of a running replica where it is gone, as after a restart by somebody else."""
+        if self.network is None:
+            return []
+        pid = ((self.engine.inspect(found["Id"]) or {}).get("State") or {}).get("Pid") or 0
+        if pid == 0 or link.listens(pid, replica["address"], environment.SSH_PORT):
+            return []
+        start = partial(self._start_server, found["Id"], replica)
+        return [Step("start", "SSH server", replica["container"], start, before="stopped", after="running")]
+
+    def _settle_accounts(self, container: str, replica: dict[str, Any], uid: int, gid: int) -> None:
+        """Give a container that was never started the accounts that SSH needs for the user its image runs as.
+
+        What the request mounts over is not the container's and stays as it is.
+        """
+        mounted = [mount["target"].rstrip("/") for mount in replica["mounts"]]
+
+        def is_own(path: str) -> bool:
+            return not any(f"{path}/".startswith(f"{target}/") for target in mounted)
+
         found = accounts.Accounts(
             self.engine.read_file(container, accounts.PASSWD),
             self.engine.read_file(container, accounts.SHADOW) if uid == 0 else None,
         )
         shell = "/bin/sh" if self.engine.has_path(container, "/bin/sh") else environment.SHELL
-        wanted = accounts.settle(found, uid, gid, shell)
-        if wanted.passwd is not None and wanted.passwd != found.passwd:
+        has = accounts.shell_of(found, uid)
+        missing = has if has and not self.engine.has_path(container, has) else ""
+        wanted = accounts.settle(found, uid, gid, shell, missing)
+        if wanted.passwd is not None and wanted.passwd != found.passwd and is_own(accounts.PASSWD):
             self.engine.write_file(container, accounts.PASSWD, wanted.passwd)
-        if wanted.shadow is not None and wanted.shadow != found.shadow:
+        if wanted.shadow is not None and wanted.shadow != found.shadow and is_own(accounts.SHADOW):
             self.engine.write_file(container, accounts.SHADOW, wanted.shadow, 0o600)
-        if uid == 0:
+        if uid == 0 and is_own(accounts.SERVER_FOLDER):
             self.engine.make_folder(container, accounts.SERVER_FOLDER)
 
-    def _image_configuration(self, replica: dict[str, Any]) -> dict[str, Any]:
-        """Return what the replica's image says of how it is run; nothing where the image is not here yet."""
-        if replica["image"] not in self._images:
-            found = self.engine.inspect_image(replica["image"]) or {}
-            self._images[replica["image"]] = found.get("Config") or {}
-        return self._images[replica["image"]]
-
     def _image_environment(self, replica: dict[str, Any]) -> dict[str, str]:
-        pairs = (text.partition("=") for text in self._image_configuration(replica).get("Env") or [])
-        return {name: value for name, _dummy, value in pairs if environment.ENVIRONMENT_NAME.fullmatch(name)}
+        """Return the variables that the replica's image sets; none where the image is not here yet."""
+        # The image that an existing container was made from: its tag may mean another one by now.
+        image = self._image_ids.get(replica["name"], replica["image"])
+        if image not in self._image_variables:
+            configuration = (self.engine.inspect_image(image) or {}).get("Config") or {}
+            pairs = (text.partition("=") for text in configuration.get("Env") or [])
+            self._image_variables[image] = {
+                name: value for name, _dummy, value in pairs if environment.ENVIRONMENT_NAME.fullmatch(name)
+            }
+        return self._image_variables[image]
 
     def _search_path(self, replica: dict[str, Any]) -> str:
         """Return the replica's PATH: the user's or the image's own, then the SSH client for images without one."""
-        known = {"PATH": environment.DEFAULT_PATH, **self._image_environment(replica)}
-        own = self.environments[replica["name"]].get("PATH") or known["PATH"]
-        return f"{own}:{environment.RUNTIME}/bin"
-
-    def _program(self, replica: dict[str, Any]) -> dict[str, Any]:
-        """Return entrypoint, command and PATH: what the image or the request says, behind the start of the server."""
-        body = {} if replica["command"] is None else {"Cmd": replica["command"]}
-        if self.network is None:
-            return body
-        image = self._image_configuration(replica)
-        entrypoint, command = image.get("Entrypoint") or [], body.get("Cmd") or image.get("Cmd") or []
-        if entrypoint or command:  # or the engine says that there is nothing to run
-            body.update(Entrypoint=[environment.SHELL, environment.START, *entrypoint], Cmd=command)
-        return body
+        own = self.environments[replica["name"]].get("PATH") or self._image_environment(replica).get("PATH")
+        return f"{own or environment.DEFAULT_PATH}:{environment.RUNTIME}/bin"
 
     def _image_user(self, container: str, user: str) -> tuple[int, int]:
         """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group"."""
@@ -621,7 +653,8 @@ class SessionHost:
                 **_devices(replica),
             },
         }
-        body.update(self._program(replica))
+        if replica["command"] is not None:
+            body["Cmd"] = replica["command"]
         return body
 
     def _mounts(self, replica: dict[str, Any]) -> list[dict[str, Any]]:
@@ -692,6 +725,11 @@ def _devices(replica: dict[str, Any]) -> dict[str, Any]:
     if known:
         told["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": known, "Capabilities": [["gpu"]]}]
     return told
+
+
+def _is_in_runtime(path: str) -> bool:
+    """Tell whether this host's SSH runtime has what a replica sees at *path*."""
+    return os.path.exists(environment.RUNTIME_ON_HOST + path[len(environment.RUNTIME) :])
 
 
 def _is_known(keys: Mapping[str, str | None] | None) -> bool:

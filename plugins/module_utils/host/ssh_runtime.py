@@ -31,7 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
-FORM = "1"
+FORM = "2"
 """The form of the folder; another one has it built anew."""
 
 PROGRAMS = {
@@ -52,18 +52,6 @@ _SCRIPTS = {
     "bin/ssh": f'exec {RUNTIME}/libexec/ssh -F {_CONFIGURATION}/ssh_config "$@"',
     "bin/scp": f'exec {RUNTIME}/libexec/scp -S {RUNTIME}/bin/ssh "$@"',
     "bin/sftp": f'exec {RUNTIME}/libexec/sftp -S {RUNTIME}/bin/ssh "$@"',
-    "libexec/start": f"""# Starts the SSH server of a replica, then becomes the image's own program.
-parts=
-if [ -e {RUNTIME}/libexec/sshd-session ]; then
-    parts="-o SshdSessionPath={RUNTIME}/libexec/sshd-session"
-fi
-if [ -e {RUNTIME}/libexec/sshd-auth ]; then
-    parts="$parts -o SshdAuthPath={RUNTIME}/libexec/sshd-auth"
-fi
-OPENSSL_CONF=/dev/null {RUNTIME}/libexec/sshd -f {_CONFIGURATION}/sshd_config $parts ||
-    echo "cluster-compute: the SSH server of this replica could not be started." >&2
-unset parts
-exec "$@\"""",
 }
 _LIBRARY = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$|^\s*(\S+) => not found$", re.MULTILINE)
 
@@ -81,7 +69,7 @@ class Change:
     after: str
 
 
-def install(path: str = RUNTIME_ON_HOST, check_mode: bool = False) -> Change:
+def install(check_mode: bool = False, path: str = RUNTIME_ON_HOST) -> Change:
     """Make *path* the runtime of the OpenSSH that the distribution has now. Raises BuildFailed.
 
     Running replicas see the new files; what runs in them goes on as it was.
@@ -114,7 +102,8 @@ def _sources() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="cluster-compute-ssh-") as folder:
         archives = os.path.join(folder, "archives")
         os.makedirs(os.path.join(archives, "partial"))
-        _run("apt-get", "--yes", "--download-only", "-o", f"Dir::Cache::archives={archives}", "install", *PACKAGES)
+        told = ("-o", f"Dir::Cache::archives={archives}", "-o", f"DPkg::Lock::Timeout={SECONDS:.0f}")
+        _run("apt-get", "--yes", "--download-only", "--no-install-recommends", *told, "install", *PACKAGES)
         root = os.path.join(folder, "root")
         for archive in sorted(Path(archives).glob("*.deb")):
             _run("dpkg-deb", "--extract", str(archive), root)
@@ -153,14 +142,13 @@ def _manifest(files: dict[str, str]) -> str:
 
 
 def _build(target: Path, root: str, files: dict[str, str], manifest: str) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    os.chmod(target.parent, 0o755)  # noqa: S103 - as every folder below /usr/local
+    _make_folder(target.parent)
     made = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         for name, source in files.items():
             _copy(source, made / name)
         for name, text in _SCRIPTS.items():
-            (made / name).parent.mkdir(exist_ok=True)
+            _make_folder((made / name).parent)
             (made / name).write_text(f"{_SHELL}\n{text}\n", encoding="utf-8")
             os.chmod(made / name, 0o755)  # noqa: S103 - everybody in a replica may run it
         loader = next(name for name in files if re.fullmatch(r"lib/ld-?linux.*|lib/ld64.*", name))
@@ -183,15 +171,25 @@ def _move(made: Path, target: Path) -> None:
     new = sorted(str(one.relative_to(made)) for one in made.rglob("*") if one.is_file())
     (target / RUNTIME_MANIFEST).unlink(missing_ok=True)
     for name in sorted(new, key=lambda one: (one == RUNTIME_MANIFEST, one)):
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder((target / name).parent)
         os.replace(made / name, target / name)
-    for old in target.rglob("*"):
+    for old in [target, *target.rglob("*")]:
+        if old.is_dir():
+            os.chmod(old, 0o755)  # noqa: S103 - everybody in a replica may read it
         if old.is_file() and str(old.relative_to(target)) not in new:
             old.unlink()
 
 
+def _make_folder(path: Path) -> None:
+    """Make *path* and its missing parents, for everybody to read whatever the umask is."""
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir()
+        os.chmod(path, 0o755)  # noqa: S103 - as every folder below /usr/local
+
+
 def _copy(source: str, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(target.parent)
     shutil.copyfile(source, target)
     os.chmod(target, 0o755)  # noqa: S103 - everybody in a replica may run it
 
@@ -206,7 +204,7 @@ def _keep_licences(folder: Path, root: str, sources: Iterable[str]) -> None:
         found = _first(f"{root}/usr/share/doc/{package}/copyright", f"/usr/share/doc/{package}/copyright")
         if found is None:
             raise BuildFailed(f"The licence of {package} is missing on this host: /usr/share/doc/{package}/copyright.")
-        folder.mkdir(parents=True, exist_ok=True)
+        _make_folder(folder)
         shutil.copyfile(found, folder / package)
     for unpacked in Path(root).glob("usr/share/doc/*/copyright") if root else ():
         shutil.copyfile(unpacked, folder / unpacked.parent.name)

@@ -6,25 +6,23 @@
 
 from __future__ import annotations
 
-import socket
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
     LinkError,
     addresses_of,
+    listens,
     run_in_network_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 ICMP_OVERHEAD = {4: 28, 6: 48}
 """Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
 PARALLEL = 16
-SSH_PORT = 22
 
 
 class VerificationFailed(SessionError):
@@ -43,7 +41,7 @@ def verify(engine: Engine, plan: dict[str, Any], host: str, timeout: float) -> l
     if plan["network"] is not None:
         for replica, result in zip(replicas, results):
             result.update(_prove_interface(plan, replica, result["pid"]))
-            _wait_for_server(engine, replica, result["pid"], deadline)
+            _prove_server(replica, result["pid"])
         if plan["network"]["driver"] == "vxlan":
             _prove_packets(plan, host, results[0]["pid"], replicas[0]["name"], results[0]["mtu"])
     for result in results:
@@ -81,27 +79,13 @@ def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float
         delay = min(delay * 2, 1.0)
 
 
-def _wait_for_server(engine: Engine, replica: dict[str, Any], pid: int, deadline: float) -> None:
-    """Wait until the replica's SSH server listens on its address of the session."""
-    # Each socket is a line (proc_pid_net(5)): the address in the machine's byte order, and 0A for one that listens.
-    packed = socket.inet_aton(replica["address"])
-    wanted = f"{int.from_bytes(packed, sys.byteorder):08X}:{SSH_PORT:04X}"
-    delay = 0.02
-    while True:
-        try:
-            lines = Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]
-        except FileNotFoundError:
-            lines = []
-        if any(fields[1:4:2] == [wanted, "0A"] for fields in (line.split() for line in lines)):
-            return
-        if time.monotonic() > deadline:
-            raise VerificationFailed(
-                f"The SSH server of {replica['name']} on {replica['host']} does not listen on "
-                f"{replica['address']} port {SSH_PORT}.\n"
-                f"The last output of {replica['container']}:\n{engine.logs(replica['container'], 20)}"
-            )
-        time.sleep(delay)
-        delay = min(delay * 2, 1.0)
+def _prove_server(replica: dict[str, Any], pid: int) -> None:
+    """Prove that the replica's SSH server, which was started with it, listens."""
+    if not listens(pid, replica["address"], SSH_PORT):
+        raise VerificationFailed(
+            f"The SSH server of the replica {replica['name']} on {replica['host']} does not listen on "
+            f"{replica['address']} port {SSH_PORT}."
+        )
 
 
 def _prove_interface(plan: dict[str, Any], replica: dict[str, Any], pid: int) -> dict[str, Any]:

@@ -121,7 +121,9 @@ def test_openssh_understands_the_client_configuration(tmp_path: Path) -> None:
 def test_the_server_configuration_quotes_values_and_leaves_out_what_it_cannot_hold() -> None:
     # That sshd reads it so is shown on the lab, where there is one.
     values = {"TF_CONFIG": '{"a": 1}', "B": "back\\slash", "N": "a\nPermitRootLogin yes"}
-    lines = server_configuration("10.213.0.2", "/keys", values).splitlines()
-    assert lines[0] == "ListenAddress 10.213.0.2"
+    parts = {"SshdAuthPath": "/parts/sshd-auth"}
+    lines = server_configuration("10.213.0.2", "/keys", values, parts).splitlines()
+    assert lines[:2] == ["Port 2200", "ListenAddress 10.213.0.2"]
+    assert "SshdAuthPath /parts/sshd-auth" in lines
     assert lines[-1] == 'SetEnv "B=back\\\\slash" "TF_CONFIG={\\"a\\": 1}"'
     assert "PermitRootLogin yes" not in lines

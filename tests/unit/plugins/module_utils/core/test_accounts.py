@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.accounts import Accounts, settle
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.accounts import Accounts, settle, shell_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,3 +83,10 @@ def test_whoever_runs_can_log_in_and_everybody_keeps_the_account(uids: list[int]
     assert str(uid) in numbers
     assert ("sshd" in after) == (uid == 0)
     assert settle(settled, uid, uid, "/bin/sh") == settled
+
+
+def test_a_shell_that_is_not_there_and_a_locked_password_are_replaced() -> None:
+    found = Accounts("root:!:0:0:root:/root:/bin/ash\n")
+    settled = settle(found, 0, 0, "/bin/sh", missing=shell_of(found, 0))
+    assert entries(settled)["root"] == ["root", "*", "0", "0", "root", "/root", "/bin/sh"]
+    assert shell_of(found, 5) == ""
