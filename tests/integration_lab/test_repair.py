@@ -130,6 +130,7 @@ DAMAGE: dict[str, Damage] = {
                 "update file replicas/sub2/ssh/known_hosts",
                 "update owner of key replicas/sub2/ssh/ssh_host_ed25519_key",
                 "update file public_keys.json",
+                "restart SSH server trio-sub2",
             ],
         ),
         "n1": ("true", [one.format("main1", "known_hosts") for one in TOLD]),

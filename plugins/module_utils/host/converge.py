@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link, ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link, ssh_keys, ssh_server
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
@@ -133,7 +133,7 @@ class SessionHost:
             self._network_steps(containers, bool(made_links)),
             self._surplus_steps(containers),
             self._connect_steps(containers, bool(made_links)),
-            self._container_steps(containers),
+            self._container_steps(containers, public_keys),
             self._record_steps(),
             self._commit_steps(),
         ]
@@ -230,8 +230,9 @@ class SessionHost:
             files["ssh/authorized_keys"] = trusted
             files["ssh/ssh_config"] = ssh_keys.client_configuration(self.members, SSH_MOUNT)
             told = {**self._image_environment(replica), **values, "PATH": self._search_path(replica)}
-            parts = {name: path for name, path in environment.SERVER_PARTS.items() if _is_in_runtime(path)}
-            files["ssh/sshd_config"] = ssh_keys.server_configuration(replica["address"], SSH_MOUNT, told, parts)
+            files["ssh/sshd_config"] = ssh_keys.server_configuration(
+                replica["address"], SSH_MOUNT, told, self._server_parts()
+            )
         return files
 
     def _hosts_file(self) -> str:
@@ -422,7 +423,7 @@ class SessionHost:
             # a MAC of its own choice whatever it is asked.
             link.settle_interface(pid, replica["address"], interface, replica["mac"])
 
-    def _container_steps(self, containers: dict[str, dict[str, Any]]) -> Stage:
+    def _container_steps(self, containers: dict[str, dict[str, Any]], public_keys: PublicKeys) -> Stage:
         steps = []
         for replica in self.replicas:
             found = containers.get(replica["name"])
@@ -440,7 +441,7 @@ class SessionHost:
                 what = replica["container"]
                 steps.append(Step("restart", "container", what, restart, before="without its files", after="running"))
             else:
-                steps += self._server_steps(found, replica)
+                steps += self._server_steps(found, replica, public_keys)
         return steps
 
     def _start_steps(self, found: dict[str, Any], replica: dict[str, Any]) -> Stage:
@@ -536,15 +537,32 @@ class SessionHost:
                 f"code {code}. {(error + out).strip()}"
             )
 
-    def _server_steps(self, found: dict[str, Any], replica: dict[str, Any]) -> Stage:
-        """Start the SSH server of a running replica where it is gone, as after a restart by somebody else."""
-        if self.network is None:
+    def _server_steps(self, found: dict[str, Any], replica: dict[str, Any], public_keys: PublicKeys) -> Stage:
+        """Start the SSH server of a running replica where it is gone, as after a restart by somebody else.
+
+        One that answers with another key than the replica has by now is ended first: from OpenSSH 9.8 on it reads its
+        key when it begins, older ones read it for each login.
+        """
+        if self.network is None or replica["name"] not in public_keys:
             return []
         pid = ((self.engine.inspect(found["Id"]) or {}).get("State") or {}).get("Pid") or 0
-        if pid == 0 or link.listens(pid, replica["address"], environment.SSH_PORT):
+        wanted = public_keys[replica["name"]]["host"]  # None for one that check mode keeps from being made
+        answer = ssh_server.host_key(pid, replica["address"]) if pid else wanted
+        if answer == wanted or (answer and wanted is None and not self._server_parts()):
             return []
         start = partial(self._start_server, found["Id"], replica)
-        return [Step("start", "SSH server", replica["container"], start, before="stopped", after="running")]
+        if not answer:
+            return [Step("start", "SSH server", replica["container"], start, before="stopped", after="running")]
+
+        def renew() -> None:
+            ssh_server.end(pid, replica["address"])
+            start()
+
+        return [Step("restart", "SSH server", replica["container"], renew, before=answer, after=wanted)]
+
+    def _server_parts(self) -> dict[str, str]:
+        """Return the settings that name the programs this host's SSH server consists of; none for an older one."""
+        return {name: path for name, path in environment.SERVER_PARTS.items() if _is_in_runtime(path)}
 
     def _settle_accounts(self, container: str, replica: dict[str, Any], uid: int, gid: int) -> None:
         """Give a container that was never started the accounts that SSH needs for the user its image runs as.
