@@ -187,8 +187,9 @@ def test_preparing_again_changes_nothing_and_the_unit_can_be_removed(phoenix: di
     before = snapshot()
     assert play("prepare_hosts").ok().changed_hosts == set()
     assert play("prepare_hosts", {}, "--check", "--diff").ok().changed_hosts == set()
-    files = "ls -d /usr/local/lib/cluster-compute /etc/init.d/cluster-compute* /etc/rc?.d/S??cluster-compute* || true"
-    assert all("host.pyz" not in script(host, files) and script(host, files).count("\n") > 3 for host in HOSTS)
+    program = "/usr/local/lib/cluster-compute/host.pyz"
+    files = f"ls -d {program} /etc/init.d/cluster-compute* /etc/rc?.d/S??cluster-compute* || true"
+    assert all(program in script(host, files) and script(host, files).count("\n") > 3 for host in HOSTS)
     without = {"prepare_hosts_boot_unit": False}
     one = ("--limit", "n2")
     assert play("prepare_hosts", without, *one, "--check").ok().changed_hosts == {"n2"}
