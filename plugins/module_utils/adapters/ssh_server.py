@@ -22,17 +22,20 @@ SECONDS = 5.0
 """For how long to wait for an answer, or for the end."""
 
 
-def host_key(pid: int, address: str) -> str:
-    """Return "ssh-ed25519 AAAA…" as the server answers with it in the network of process *pid*; "" if none answers."""
+def host_key(pid: int, address: str) -> str | None:
+    """Return "ssh-ed25519 AAAA…" as the server answers with it in the network of process *pid*.
+
+    "" if none listens; None if one does and cannot be asked, as while the replica is cut off from its network.
+    """
     if not listens(pid, address, SSH_PORT):
         return ""
     command = ["ssh-keyscan", "-T", f"{SECONDS:.0f}", "-p", str(SSH_PORT), "-t", "ed25519", address]
     try:
         said = run_in_network_of(pid, command)
     except LinkError:
-        return ""
+        return None
     lines = [line.split() for line in said.splitlines() if not line.startswith("#")]
-    return " ".join(lines[0][1:3]) if lines else ""
+    return " ".join(lines[0][1:3]) if lines else None
 
 
 def end(init: int, address: str) -> None:

@@ -548,7 +548,7 @@ class SessionHost:
         pid = ((self.engine.inspect(found["Id"]) or {}).get("State") or {}).get("Pid") or 0
         wanted = public_keys[replica["name"]]["host"]  # None for one that check mode keeps from being made
         answer = ssh_server.host_key(pid, replica["address"]) if pid else wanted
-        if answer == wanted or (answer and wanted is None and not self._server_parts()):
+        if answer is None or answer == wanted or (answer and wanted is None and not self._server_parts()):
             return []
         start = partial(self._start_server, found["Id"], replica)
         if not answer:
