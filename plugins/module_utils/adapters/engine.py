@@ -329,7 +329,7 @@ class Engine:
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             member = archive.next()
             file = archive.extractfile(member) if member is not None and member.isfile() else None
-            return file.read().decode("utf-8", "replace") if file is not None else None
+            return file.read().decode("utf-8", "surrogateescape") if file is not None else None
 
     def has_path(self, container: str, path: str) -> bool:
         """Tell whether there is anything at *path* in a container that need not run, links followed."""
@@ -338,7 +338,7 @@ class Engine:
     def write_file(self, container: str, path: str, text: str, mode: int = 0o644) -> None:
         """Write *text* to the file *path*, links followed, in a container that need not run."""
         found = self._status(container, path)
-        content = text.encode()
+        content = text.encode("utf-8", "surrogateescape")  # what `read_file` could not read stays as it was
         member = tarfile.TarInfo((found["path"] if found else path).lstrip("/"))
         member.size, member.mode = len(content), mode
         self._unpack(container, "/", member, content)

@@ -14,12 +14,12 @@ from __future__ import annotations
 import ipaddress
 import json
 import socket
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
@@ -32,17 +32,7 @@ class LinkError(SessionError):
 
 def run(command: list[str], stdin: str | None = None) -> str:
     """Run *command* without a shell and return its standard output. Raises LinkError if it fails or is missing."""
-    try:
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
-    except FileNotFoundError as error:
-        raise LinkError(
-            f"The program {command[0]!r} is not installed on this host. Run the prepare_hosts playbook."
-        ) from error
-    if done.returncode != 0:
-        detail = done.stderr.strip() or done.stdout.strip()
-        given = f" with input {stdin!r}" if stdin else ""
-        raise LinkError(f"'{' '.join(command)}'{given} failed with status {done.returncode}: {detail}")
-    return done.stdout
+    return program.run(command, stdin, error=LinkError)
 
 
 def listens(pid: int, address: str, port: int) -> bool:

@@ -436,12 +436,12 @@ class SessionHost:
                 )
             elif found["State"] != "running":
                 steps += self._start_steps(found, replica)
-            elif self._lost_its_files(found):
+            elif self._lost_its_files(found, pid := self._pid(found["Id"])):
                 restart = partial(self._restart, found["Id"], replica)
                 what = replica["container"]
                 steps.append(Step("restart", "container", what, restart, before="without its files", after="running"))
             else:
-                steps += self._server_steps(found, replica, public_keys)
+                steps += self._server_steps(found, replica, public_keys, pid)
         return steps
 
     def _start_steps(self, found: dict[str, Any], replica: dict[str, Any]) -> Stage:
@@ -462,10 +462,8 @@ class SessionHost:
 
         return [Step("restart", "container", name, start_again, before=failed.describe(), after="running")]
 
-    def _lost_its_files(self, found: dict[str, Any]) -> bool:
+    def _lost_its_files(self, found: dict[str, Any], pid: int) -> bool:
         """Tell whether what a running replica sees at /etc/cluster-compute is another folder than the host's."""
-        description = self.engine.inspect(found["Id"]) or {}
-        pid = (description.get("State") or {}).get("Pid")
         folder = self.directory.replica(found["Labels"][docker_engine.LABEL_REPLICA])
         try:
             own = os.stat(folder)
@@ -521,11 +519,12 @@ class SessionHost:
             self._start_server(container, replica)
         except EngineError:
             # A program that has ended already is told of with its exit code, by the proof of what runs.
-            if self._runs(container):
+            if self._pid(container):
                 raise
 
-    def _runs(self, container: str) -> bool:
-        return bool(((self.engine.inspect(container) or {}).get("State") or {}).get("Running"))
+    def _pid(self, container: str) -> int:
+        """Return the process of the host that is the container's first; 0 where it does not run."""
+        return int(((self.engine.inspect(container) or {}).get("State") or {}).get("Pid") or 0)
 
     def _start_server(self, container: str, replica: dict[str, Any]) -> None:
         """Start the SSH server of a replica that runs, beside the image's own program, as the image's user."""
@@ -537,7 +536,7 @@ class SessionHost:
                 f"code {code}. {(error + out).strip()}"
             )
 
-    def _server_steps(self, found: dict[str, Any], replica: dict[str, Any], public_keys: PublicKeys) -> Stage:
+    def _server_steps(self, found: dict[str, Any], replica: dict[str, Any], public_keys: PublicKeys, pid: int) -> Stage:
         """Start the SSH server of a running replica where it is gone, as after a restart by somebody else.
 
         One that answers with another key than the replica has by now is ended first: from OpenSSH 9.8 on it reads its
@@ -545,7 +544,6 @@ class SessionHost:
         """
         if self.network is None or replica["name"] not in public_keys:
             return []
-        pid = ((self.engine.inspect(found["Id"]) or {}).get("State") or {}).get("Pid") or 0
         wanted = public_keys[replica["name"]]["host"]  # None for one that check mode keeps from being made
         answer = ssh_server.host_key(pid, replica["address"]) if pid else wanted
         if answer is None or answer == wanted or (answer and wanted is None and not self._server_parts()):
@@ -582,10 +580,12 @@ class SessionHost:
         has = accounts.shell_of(found, uid)
         missing = has if has and not self.engine.has_path(container, has) else ""
         wanted = accounts.settle(found, uid, gid, shell, missing)
-        if wanted.passwd is not None and wanted.passwd != found.passwd and is_own(accounts.PASSWD):
-            self.engine.write_file(container, accounts.PASSWD, wanted.passwd)
-        if wanted.shadow is not None and wanted.shadow != found.shadow and is_own(accounts.SHADOW):
-            self.engine.write_file(container, accounts.SHADOW, wanted.shadow, 0o600)
+        for path, before, after, mode in (
+            (accounts.PASSWD, found.passwd, wanted.passwd, 0o644),
+            (accounts.SHADOW, found.shadow, wanted.shadow, 0o600),
+        ):
+            if after is not None and after != before and is_own(path):
+                self.engine.write_file(container, path, after, mode)
         if uid == 0 and is_own(accounts.SERVER_FOLDER):
             self.engine.make_folder(container, accounts.SERVER_FOLDER)
 

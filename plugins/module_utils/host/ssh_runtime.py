@@ -24,10 +24,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+    DIRECTORY,
     RUNTIME,
     RUNTIME_MANIFEST,
     RUNTIME_ON_HOST,
+    SERVER_PARTS,
+    SHELL,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
@@ -41,13 +45,12 @@ PROGRAMS = {
     "ssh": "/usr/bin/ssh",
     "sshd": "/usr/sbin/sshd",
 }
-PARTS = {"sshd-auth": "/usr/lib/openssh/sshd-auth", "sshd-session": "/usr/lib/openssh/sshd-session"}
-"""Programs that the server of OpenSSH 9.8 and newer is split into."""
+PARTS = {name: f"/usr/lib/openssh/{name}" for name in map(os.path.basename, SERVER_PARTS.values())}
 PACKAGES = ("openssh-client", "openssh-server")
 SECONDS = 300.0
+"""For how long to wait for another apt-get to end."""
 
-_CONFIGURATION = "/etc/cluster-compute/ssh"
-_SHELL = f"#!{RUNTIME}/libexec/dash"
+_CONFIGURATION = f"{DIRECTORY}/ssh"
 _SCRIPTS = {
     "bin/ssh": f'exec {RUNTIME}/libexec/ssh -F {_CONFIGURATION}/ssh_config "$@"',
     "bin/scp": f'exec {RUNTIME}/libexec/scp -S {RUNTIME}/bin/ssh "$@"',
@@ -121,10 +124,10 @@ def _closure(root: str) -> dict[str, str]:
             raise BuildFailed(f"The program {source} is not on this host and in none of {', '.join(PACKAGES)}.")
     folders = [str(one.parent) for one in Path(root).rglob("*.so*")] if root else []
     environment = {**os.environ, "LC_ALL": "C", "LD_LIBRARY_PATH": ":".join(dict.fromkeys(folders))}
-    for program in list(files.values()):
-        for name, library, missing in _LIBRARY.findall(_run("ldd", program, environment=environment)):
+    for one in list(files.values()):
+        for name, library, missing in _LIBRARY.findall(_run("ldd", one, environment=environment)):
             if missing:
-                raise BuildFailed(f"The library {missing} of {program} is not on this host.")
+                raise BuildFailed(f"The library {missing} of {one} is not on this host.")
             files[f"lib/{os.path.basename(name or library)}"] = library
     return files
 
@@ -149,7 +152,7 @@ def _build(target: Path, root: str, files: dict[str, str], manifest: str) -> Non
             _copy(source, made / name)
         for name, text in _SCRIPTS.items():
             _make_folder((made / name).parent)
-            (made / name).write_text(f"{_SHELL}\n{text}\n", encoding="utf-8")
+            (made / name).write_text(f"#!{SHELL}\n{text}\n", encoding="utf-8")
             os.chmod(made / name, 0o755)  # noqa: S103 - everybody in a replica may run it
         loader = next(name for name in files if re.fullmatch(r"lib/ld-?linux.*|lib/ld64.*", name))
         for name in files:
@@ -221,21 +224,4 @@ def _package_of(path: str) -> str:
 
 
 def _run(*command: str, environment: dict[str, str] | None = None) -> str:
-    """Run *command* without a shell and return its standard output. Raises BuildFailed if it fails or is missing."""
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SECONDS,
-            stdin=subprocess.DEVNULL,
-        )
-    except FileNotFoundError as error:
-        raise BuildFailed(
-            f"The program {command[0]!r} is not installed on this host. Run the prepare_hosts playbook."
-        ) from error
-    if done.returncode != 0:
-        raise BuildFailed(f"'{' '.join(command)}' failed with status {done.returncode}: {done.stderr.strip()}")
-    return done.stdout
+    return program.run(list(command), error=BuildFailed, environment=environment, seconds=2 * SECONDS)
