@@ -82,7 +82,7 @@ build: setup ## Build the collection, install the result aside and use it from t
 
 .PHONY: test
 test: setup ## Every check: lint, unit, sanity, build, molecule, integration
-	@tools/test.sh lint unit sanity build molecule integration
+	@tools/test.sh "lint unit sanity molecule build" integration
 
 .PHONY: clean
 clean: ## Remove .venv and all that the checks made in the checkout

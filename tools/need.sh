@@ -24,6 +24,9 @@ echo "Installing from the distribution's packages: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+# Two targets may need something at the same moment, and apt-get waits for nobody.
+exec 9<"$0"
+flock 9
 # A list that cannot be fetched need not be one that matters here: the installation is what decides.
 apt-get update >"$log" 2>&1 || true
 if ! apt-get install --yes --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then

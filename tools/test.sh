@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Runs the make targets named, one after another, stops at the first that fails, and removes the tests' labs at the end
-# however it ends.
+# Runs the make targets named, one argument after another, the targets of one argument two at a time; stops at the first
+# argument that fails, and removes the tests' labs at the end however it ends.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 logs=.cache/logs
@@ -23,13 +23,14 @@ trap 'exit 130' INT TERM
 
 begin=$SECONDS
 summary=()
-for target in "$@"; do
+for targets in "$@"; do
     start=$SECONDS
-    echo "== make $target"
-    if ! make "$target"; then
-        echo "FAILED: make $target, after $((SECONDS - start)) s. Passed before it:${summary[*]:- nothing}"
+    echo "== make $targets"
+    # shellcheck disable=SC2086 # several words are several targets
+    if ! make --jobs=2 --output-sync=target $targets; then
+        echo "FAILED: make $targets, after $((SECONDS - start)) s. Passed before it:${summary[*]:- nothing}"
         exit 1
     fi
-    summary+=(" $target $((SECONDS - start)) s")
+    summary+=(" $targets $((SECONDS - start)) s")
 done
 echo "All checks passed in $((SECONDS - begin)) s:${summary[*]}"

@@ -92,15 +92,14 @@ def test_get_pip_installs_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_test_run_stops_at_a_failure_and_removes_its_lab(tmp_path: Path, broken: str, status: int) -> None:
     shutil.copytree(TOOLS, tmp_path / "tools")
     (tmp_path / "tests" / "integration_lab" / "inventory").mkdir(parents=True)
-    program(tmp_path / "bin", "make", f'echo "$1" >>"{tmp_path}/made"; [ "$1" != "{broken}" ]')
+    make = f'shift 2; for one; do echo "$one" >>"{tmp_path}/made"; [ "$one" != "{broken}" ] || exit 2; done'
+    program(tmp_path / "bin", "make", make)
     program(tmp_path / "bin", "ansible-playbook", f'echo "$@" >>"{tmp_path}/played"')
-    done = bash(
-        tmp_path / "tools" / "test.sh", "lint", "unit", "build", path=f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    )
+    done = bash(tmp_path / "tools" / "test.sh", "lint unit", "build", path=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert done.returncode == status
     made = (tmp_path / "made").read_text(encoding="utf-8").split()
     assert made == (["lint", "unit"] if broken else ["lint", "unit", "build"])
-    assert ("FAILED: make unit" in done.stdout) == bool(broken)
+    assert ("FAILED: make lint unit" in done.stdout) == bool(broken)
     assert ("All checks passed" in done.stdout) != bool(broken)
     played = (tmp_path / "played").read_text(encoding="utf-8").splitlines()
     assert played == ["-i tests/integration_lab/inventory playbooks/lab_down.yml"]
