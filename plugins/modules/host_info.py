@@ -111,6 +111,11 @@ host:
       description: Address, interface and MTU that tunnels use.
       type: dict
       returned: if usable
+    addresses:
+      description: Addresses of this host.
+      type: list
+      elements: str
+      returned: if usable
     subnets:
       description: Subnets in use by addresses, routes and Docker networks.
       type: list

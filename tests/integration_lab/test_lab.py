@@ -159,6 +159,7 @@ class TestPower:
             "session_max_replicas_per_host": 1,
             "session_image": BUSYBOX,
             "session_memory": "64m",
+            "session_capabilities": "NET_RAW",  # for ping
             "session_command": "sleep 8888",
         }
         try:

@@ -72,7 +72,7 @@ def _play(playbook: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 REQUEST = ["-e", f"session_name=here session_size=2 session_image={BUSYBOX} session_memory=64m session_cpus=0.2"]
-COMMAND = ["-e", "session_command='sleep 8888'"]
+COMMAND = ["-e", "session_command='sleep 8888' session_capabilities=NET_RAW"]
 
 
 def test_a_session_runs_on_the_machine_s_own_engine(machine: str, untouched_lab: Snapshot) -> None:

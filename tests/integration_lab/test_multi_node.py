@@ -56,6 +56,7 @@ REQUEST = {
     "session_cpus": "1",
     "session_memory": "256m",
     "session_shm_size": "32m",
+    "session_capabilities": "NET_RAW",  # for ping
     "session_mounts": "/srv/shared:/data,/srv/shared/readonly:/reference:ro",
     "session_env": {"HOSTILE": HOSTILE, "GREETING": "hello world"},
     "session_ports": ["8888", "0.0.0.0:9999:9998/tcp"],

@@ -34,6 +34,7 @@ BASE: dict[str, Any] = {
     "session_image": BUSYBOX,
     "session_cpus": "0.5",
     "session_memory": "64m",
+    "session_capabilities": "NET_RAW",  # for ping
     "session_command": ["sh", "-c", "mkdir /tmp/www; hostname >/tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"],
 }
 Sessions = dict[str, dict[str, Replica]]

@@ -196,6 +196,7 @@ class TestRoles:
             "session_image": BUSYBOX,
             "session_memory": "32m",
             "session_excluded_hosts": "n3",
+            "session_capabilities": "NET_RAW",  # for ping
             "session_env": {"COMMON": "1"},
             "session_roles": [
                 {"name": "sub", "replicas": 1, "cpus": 6, "command": ["sleep", "7777"], "env": {"OWN": "sub"}},

@@ -210,6 +210,12 @@ def vnis() -> list[int]:
     )
 
 
+def addresses() -> list[str]:
+    """Return every address of this host, sorted."""
+    links = _json(["ip", "-j", "address", "show"])
+    return sorted({address["local"] for link in links for address in link.get("addr_info", []) if "local" in address})
+
+
 def subnets() -> list[str]:
     """Return every subnet this host has an address in or a route to, default routes excepted, sorted."""
     found = set()

@@ -10,6 +10,7 @@ looking at hosts.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -319,8 +320,8 @@ def check_request_against_hosts(
     """Refuse what the hosts say cannot be: mounts that are missing, ports that are taken, names of other containers.
 
     placement: with it only the used hosts are looked at, and ports on main1's host; without it mounts are looked for
-    on every usable host that the request allows, and ports are left for later. current: the plan of the same session
-    where it runs already, whose own ports are not in the way.
+    on every usable host that the request allows, addresses on any of them, and what is taken is left for later.
+    current: the plan of the same session where it runs already, whose own ports are not in the way.
     Raises InvalidInput with every problem, naming host, variable and value.
     """
     problems: list[Problem] = []
@@ -344,6 +345,7 @@ def check_request_against_hosts(
                     f"This source does not exist on {_some(missing)}. Make it there, or mount what every host has.",
                 )
             )
+    problems += _address_problems(request, names, facts_by_host, placement)
     if placement is not None:
         problems += _image_problems(request, placement, facts_by_host)
         main_host = placement.assignments[0][1]
@@ -375,6 +377,30 @@ def check_request_against_hosts(
                 )
     if problems:
         raise InvalidInput(problems)
+
+
+def _address_problems(
+    request: Request,
+    names: Sequence[str],
+    facts_by_host: Mapping[str, Mapping[str, Any]],
+    placement: Placement | None,
+) -> list[Problem]:
+    """Return which addresses to publish at main1's host does not have; without a placement, none of *names*."""
+    problems = []
+    for port in request.ports:
+        address = ipaddress.ip_address(port.host_ip)
+        if address.is_unspecified or (address.version == 4 and address.is_loopback):
+            continue
+        having = [name for name, facts in facts_by_host.items() if port.host_ip in (facts.get("addresses") or ())]
+        main_host = placement.assignments[0][1] if placement is not None else None
+        if main_host in having or (main_host is None and any(name in having for name in names)):
+            continue
+        why = f"None of {_some(names)} has this address."
+        if main_host is not None:
+            why = f"main1 would run on {main_host}, which does not have this address."
+        hint = f" Hosts that have it: {_some(having)}; name one in session_hosts." if having else ""
+        problems.append(Problem("session_ports", f"{port.host_ip}:{port.host_port}/{port.protocol}", why + hint))
+    return problems
 
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
@@ -546,6 +572,8 @@ def _entries(
                 "resources": role.resources.to_dict(),
                 "devices": {kind: _take(left.get(host, {}), kind, count) for kind, count in role.resources.devices},
                 "command": None if role.command is None else list(role.command),
+                "capabilities": list(role.capabilities),
+                "memlock": role.memlock,
                 "ports": [dict(port) for port in plain["ports"]] if rank == 0 else [],
                 "mounts": [dict(mount) for mount in plain["mounts"]],
             }

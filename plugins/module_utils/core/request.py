@@ -17,10 +17,16 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Callable, TypeVar, cast
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.capabilities import (
+    UNLIMITED,
+    format_memlock,
+    parse_capabilities,
+    parse_memlock,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
     CONTRACT_NAMES,
     DIRECTORY,
@@ -71,6 +77,8 @@ KNOWN_VARIABLES = (
     "session_shm_size",
     "session_accelerators",
     "session_pin_cpus",
+    "session_capabilities",
+    "session_memlock",
     "session_mounts",
     "session_env",
     "session_ports",
@@ -90,7 +98,20 @@ KNOWN_VARIABLES = (
 )
 """Every variable a request may hold."""
 
-_ROLE_KEYS = ("name", "replicas", "image", "cpus", "memory", "shm_size", "accelerators", "pin_cpus", "env", "command")
+_ROLE_KEYS = (
+    "name",
+    "replicas",
+    "image",
+    "cpus",
+    "memory",
+    "shm_size",
+    "accelerators",
+    "pin_cpus",
+    "capabilities",
+    "memlock",
+    "env",
+    "command",
+)
 _MOUNT_KEYS = ("source", "target", "read_only")
 _PORT_KEYS = ("host_port", "container_port", "host_ip", "protocol")
 
@@ -139,7 +160,11 @@ class Port:
 
 @dataclass(frozen=True)
 class Role:
-    """One role: its replicas are all alike. env holds (name, value) sorted by name; command None is the image's."""
+    """One role: its replicas are all alike.
+
+    env holds (name, value) sorted by name; command None is the image's. capabilities: beyond the default ones, sorted.
+    memlock: bytes that a process may lock, UNLIMITED, or None for what the engine sets.
+    """
 
     name: str
     replicas: int
@@ -147,6 +172,8 @@ class Role:
     resources: Resources
     env: tuple[tuple[str, str], ...]
     command: tuple[str, ...] | None
+    capabilities: tuple[str, ...] = ()
+    memlock: int | None = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +223,8 @@ class Request:
                     "resources": role.resources.to_dict(),
                     "env": dict(role.env),
                     "command": None if role.command is None else list(role.command),
+                    "capabilities": list(role.capabilities),
+                    "memlock": "unlimited" if role.memlock == UNLIMITED else role.memlock,
                 }
                 for role in self.roles
             ],
@@ -648,6 +677,10 @@ class _Reader:
                 names.append("".join(entry.strip()))
         return tuple(sorted(names))
 
+    def capabilities(self, variable: str, value: object) -> tuple[str, ...]:
+        entries = self.entries(variable, value)
+        return self.attempt(lambda: parse_capabilities(variable, entries), ())
+
     def resources(self, prefix: str, values: Mapping[str, Any], default: Resources) -> Resources:
         """Read the amounts that one replica is given from *values*; what is not given comes from *default*."""
 
@@ -709,7 +742,13 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
     resources = reader.resources("session_", defaults, _DEFAULT_RESOURCES)
     env = reader.env("session_env", value("env")) if value("env") is not None else {}
     command = reader.command("session_command", value("command")) if value("command") is not None else None
-    base = Role(MAIN, size, image or "", resources, tuple(sorted(env.items())), command)
+    added = (
+        reader.capabilities("session_capabilities", value("capabilities")) if value("capabilities") is not None else ()
+    )
+    memlock = None
+    if value("memlock") is not None:
+        memlock = reader.convert("session_memlock", value("memlock"), parse_memlock, None)
+    base = Role(MAIN, size, image or "", resources, tuple(sorted(env.items())), command, added, memlock)
 
     if value("roles") is None:
         if image is None:
@@ -787,7 +826,7 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
 
 
 def _role(base: Role, name: str, replicas: int) -> Role:
-    return Role(name, replicas, base.image, base.resources, base.env, base.command)
+    return replace(base, name=name, replicas=replicas)
 
 
 def _parse_roles(reader: _Reader, value: Any, base: Role) -> tuple[Role, ...]:
@@ -842,7 +881,14 @@ def _parse_roles(reader: _Reader, value: Any, base: Role) -> tuple[Role, ...]:
         if given(entry.get("command")):
             command = reader.command(place + ".command", entry["command"])
         resources = reader.resources(place + ".", entry, base.resources)
-        roles.append(Role("".join(name), replicas, image, resources, tuple(sorted(env.items())), command))
+        added = base.capabilities
+        if given(entry.get("capabilities")):
+            added = reader.capabilities(place + ".capabilities", entry["capabilities"])
+        memlock = base.memlock
+        if given(entry.get("memlock")):
+            memlock = reader.convert(place + ".memlock", entry["memlock"], parse_memlock, None)
+        env_pairs = tuple(sorted(env.items()))
+        roles.append(Role("".join(name), replicas, image, resources, env_pairs, command, added, memlock))
     mains = [role for role in roles if role.name == MAIN]
     if not mains:
         reader.add("session_roles", [role.name for role in roles], "One of the roles must be main, with one replica.")
@@ -900,6 +946,10 @@ def _flat(request: Request) -> dict[str, str]:
         for accelerator, count in role.resources.accelerators:
             flat[place + "accelerators." + accelerator] = str(count)
         flat[place + "pin_cpus"] = str(role.resources.pin_cpus).lower()
+        if role.capabilities:
+            flat[place + "capabilities"] = ",".join(role.capabilities)
+        if role.memlock is not None:
+            flat[place + "memlock"] = format_memlock(role.memlock)
         for key, text in role.env:
             flat[place + "env." + key] = text
         if role.command is not None:

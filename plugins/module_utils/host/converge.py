@@ -32,6 +32,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import accounts, environment, failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.capabilities import (
+    DEFAULT_CAPABILITIES,
+    format_memlock,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, Room, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED, is_device_path
@@ -47,6 +51,7 @@ STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
 
 LIMITS: dict[str, Any] = {
+    "CapDrop": ["ALL"],
     # A program that runs as the image's user never becomes more by a setuid file (prctl(2), PR_SET_NO_NEW_PRIVS).
     "SecurityOpt": ["no-new-privileges:true"],
     # Threads count as well; far more than a job has, far less than what would take a host down.
@@ -504,7 +509,7 @@ class SessionHost:
 
     def _start(self, container: str, replica: dict[str, Any]) -> None:
         if self.network is None:
-            self.engine.start_container(container)
+            self._start_container(container, replica)
             return
         description = self.engine.inspect(container) or {}
         uid, gid = self._image_user(container, description["Config"]["User"])
@@ -514,13 +519,25 @@ class SessionHost:
             os.chown(path, uid, gid)
         if description["State"]["Status"] == "created":
             self._settle_accounts(container, replica, uid, gid)
-        self.engine.start_container(container)
+        self._start_container(container, replica)
         try:
             self._start_server(container, replica)
         except EngineError:
             # A program that has ended already is told of with its exit code, by the proof of what runs.
             if self._pid(container):
                 raise
+
+    def _start_container(self, container: str, replica: dict[str, Any]) -> None:
+        try:
+            self.engine.start_container(container)
+        except EngineError as error:
+            if replica["memlock"] is None or "rlimit" not in str(error):
+                raise
+            raise EngineError(
+                f"The engine of {self.host} cannot give {replica['container']} the session_memlock "
+                f"{format_memlock(replica['memlock'])}: it may not raise that limit above its own. Start it with the "
+                f"capability CAP_SYS_RESOURCE, or ask for less. {error}"
+            ) from error
 
     def _pid(self, container: str) -> int:
         """Return the process of the host that is the container's first; 0 where it does not run."""
@@ -668,6 +685,8 @@ class SessionHost:
                 "PortBindings": bindings,
                 "RestartPolicy": {"Name": "no"},
                 **LIMITS,
+                "CapAdd": [*DEFAULT_CAPABILITIES, *replica["capabilities"]],
+                "Ulimits": _ulimits(replica),
                 **_devices(replica),
             },
         }
@@ -727,6 +746,12 @@ class SessionHost:
                 after=COMMITTED,
             )
         ]
+
+
+def _ulimits(replica: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the limits of each process of a replica that differ from the engine's (Docker Engine API, Resources)."""
+    limit = replica["memlock"]
+    return [] if limit is None else [{"Name": "memlock", "Soft": limit, "Hard": limit}]
 
 
 def _devices(replica: dict[str, Any]) -> dict[str, Any]:

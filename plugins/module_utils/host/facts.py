@@ -108,6 +108,7 @@ def _facts(
         ],
         "objects": _objects(state, entries, networks),
         "underlay": link.underlay(underlay_address),
+        "addresses": link.addresses(),
         "subnets": sorted({*link.subnets(), *_network_subnets(networks)}),
         "vnis": link.vnis(),
         "ports": _ports(link.listening_ports(), entries),

@@ -9,6 +9,7 @@ import ipaddress
 import json
 import re
 import uuid
+from dataclasses import replace
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import environments
@@ -502,6 +503,33 @@ def test_ports_that_are_taken(port, address, protocol, taken):
         check_request_against_hosts(request, facts, placement)
     running = make_plan(request, make_facts(1))
     check_request_against_hosts(request, facts, placement, running)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "127.0.0.1", "127.1.2.3", "192.0.2.1", "2001:db8::1"])
+def test_addresses_that_the_host_has(address):
+    request = make_request(ports=[{"host_ip": address, "container_port": 80}])
+    facts = make_facts(2)
+    facts["h1"]["addresses"] = ["192.0.2.1", "2001:db8::1"]
+    check_request_against_hosts(request, facts)
+    check_request_against_hosts(request, facts, place(request, hosts_from_facts(facts, {})))
+
+
+@pytest.mark.parametrize("address", ["192.0.2.2", "::1"])
+def test_an_address_that_the_host_does_not_have(address):
+    request = make_request(ports=[{"host_ip": address, "container_port": 80}])
+    facts = make_facts(2, addresses=["192.0.2.1"])
+    named = rf"session_ports is '{address}:80/tcp': "
+    with pytest.raises(InvalidInput, match=f"{named}None of h1, h2 has this address.$"):
+        check_request_against_hosts(request, facts)
+    facts["h2"]["addresses"] = [address]
+    check_request_against_hosts(request, facts)
+    placement = place(request, hosts_from_facts(facts, {}))
+    assert placement.hosts == ("h1",)
+    hint = "Hosts that have it: h2; name one in session_hosts."
+    with pytest.raises(InvalidInput, match=f"{named}main1 would run on h1, which does not have this address. {hint}"):
+        check_request_against_hosts(request, facts, placement)
+    with pytest.raises(InvalidInput, match=f"{named}None of h1 has this address. {hint}"):
+        check_request_against_hosts(replace(request, hosts=("h1",)), facts)
 
 
 def test_a_container_name_that_another_session_has():

@@ -85,6 +85,8 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         shm_size="1g",
         accelerators="gpu=1",
         pin_cpus="no",
+        capabilities="sys_nice, CAP_IPC_LOCK,IPC_LOCK",
+        memlock="1g",
         mounts="/srv/data:/data:ro, /srv/out:/out\n",
         env="A=1\nB=two words\n\nC=a=b",
         ports="8888,8080:80\n127.0.0.1:2222:22/tcp",
@@ -109,6 +111,8 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         shm_size="1024m",
         accelerators={"gpu": 1},
         pin_cpus=False,
+        capabilities=["IPC_LOCK", "SYS_NICE"],
+        memlock=1024 * MIB,
         mounts=[
             {"source": "/srv/data", "target": "/data/", "read_only": True},
             {"source": "/srv//out", "target": "/out", "read_only": ""},
@@ -243,6 +247,9 @@ BAD = (
         for value in ({"gpu": 0}, "gpu", ["gpu"], {"a b": 1}, {"gpu": True})
     ]
     + [("pin_cpus", value, "session_pin_cpus") for value in ("always", 2, [])]
+    + [("capabilities", value, "session_capabilities[0]") for value in ("ALL", "SYS_ADMIN", "CHOWN", "CAP_", [7])]
+    + [("capabilities", value, "session_capabilities") for value in (7, True, {"NET_RAW": True})]
+    + [("memlock", value, "session_memlock") for value in ("-1", -1, "infinite", True, [], "2gg")]
     + [
         ("image", value, "session_image")
         for value in (
@@ -544,6 +551,8 @@ def requests(draw):
         policy=draw(st.sampled_from(["pack", "spread", "inventory"])),
         image=draw(st.sampled_from(["debian:12", "alpine:3"])),
         shm_size=draw(st.sampled_from(["64m", "1g"])),
+        capabilities=draw(st.lists(st.sampled_from(["IPC_LOCK", "NET_RAW", "SYS_NICE", "SYS_PTRACE"]), max_size=3)),
+        memlock=draw(st.sampled_from(["", "unlimited", 0, "64k"])),
         resource_group=draw(st.sampled_from(["", "gpu_hosts"])),
         master_port=draw(st.sampled_from(["", 23456])),
         failure_policy=draw(st.sampled_from(["", "restart", "keep", "strict"])),
@@ -589,6 +598,8 @@ def test_a_difference_is_seen_exactly_where_there_is_one(old, other):
         ({"shm_size": "1g"}, "roles.sub.shm_size"),
         ({"accelerators": "gpu=1"}, "roles.main.accelerators.gpu"),
         ({"pin_cpus": "true"}, "roles.main.pin_cpus"),
+        ({"capabilities": "NET_RAW"}, "roles.sub.capabilities"),
+        ({"memlock": "unlimited"}, "roles.main.memlock"),
         ({"env": "A=1"}, "roles.main.env.A"),
         ({"command": "sleep 1"}, "roles.sub.command"),
         ({"mounts": "/a:/b"}, "mounts./b"),
@@ -729,3 +740,22 @@ def test_cpus_that_are_pinned_are_whole():
     assert "session_pin_cpus" in str(error.value)
     with pytest.raises(InvalidInput, match="whole number of CPUs"):
         parse(pin_cpus=True, roles=[{"name": "main", "cpus": "0.5"}])
+
+
+def test_capabilities_and_memory_locks_of_roles():
+    request = parse(
+        capabilities="NET_RAW",
+        memlock="unlimited",
+        roles=[{"name": "main", "capabilities": [], "memlock": 65536}, {"name": "sub", "replicas": 1}],
+    )
+    assert [(role.capabilities, role.memlock) for role in request.roles] == [((), 65536), (("NET_RAW",), -1)]
+    assert (parse().roles[0].capabilities, parse().roles[0].memlock) == ((), None)
+    with pytest.raises(InvalidInput) as error:
+        parse(capabilities="NET_ADMIN, chown", memlock="much", roles=[{"name": "main", "capabilities": "cap_sys_time"}])
+    said = str(error.value)
+    allowed = "A session can be given IPC_LOCK, NET_RAW, SYS_NICE, SYS_PTRACE, no others."
+    assert f"session_capabilities[0] is 'NET_ADMIN': {allowed}" in said
+    assert "session_capabilities[1] is 'chown': Every replica has this capability; leave it out." in said
+    assert f"session_roles[0].capabilities[0] is 'cap_sys_time': {allowed}" in said
+    assert "session_memlock is 'much'" in said
+    assert "Or say unlimited." in said
