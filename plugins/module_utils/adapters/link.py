@@ -24,6 +24,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
 ALIAS_PREFIX = "cluster-compute "
+TUNNEL_PREFIX = "cct"
+"""What the names of links begin with that other links of a session lie on."""
 
 
 class LinkError(SessionError):
@@ -88,7 +90,10 @@ def delete_interface(pid: int, address: str) -> None:
 
 @dataclass(frozen=True)
 class Vxlan:
-    """One VXLAN device as the plan wants it. *port* is the UDP port, *mtu* in bytes, *alias* marks the owner."""
+    """One VXLAN device as the plan wants it. *port* is the UDP port, *mtu* in bytes, *alias* marks the owner.
+
+    *device* is the link it goes through, where *local* is an address that is valid on that link only.
+    """
 
     name: str
     vni: int
@@ -96,6 +101,7 @@ class Vxlan:
     port: int
     mtu: int
     alias: str
+    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -124,9 +130,19 @@ def session_links() -> dict[str, tuple[str, str]]:
     return found
 
 
+def details() -> list[dict[str, Any]]:
+    """Return every link of this host with all that the kernel says of it."""
+    return _json(["ip", "-j", "-d", "link", "show"])
+
+
+def addresses_on(name: str) -> list[dict[str, Any]]:
+    """Return the addresses of the link *name*."""
+    return [one for link in _json(["ip", "-j", "address", "show", "dev", name]) for one in link.get("addr_info", [])]
+
+
 def read_vxlan(name: str) -> Vxlan | None:
     """Return the VXLAN device called *name* as it is, or None. Raises LinkError if *name* is another kind of link."""
-    for link in _json(["ip", "-j", "-d", "link", "show"]):
+    for link in details():
         if link["ifname"] != name:
             continue
         info = link.get("linkinfo", {})
@@ -141,6 +157,7 @@ def read_vxlan(name: str) -> Vxlan | None:
             port=int(data["port"]),
             mtu=int(link["mtu"]) if healthy else 0,
             alias=str(link.get("ifalias", "")),
+            device=data.get("link"),
         )
     return None
 
@@ -148,6 +165,8 @@ def read_vxlan(name: str) -> Vxlan | None:
 def create_vxlan(link: Vxlan) -> None:
     """Create the device, mark it and bring it up; nothing is left behind if a step fails."""
     kind = ["type", "vxlan", "id", str(link.vni), "local", link.local, "dstport", str(link.port), "nolearning", "proxy"]
+    if link.device is not None:
+        kind += ["dev", link.device]
     run(["ip", "link", "add", link.name, *kind])
     try:
         run(["ip", "link", "set", "dev", link.name, "alias", link.alias])
@@ -184,14 +203,17 @@ def change_peers(
     name: str,
     forwarding: tuple[set[tuple[str, str]], set[tuple[str, str]]],
     neighbours: tuple[set[tuple[str, str]], set[tuple[str, str]]],
+    device: str | None = None,
 ) -> None:
     """Apply (to remove, to add) of the forwarding and of the neighbour entries, each in one batch.
 
-    Removing comes first, because a MAC that moves to another endpoint has to leave the old one.
+    Removing comes first, because a MAC that moves to another endpoint has to leave the old one. device: the link that
+    the endpoints are reached through, where it is a certain one.
     """
     remove, add = forwarding
-    lines = [f"fdb del {mac} dev {name} dst {endpoint} self" for mac, endpoint in sorted(remove)]
-    lines += [f"fdb add {mac} dev {name} dst {endpoint} self permanent" for mac, endpoint in sorted(add)]
+    via = "" if device is None else f" via {device}"
+    lines = [f"fdb del {mac} dev {name} dst {endpoint}{via} self" for mac, endpoint in sorted(remove)]
+    lines += [f"fdb add {mac} dev {name} dst {endpoint}{via} self permanent" for mac, endpoint in sorted(add)]
     if lines:
         run(["bridge", "-batch", "-"], "\n".join(lines) + "\n")
     remove, add = neighbours

@@ -9,6 +9,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/record.json            the durable account of the session, or a note of it
     sessions/<session id>/host                   this host's name in the plan
     sessions/<session id>/public_keys.json       public halves of the keys of every replica of the session
+    sessions/<session id>/tunnel.key             this host's private key for the tunnel of an encrypted session
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
     sessions/<session id>/replicas/<name>.hosts  mounted at /etc/hosts in the replica
     sessions/<session id>/replicas/<name>.owner  uid:gid that the replica's image runs as, to whom its keys belong
@@ -188,6 +189,7 @@ class SessionDirectory:
         self.record_file = path / "record.json"
         self.public_keys_file = path / "public_keys.json"
         self.host_file = path / "host"
+        self.tunnel_key_file = path / "tunnel.key"
         self.replicas = path / "replicas"
 
     def replica(self, name: str) -> Path:
@@ -234,7 +236,7 @@ class SessionDirectory:
         """Remove everything but the record."""
         if self.replicas.exists():
             shutil.rmtree(self.replicas)
-        for path in (self.public_keys_file, self.host_file):
+        for path in (self.public_keys_file, self.host_file, self.tunnel_key_file):
             path.unlink(missing_ok=True)
 
     def read_record(self) -> Record | None:
