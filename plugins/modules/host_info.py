@@ -48,6 +48,11 @@ options:
       - Address of this host that tunnels shall use.
       - Without it, the source address of the default route, or the only global address of the host.
     type: str
+  encryption:
+    description:
+      - Whether to try what the host needs for encrypted sessions, in a network namespace of its own.
+    type: bool
+    default: false
 requirements:
   - Docker SDK for Python 5.0 or newer
   - iproute2
@@ -131,6 +136,10 @@ host:
       type: list
       elements: dict
       returned: if usable
+    encryption:
+      description: Why this host cannot have encrypted sessions, full sentences; empty if it can. Only if it was asked.
+      type: str
+      returned: if usable
     images:
       description: For each asked image its id, digests and architecture, or null.
       type: dict
@@ -186,6 +195,7 @@ def main() -> None:
             "images": {"type": "list", "elements": "str", "default": []},
             "paths": {"type": "list", "elements": "str", "default": []},
             "underlay_address": {"type": "str"},
+            "encryption": {"type": "bool", "default": False},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },
         supports_check_mode=True,
@@ -198,6 +208,7 @@ def main() -> None:
         asked["paths"],
         asked["underlay_address"],
         asked["whole_records"],
+        asked["encryption"],
     )
     module.exit_json(changed=False, host=host)
 

@@ -30,6 +30,7 @@ SITE_VARIABLES = (
     "cluster_compute_subnet_pool",
     "cluster_compute_vni_pool",
     "cluster_compute_vxlan_port",
+    "cluster_compute_encrypted_ports",
     "cluster_compute_topology_keys",
     LIMITS,
 )

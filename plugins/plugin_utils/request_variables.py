@@ -57,6 +57,7 @@ def launch_request(
         "images": sorted({role.image for role in request.roles}),
         "paths": sorted({mount.source for mount in request.mounts}),
         "request": request.to_dict(),
+        "encrypted": request.encrypted,
         "owner": owner,
         "recreate": recreate,
         "wait": wait,

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Subnets, addresses, MAC addresses and VXLAN network identifiers, chosen from pools without asking anyone.
+"""Subnets, addresses, MAC addresses, VXLAN network identifiers and ports, chosen from pools without asking anyone.
 
 Everything is a function of the pool, of what is known to be in use, and of a seed (the session's id). The seed says
 where in the pool the search begins, so that two launches that run at the same time seldom choose the same.
@@ -33,12 +33,14 @@ else:
 
 SUBNET_POOL = "cluster_compute_subnet_pool"
 VNI_POOL = "cluster_compute_vni_pool"
+ENCRYPTED_PORTS = "cluster_compute_encrypted_ports"
 
 LONGEST_PREFIX = 28
 """Sessions get no smaller subnet than this: a /28 has room for 13 replicas."""
 NOT_FOR_REPLICAS = 3
 """The network address, the gateway (the first one, left to Docker) and the broadcast address."""
 MAXIMUM_VNI = 2**24 - 1
+MAXIMUM_PORT = 65535
 
 
 def _require_netaddr() -> None:
@@ -73,20 +75,29 @@ def parse_subnet_pool(pool: object) -> netaddr.IPNetwork:
 
 def parse_vni_pool(pool: object) -> tuple[int, int]:
     """Return (first, last) of a pool such as ``4096-16777215``. Raises InvalidInput."""
+    return _parse_range(VNI_POOL, pool, MAXIMUM_VNI, f"4096-{MAXIMUM_VNI}")
+
+
+def parse_port_pool(pool: object) -> tuple[int, int]:
+    """Return (first, last) of the ports for encrypted sessions, such as ``61000-61999``. Raises InvalidInput."""
+    return _parse_range(ENCRYPTED_PORTS, pool, MAXIMUM_PORT, "61000-61999")
+
+
+def _parse_range(variable: str, pool: object, most: int, example: str) -> tuple[int, int]:
     if isinstance(pool, str):
         first, sign, last = (part.strip() for part in pool.partition("-"))
         if sign and first.isascii() and last.isascii() and first.isdigit() and last.isdigit() and len(pool) < 40:
             low, high = int(first), int(last)
-            if 1 <= low <= high <= MAXIMUM_VNI:
+            if 1 <= low <= high <= most:
                 return low, high
     raise InvalidInput.single(
-        VNI_POOL, pool, f"It must read first-last, two numbers from 1 to {MAXIMUM_VNI}, such as 4096-{MAXIMUM_VNI}."
+        variable, pool, f"It must read first-last, two numbers from 1 to {most}, such as {example}."
     )
 
 
-def _start(seed: str, purpose: str, number: int) -> int:
-    """A place in 0..number-1 that follows from the seed."""
-    return int.from_bytes(hashlib.sha256(f"{purpose}:{seed}".encode()).digest()[:8], "big") % number
+def _start(purpose_and_seed: str, number: int) -> int:
+    """A place in 0..number-1 that follows from what it is for and the seed, written with a colon between."""
+    return int.from_bytes(hashlib.sha256(purpose_and_seed.encode()).digest()[:8], "big") % number
 
 
 def prefix_for(hosts_needed: int) -> int:
@@ -116,7 +127,7 @@ def choose_subnets(pool: str, count: int, hosts_needed: int, in_use: Iterable[st
     taken = _intervals(in_use, first, int(network.last))
     starts = [low for low, high in taken]
     chosen: list[str] = []
-    slot = _start(seed, "subnet", number)
+    slot = _start(f"subnet:{seed}", number)
     passed = 0
     while passed < number and len(chosen) < count:
         low = first + slot * size
@@ -206,16 +217,25 @@ def mac_of(address: str) -> str:
 
 def choose_vni(pool: str, in_use: Iterable[int], seed: str) -> int:
     """Return a free VXLAN network identifier of the pool. Raises InvalidInput and PoolExhausted."""
-    low, high = parse_vni_pool(pool)
+    return _choose(VNI_POOL, pool, parse_vni_pool(pool), "identifier", in_use, f"vni:{seed}")
+
+
+def choose_port(pool: str, in_use: Iterable[int], seed: str) -> int:
+    """Return a free port for an encrypted session. Raises InvalidInput and PoolExhausted."""
+    return _choose(ENCRYPTED_PORTS, pool, parse_port_pool(pool), "port", in_use, f"port:{seed}")
+
+
+def _choose(
+    variable: str, pool: str, span: tuple[int, int], what: str, in_use: Iterable[int], purpose_and_seed: str
+) -> int:
+    low, high = span
     number = high - low + 1
-    taken = {vni for vni in in_use if low <= vni <= high}
+    taken = {one for one in in_use if low <= one <= high}
     if len(taken) >= number:
         raise PoolExhausted(
-            VNI_POOL,
-            pool,
-            f"{VNI_POOL} {pool} has no free identifier left. Set a larger pool, or take sessions down.",
+            variable, pool, f"{variable} {pool} has no free {what} left. Set a larger pool, or take sessions down."
         )
-    offset = _start(seed, "vni", number)
+    offset = _start(purpose_and_seed, number)
     while low + offset in taken:
         offset = (offset + 1) % number
     return low + offset

@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import ports_collide
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS, ports_collide
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
     Devices,
     format_cpus,
@@ -336,6 +336,9 @@ def claims_of(plan: Mapping[str, Any]) -> dict[str, Claim]:
     """Return what a plan claims on each of its hosts."""
     network = plan["network"]
     subnets = [plan["egress"]["subnet"]] + ([network["subnet"]] if network is not None else [])
+    # The tunnel of an encrypted session listens on a port of its own; overlays in plain share one.
+    tunnelled = network is not None and network["tunnel"] is not None
+    own_ports = ((EVERY_ADDRESS, network["port"], "udp"),) if tunnelled else ()
     claims = {}
     for host in plan["hosts"]:
         replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
@@ -352,7 +355,8 @@ def claims_of(plan: Mapping[str, Any]) -> dict[str, Claim]:
             devices=_devices(devices),
             ports=tuple(
                 (port["host_ip"], port["host_port"], port["protocol"]) for one in replicas for port in one["ports"]
-            ),
+            )
+            + own_ports,
             vni=None if network is None else network["vni"],
             subnets=tuple(sorted(subnets)),
         )

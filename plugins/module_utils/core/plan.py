@@ -19,11 +19,13 @@ from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import (
     addresses,
+    choose_port,
     choose_subnets,
     choose_vni,
     is_free,
     mac_of,
     outside,
+    parse_port_pool,
     parse_subnet_pool,
     parse_vni_pool,
     prefix_for,
@@ -76,8 +78,14 @@ SCHEMA = 1
 
 VXLAN_OVERHEAD_IPV4 = 50
 VXLAN_OVERHEAD_IPV6 = 70
+WIREGUARD_OVERHEAD_IPV4 = 60
+"""Bytes that a tunnel puts around a packet: IP 20, UDP 8, type, receiver and counter 16, tag 16. A packet of the full
+size is not padded (J. A. Donenfeld, WireGuard: Next Generation Kernel Network Tunnel, section 5.4.6)."""
+WIREGUARD_OVERHEAD_IPV6 = 80
 LEAST_MTU = 576
 """An underlay that leaves less than this for the session's network is refused."""
+LEAST_TUNNEL_MTU = 1280
+"""A tunnel carries IPv6, for which a link needs this much (RFC 8200, section 5)."""
 
 BRIDGE = "bridge"
 VXLAN = "vxlan"
@@ -106,6 +114,7 @@ class Settings:
     subnet_pool: str = "10.213.0.0/16"
     vni_pool: str = "4096-16777215"
     vxlan_port: int = 4789
+    encrypted_ports: str = "61000-61999"
     topology_keys: tuple[str, ...] = ("zone", "rack")
     limits: Limits = NO_LIMITS
 
@@ -127,6 +136,7 @@ class Settings:
         read("subnet_pool", lambda variable, value: str(parse_subnet_pool(value)))
         read("vni_pool", lambda variable, value: "{}-{}".format(*parse_vni_pool(value)))
         read("vxlan_port", lambda variable, value: parse_whole(variable, value, 1, 65535))
+        read("encrypted_ports", lambda variable, value: "{}-{}".format(*parse_port_pool(value)))
         read("topology_keys", _topology_keys)
         read("limits", lambda _variable, value: Limits.from_variable(value))
         if problems:
@@ -348,6 +358,7 @@ def check_request_against_hosts(
     problems += _address_problems(request, names, facts_by_host, placement)
     if placement is not None:
         problems += _image_problems(request, placement, facts_by_host)
+        problems += _encryption_problems(request, placement, facts_by_host)
         main_host = placement.assignments[0][1]
         own = _own_ports(current, main_host)
         for port in request.ports:
@@ -445,6 +456,24 @@ def _image_problems(
     return problems
 
 
+def _encryption_problems(
+    request: Request, placement: Placement, facts_by_host: Mapping[str, Mapping[str, Any]]
+) -> list[Problem]:
+    """Return which hosts cannot do what a request for encryption needs of them; on one host nothing is needed."""
+    if not request.encrypted or len(placement.hosts) == 1:
+        return []
+    return [
+        Problem(
+            "session_encrypted",
+            True,
+            f"Host {host} cannot do it: {why} Or leave the host out with session_excluded_hosts, or leave out "
+            "session_encrypted.",
+        )
+        for host in placement.hosts
+        if (why := facts_by_host[host].get("encryption", "Nobody looked whether it can."))
+    ]
+
+
 def _owners(facts: Mapping[str, Any], container: str, session: str) -> list[str]:
     """Return who else than *session* has a container of this name on a host."""
     owners = [
@@ -511,6 +540,7 @@ def build_plan(
         hosts[host] = {
             "underlay_address": underlay.get("address"),
             "underlay_interface": underlay.get("interface"),
+            "tunnel_address": _tunnel_address(network, placement.node_order.index(host)),
             "replicas": [entry["name"] for entry in entries if entry["host"] == host],
         }
     return {
@@ -529,6 +559,14 @@ def build_plan(
         "hosts": hosts,
         "replicas": entries,
     }
+
+
+def _tunnel_address(network: Mapping[str, Any] | None, node_rank: int) -> str | None:
+    """Return a host's address inside the tunnel of an encrypted session, a link-local one (RFC 4291, section 2.5.6).
+
+    The kernel takes packets for a VXLAN device with such an address from the link it was made for and from no other.
+    """
+    return f"fe80::{node_rank + 1:x}" if network is not None and network["tunnel"] is not None else None
 
 
 def _entries(
@@ -623,6 +661,7 @@ def _networks(
             "vni": None,
             "port": None,
             "link": None,
+            "tunnel": None,
         }
         in_use = in_use | {subnet}
         if driver == VXLAN:
@@ -630,16 +669,35 @@ def _networks(
             vni = old["vni"] if old else None
             if vni is None:
                 vni = choose_vni(settings.vni_pool, vnis, session_id)
-            network.update(
-                mtu=overlay_mtu({host: hosts_facts[host].get("underlay") or {} for host in placement.hosts}),
-                vni=vni,
-                port=settings.vxlan_port,
-                link=f"ccx{id8}",
-            )
+            underlays = {host: hosts_facts[host].get("underlay") or {} for host in placement.hosts}
+            mtu = overlay_mtu(underlays, request.encrypted)
+            network.update(mtu=mtu, vni=vni, port=settings.vxlan_port, link=f"ccx{id8}")
+            if request.encrypted:
+                tunnel = {
+                    "link": f"cct{id8}",
+                    "mtu": mtu + VXLAN_OVERHEAD_IPV6,
+                    "vxlan_port": settings.vxlan_port,
+                }
+                network.update(port=_tunnel_port(request, session_id, hosts_facts, settings, old), tunnel=tunnel)
     egress = _kept_subnet(kept["egress"]["subnet"] if kept else None, most_on_a_host, settings, in_use)
     if egress is None:
         egress = choose_subnets(settings.subnet_pool, 1, most_on_a_host, in_use, session_id)[0]
     return network, egress
+
+
+def _tunnel_port(
+    request: Request,
+    session_id: str,
+    hosts_facts: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+    old: Mapping[str, Any] | None,
+) -> int:
+    """Return the UDP port of a session's tunnel: the one it has, else one that no host has in use."""
+    if old is not None and old["tunnel"] is not None:
+        return int(old["port"])
+    taken = {port.host_port for port in request.ports}
+    taken.update(int(port["port"]) for facts in hosts_facts.values() for port in facts.get("ports") or ())
+    return choose_port(settings.encrypted_ports, taken, session_id)
 
 
 def _kept_subnet(subnet: str | None, replicas: int, settings: Settings, in_use: Iterable[str]) -> str | None:
@@ -649,10 +707,11 @@ def _kept_subnet(subnet: str | None, replicas: int, settings: Settings, in_use: 
     return subnet if is_free(settings.subnet_pool, subnet, in_use) else None
 
 
-def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]]) -> int:
+def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]], encrypted: bool = False) -> int:
     """Return the MTU of a VXLAN over these hosts' underlays: the least of them less the overhead of VXLAN.
 
-    underlays: for each host its underlay's address, interface and mtu.
+    underlays: for each host its underlay's address, interface and mtu. encrypted: whether the VXLAN lies in a tunnel,
+    which has an overhead of its own, and inside which it goes over IPv6.
     Raises InvalidInput where one is unknown, they mix IPv4 with IPv6, or an MTU leaves too little.
     """
     problems = []
@@ -669,13 +728,14 @@ def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]]) -> int:
             )
             continue
         versions[host] = 6 if ":" in address else 4
-        left = mtu - (VXLAN_OVERHEAD_IPV6 if versions[host] == 6 else VXLAN_OVERHEAD_IPV4)
-        if left < LEAST_MTU:
+        left = mtu - _overhead(versions[host], encrypted)
+        least = LEAST_TUNNEL_MTU - VXLAN_OVERHEAD_IPV6 if encrypted else LEAST_MTU
+        if left < least:
             problems.append(
                 Problem(
                     f"MTU of {underlay.get('interface')} on host {host}",
                     mtu,
-                    f"It leaves {left} bytes for the session's network; at least {LEAST_MTU} are needed.",
+                    f"It leaves {left} bytes for the session's network; at least {least} are needed.",
                 )
             )
     if len(set(versions.values())) > 1:
@@ -687,8 +747,15 @@ def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]]) -> int:
         )
     if problems:
         raise InvalidInput(problems)
-    overhead = VXLAN_OVERHEAD_IPV6 if 6 in versions.values() else VXLAN_OVERHEAD_IPV4
+    overhead = _overhead(max(versions.values()), encrypted)
     return min(int(underlay["mtu"]) for underlay in underlays.values()) - overhead
+
+
+def _overhead(version: int, encrypted: bool) -> int:
+    """Return the bytes around a packet of the session's network on an underlay of this version of IP."""
+    if encrypted:
+        return VXLAN_OVERHEAD_IPV6 + (WIREGUARD_OVERHEAD_IPV6 if version == 6 else WIREGUARD_OVERHEAD_IPV4)
+    return VXLAN_OVERHEAD_IPV6 if version == 6 else VXLAN_OVERHEAD_IPV4
 
 
 def render_shortfall(shortfall: Shortfall) -> list[str]:
@@ -749,7 +816,7 @@ def _replicas(number: int) -> str:
 
 
 _PLAN_KEYS = ("schema", "session", "request", "network", "egress", "hosts", "replicas")
-_NETWORK_KEYS = ("driver", "name", "subnet", "interface", "mtu", "vni", "port", "link")
+_NETWORK_KEYS = ("driver", "name", "subnet", "interface", "mtu", "vni", "port", "link", "tunnel")
 
 
 class _Checker:
@@ -831,7 +898,7 @@ def _check_session(check: _Checker, plan: Mapping[str, Any], request: Request) -
     ):
         check.equal(f"session.{key}", session[key], value)
     for name, entry in hosts.items():
-        if check.keys(f"hosts.{name}", entry, ("underlay_address", "underlay_interface", "replicas")):
+        if check.keys(f"hosts.{name}", entry, ("underlay_address", "underlay_interface", "tunnel_address", "replicas")):
             for key in ("underlay_address", "underlay_interface"):
                 good = _is_word(entry[key]) or (entry[key] is None and not multi)
                 check.expect(good, f"hosts.{name}.{key}", entry[key], "text")
@@ -851,6 +918,27 @@ def _check_session(check: _Checker, plan: Mapping[str, Any], request: Request) -
         for key, most in (("mtu", 65535), ("vni", 2**24 - 1), ("port", 65535)):
             good = _is_whole(network[key], 1, most) if multi else network[key] is None
             check.expect(good, f"network.{key}", network[key], f"a number up to {most}" if multi else "none")
+        _check_tunnel(check, network, hosts, id8, multi and request.encrypted)
+
+
+def _check_tunnel(
+    check: _Checker, network: Mapping[str, Any], hosts: Mapping[str, Any], id8: str, encrypted: bool
+) -> None:
+    """Judge the tunnel, which is there for encrypted sessions on several hosts and for no others."""
+    tunnel = network["tunnel"]
+    addresses = [entry.get("tunnel_address") for entry in hosts.values() if isinstance(entry, Mapping)]
+    if not encrypted:
+        check.equal("network.tunnel", tunnel, None)
+        check.expect(all(one is None for one in addresses), "hosts' tunnel_address", addresses, "nothing")
+    elif check.keys("network.tunnel", tunnel, ("link", "mtu", "vxlan_port")):
+        check.equal("network.tunnel.link", tunnel["link"], f"cct{id8}")
+        wanted = network["mtu"] + VXLAN_OVERHEAD_IPV6 if _is_whole(network["mtu"], 1, 65535) else None
+        check.equal("network.tunnel.mtu", tunnel["mtu"], wanted)
+        port = tunnel["vxlan_port"]
+        check.expect(_is_whole(port, 1, 65535), "network.tunnel.vxlan_port", port, "a number up to 65535")
+        good = all(isinstance(one, str) and re.fullmatch("fe80::[0-9a-f]{1,4}", one) for one in addresses)
+        good = good and len(set(addresses)) == len(hosts)
+        check.expect(good, "hosts' tunnel_address", addresses, "a link-local address for each")
 
 
 def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) -> None:

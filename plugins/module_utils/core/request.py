@@ -95,6 +95,7 @@ KNOWN_VARIABLES = (
     "session_recreate",
     "session_failure_policy",
     "session_restart_limit",
+    "session_encrypted",
 )
 """Every variable a request may hold."""
 
@@ -182,8 +183,8 @@ class Request:
 
     roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
     allowed, where any are named. max_replicas_per_host: None for no limit. failure_policy: what follows when a replica
-    fails. restart_limit: how often it is started again under RESTART. Where order means nothing (mounts, ports, hosts)
-    it is sorted away.
+    fails. restart_limit: how often it is started again under RESTART. encrypted: whether everything that goes from host
+    to host has to be. Where order means nothing (mounts, ports, hosts) it is sorted away.
     """
 
     name: str
@@ -200,6 +201,7 @@ class Request:
     master_port: int
     failure_policy: str = RESTART
     restart_limit: int = DEFAULT_RESTARTS
+    encrypted: bool = False
 
     @property
     def size(self) -> int:
@@ -247,6 +249,7 @@ class Request:
             "master_port": self.master_port,
             "failure_policy": self.failure_policy,
             "restart_limit": self.restart_limit,
+            "encrypted": self.encrypted,
         }
 
     @classmethod
@@ -302,6 +305,7 @@ _REQUEST_FIELDS = (
     "master_port",
     "failure_policy",
     "restart_limit",
+    "encrypted",
 )
 
 
@@ -802,6 +806,9 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
     if value("failure_policy") is not None:
         failure_policy = reader.choice("session_failure_policy", value("failure_policy"), FAILURE_POLICIES)
     restart_limit = whole("restart_limit", 0, MAXIMUM_RESTARTS, DEFAULT_RESTARTS)
+    encrypted = False
+    if value("encrypted") is not None:
+        encrypted = reader.attempt(partial(parse_bool, "session_encrypted", value("encrypted")), False)
     for switch in ("wait", "recreate"):
         if value(switch) is not None:
             reader.attempt(partial(parse_bool, "session_" + switch, value(switch)), False)
@@ -822,6 +829,7 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
         master_port,
         failure_policy,
         restart_limit,
+        encrypted,
     )
 
 
@@ -971,4 +979,5 @@ def _flat(request: Request) -> dict[str, str]:
     flat["master_port"] = str(request.master_port)
     flat["failure_policy"] = request.failure_policy
     flat["restart_limit"] = str(request.restart_limit)
+    flat["encrypted"] = str(request.encrypted).lower()
     return flat

@@ -97,7 +97,8 @@ def _make_links(state: StateDirectory) -> int:
                 continue
             no_engine: Any = None
             session = SessionHost(no_engine, state, LedgerFile(str(state.root)), record, host, "")
-            stages = [session.link_steps(), session.peer_steps()]
+            known = state.session(record["id"]).read_public_keys()
+            stages = [session.tunnel_steps(known), session.link_steps(), session.peer_steps()]
             perform(stages)
         except (SessionError, OSError) as error:
             _say(f"Session {record['name']}: {error}")

@@ -133,6 +133,7 @@ class SessionHost:
         return [
             self._foreign_steps(set(containers), check_mode),
             self._file_steps(public_keys),
+            self.tunnel_steps(public_keys),
             made_links,
             self.peer_steps(),
             self._network_steps(containers, bool(made_links)),
@@ -247,18 +248,78 @@ class SessionHost:
         return "\n".join(lines) + "\n"
 
     def _endpoint(self, host: str) -> str:
-        return str(self.plan["hosts"][host]["underlay_address"])
+        """Return where the overlay reaches a host: its address in the tunnel where there is one."""
+        about = self.plan["hosts"][host]
+        return str(about["tunnel_address"] or about["underlay_address"])
 
     def _vxlan(self) -> link.Vxlan | None:
         if self.network is None or self.network["driver"] != "vxlan":
             return None
+        tunnel = self.network["tunnel"]
         return link.Vxlan(
             name=self.network["link"],
             vni=self.network["vni"],
             local=self._endpoint(self.host),
-            port=self.network["port"],
+            port=tunnel["vxlan_port"] if tunnel else self.network["port"],
             mtu=self.network["mtu"],
-            alias=link.session_alias(self.session["id"], self.session["name"]),
+            alias=self._alias,
+            device=tunnel["link"] if tunnel else None,
+        )
+
+    def tunnel_steps(self, public_keys: PublicKeys) -> Stage:
+        """Return what is missing of the tunnel of an encrypted session on this host; it needs no engine.
+
+        A link that is there is changed in place, keys included, so that the overlay on it stays.
+        """
+        if self.network is None or self.network["tunnel"] is None:
+            return []
+        from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+
+        about = self.network["tunnel"]
+        found = wireguard.read(about["link"])
+        if found is not None and not self._is_own(found.alias):
+            raise self._foreign_link(about["link"])
+        keys = {member["host"]: (public_keys.get(member["name"]) or {}).get("tunnel") for member in self.members}
+        peers = [
+            wireguard.Peer(key, self._endpoint(host), self.plan["hosts"][host]["underlay_address"])
+            for host, key in keys.items()
+            if key and host != self.host
+        ]
+        wanted = wireguard.Tunnel(
+            name=about["link"],
+            address=self._endpoint(self.host),
+            port=self.network["port"],
+            mtu=about["mtu"],
+            alias=self._alias,
+            public_key=keys[self.host],
+            peers=tuple(sorted((peer.public_key, peer.address) for peer in peers)),
+        )
+        if found == wanted:
+            return []
+
+        def change() -> None:
+            if not all(keys.values()):
+                raise link.LinkError(
+                    f"The tunnel {wanted.name} cannot be made without the public keys of every host. Run the repair "
+                    "playbook."
+                )
+            wireguard.converge(wanted, self.directory.tunnel_key_file, peers)
+
+        if found is None:
+            undo = partial(link.delete_link, wanted.name)
+            return [Step("create", "link", wanted.name, change, undo, after=vars(wanted))]
+        return [Step("update", "link", wanted.name, change, before=vars(found), after=vars(wanted))]
+
+    @property
+    def _alias(self) -> str:
+        return link.session_alias(self.session["id"], self.session["name"])
+
+    def _is_own(self, alias: str) -> bool:
+        return alias.startswith(f"{link.ALIAS_PREFIX}{self.session['id']} ")
+
+    def _foreign_link(self, name: str) -> link.LinkError:
+        return link.LinkError(
+            f"The host {self.host} already has a link named {name} that belongs to somebody else; it is not touched."
         )
 
     def link_steps(self) -> Stage:
@@ -270,11 +331,8 @@ class SessionHost:
         if found == wanted:
             return []
         if found is not None:
-            if not found.alias.startswith(f"{link.ALIAS_PREFIX}{self.session['id']} "):
-                raise link.LinkError(
-                    f"The host {self.host} already has a link named {wanted.name} that belongs to somebody "
-                    "else; it is not touched."
-                )
+            if not self._is_own(found.alias):
+                raise self._foreign_link(wanted.name)
 
             def replace() -> None:
                 link.delete_link(wanted.name)
@@ -314,6 +372,7 @@ class SessionHost:
                 wanted.name,
                 (on_forwarding - forwarding, forwarding - on_forwarding),
                 (on_neighbours - neighbours, neighbours - on_neighbours),
+                wanted.device,
             )
 
         return [

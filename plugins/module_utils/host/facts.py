@@ -50,8 +50,9 @@ def host_facts(
     paths: list[str],
     underlay_address: str | None,
     whole_records: bool = False,
+    encryption: bool = False,
 ) -> dict[str, Any]:
-    """Return the facts of this host.
+    """Return the facts of this host. encryption: whether to try what encrypted sessions need.
 
     A host that cannot run sessions is described by ``usable: false`` and a ``problem``, a full sentence, instead of
     an exception: whether that is an error is for the caller to say.
@@ -70,6 +71,10 @@ def host_facts(
         # Who waits watches for what this run may not have seen yet, so the signature is older than all of it.
         waited_for = _signature(session_name, _reservations(state, whole_records)[0], records)
         facts = _facts(engine, state, session_name, images, paths, underlay_address)
+        if encryption:
+            from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+
+            facts["encryption"] = wireguard.problem()
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["ports"] = _with_reserved(facts["ports"], reservations)

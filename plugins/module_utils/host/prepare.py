@@ -11,7 +11,11 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ssh_keys import converge_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    SessionDirectory,
+    StateDirectory,
+    StateError,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import CONFIRMED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     PREPARING,
@@ -48,19 +52,41 @@ def prepare(
     if record["id"] in recorded and session.read_record() is None and not check_mode:
         ledger.release(record["id"], holder)
         raise StateError(f"Session {record['name']} was torn down while this launch was at work.")
-    replicas = [replica for replica in record["plan"]["replicas"] if replica["host"] == host]
     if not check_mode:
         ledger.advance(record["id"], CONFIRMED, deadline, holder)
         if record["status"] == PREPARING:
             # Before the first key: what is found later of a launch that was killed can then be told whose it is.
             keep_records(state, [record], check_mode)
-    actions: list[str] = []
+    public_keys, made = make_keys(session, record["plan"], host, regenerate_keys, check_mode)
+    return public_keys, [f"create key {key}" for key in made]
+
+
+def make_keys(
+    session: SessionDirectory, plan: dict[str, Any], host: str, regenerate: bool, check_mode: bool
+) -> tuple[PublicKeys, list[str]]:
+    """Make the keys of this host's replicas that are missing, or all anew with *regenerate*.
+
+    Returns the public halves by replica, None for those that check mode kept from being made, and the names of the
+    keys that were, or would be, made. In an encrypted session a host has a key for its tunnel, which is told with each
+    of its replicas.
+    """
     public_keys: PublicKeys = {}
-    for replica in replicas:
-        folder = session.replica(replica["name"]) / "ssh"
-        public_keys[replica["name"]], made = converge_keys(folder, regenerate_keys, check_mode)
-        actions += [f"create key {replica['name']}/{key}" for key in made]
-    return public_keys, actions
+    names: list[str] = []
+    for replica in plan["replicas"]:
+        if replica["host"] == host:
+            folder = session.replica(replica["name"]) / "ssh"
+            public_keys[replica["name"]], made = converge_keys(folder, regenerate, check_mode)
+            names += [f"{replica['name']}/{key}" for key in made]
+    if plan["network"] is not None and plan["network"]["tunnel"] is not None:
+        from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+
+        public = None if regenerate else wireguard.read_public_key(session.tunnel_key_file)
+        if public is None:
+            names.append(session.tunnel_key_file.name)
+            public = None if check_mode else wireguard.create_key(session.tunnel_key_file)
+        for keys in public_keys.values():
+            keys["tunnel"] = public
+    return public_keys, names
 
 
 def keep_records(

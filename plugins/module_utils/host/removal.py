@@ -39,6 +39,7 @@ def removal_stages(
     containers = engine.session_containers(labels)
     networks = engine.networks(labels)
     links = {name: owner for name, owner in link.session_links().items() if is_meant(owner[1], owner[0])}
+    tunnels = {name for name in links if name.startswith(link.TUNNEL_PREFIX)}
     entries = {**ledger.expired(), **ledger.read()}
     reserved = sorted(key for key, held in entries.items() if is_meant(held.claim.session_name, key))
     ids = {*known, *([] if session_id is None else [session_id])}
@@ -64,7 +65,9 @@ def removal_stages(
             )
             for network in networks
         ],
-        [Step("remove", "link", name, partial(link.delete_link, name), before="present") for name in sorted(links)],
+        # What lies on a tunnel goes before it: the kernel would take it away by itself.
+        [_link_step(name) for name in sorted(links) if name not in tunnels],
+        [_link_step(name) for name in sorted(tunnels)],
         [
             Step(
                 "remove",
@@ -134,6 +137,10 @@ def has_moved_on(
     except DamagedFile:
         return False
     return record is not None and record["revision"] > judged_revision
+
+
+def _link_step(name: str) -> Step:
+    return Step("remove", "link", name, partial(link.delete_link, name), before="present")
 
 
 def _remove_container(engine: Engine, container: str, status: str) -> None:

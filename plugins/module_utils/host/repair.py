@@ -20,9 +20,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     DamagedLedger,
     LedgerFile,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ssh_keys import (
-    converge_keys,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     DamagedFile,
     StateDirectory,
@@ -39,7 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
     descriptions,
     difference,
@@ -192,14 +189,9 @@ class _Mender:
         session = self.state.session(record["id"])
         own: Keys = {}
         if record["plan"]["network"] is not None:
-            for replica in record["plan"]["replicas"]:
-                if replica["host"] == host:
-                    folder = session.replica(replica["name"]) / "ssh"
-                    own[replica["name"]], made = converge_keys(folder, False, self.check_mode)
-                    for name in made:
-                        self._did(
-                            f"create key {replica['name']}/{name}", "key", f"{replica['name']}/{name}", None, "made"
-                        )
+            own, made = make_keys(session, record["plan"], host, False, self.check_mode)
+            for name in made:
+                self._did(f"create key {name}", "key", name, None, "made")
         keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record["id"], {}), **own}
         self.result.public_keys[record["id"]] = own
         stages = SessionHost(self.engine, self.state, self.ledger, record, host, "", self.room).stages(keys)

@@ -44,6 +44,8 @@ def verify(engine: Engine, plan: dict[str, Any], host: str, timeout: float) -> l
             _prove_server(replica, result["pid"])
         if plan["network"]["driver"] == "vxlan":
             _prove_packets(plan, host, results[0]["pid"], replicas[0]["name"], results[0]["mtu"])
+        if plan["network"]["tunnel"] is not None:
+            _prove_tunnel(plan, host)
     for result in results:
         del result["pid"]
     return results
@@ -139,3 +141,17 @@ def _prove_packets(plan: dict[str, Any], host: str, pid: int, name: str, mtu: in
         failures = [failure for failure in pool.map(ping, first.values()) if failure]
     if failures:
         raise VerificationFailed("\n".join(failures))
+
+
+def _prove_tunnel(plan: dict[str, Any], host: str) -> None:
+    """Prove that the packets to and from each other host went through the tunnel."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+
+    name = plan["network"]["tunnel"]["link"]
+    tunnel = wireguard.read(name)
+    peers = {address: key for key, address in tunnel.peers} if tunnel is not None else {}
+    seen = wireguard.traffic(name) if peers else {}
+    for other, about in plan["hosts"].items():
+        found = seen.get(peers.get(about["tunnel_address"], ""))
+        if other != host and (found is None or not (found.handshake and found.received and found.sent)):
+            raise VerificationFailed(f"The tunnel {name} on {host} has carried nothing to and from {other}.")

@@ -11,11 +11,13 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import addressing
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import (
     addresses,
+    choose_port,
     choose_subnets,
     choose_vni,
     is_free,
     mac_of,
     outside,
+    parse_port_pool,
     parse_subnet_pool,
     parse_vni_pool,
     prefix_for,
@@ -176,6 +178,26 @@ def test_vni_is_free_and_of_the_pool(low, length, in_use, seed):
 
 def test_the_search_for_a_vni_begins_anew_at_the_end_of_the_pool():
     assert {choose_vni("5-9", {6, 7, 8, 9}, f"session {number}") for number in range(20)} == {5}
+
+
+@bounded
+@given(st.integers(1, 65530), st.integers(0, 5), st.sets(st.integers(1, 65535)), st.text(max_size=5))
+def test_a_port_is_free_and_in_its_pool(low, more, in_use, seed):
+    pool = f"{low}-{low + more}"
+    free = set(range(low, low + more + 1)) - in_use
+    if free:
+        assert choose_port(pool, in_use, seed) in free
+        assert choose_port(pool, in_use, seed) == choose_port(pool, in_use, seed)
+    else:
+        with pytest.raises(PoolExhausted, match="cluster_compute_encrypted_ports"):
+            choose_port(pool, in_use, seed)
+
+
+def test_port_pools():
+    assert parse_port_pool("61000-65535") == (61000, 65535)
+    for pool in ("", "61000", "0-5", "1-65536", None, 61000):
+        with pytest.raises(InvalidInput, match=r"cluster_compute_encrypted_ports is .* to 65535, such as 61000-"):
+            parse_port_pool(pool)
 
 
 def test_vni_pools():

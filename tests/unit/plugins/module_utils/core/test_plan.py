@@ -99,6 +99,7 @@ def test_a_multi_node_plan():
         "mtu": 1450,
         "port": 4789,
         "link": "ccx3614fdf3",
+        "tunnel": None,
     }
     assert 4096 <= vni <= 16777215
     network = ipaddress.ip_network(subnet)
@@ -108,8 +109,18 @@ def test_a_multi_node_plan():
     assert plan["egress"] == {"name": "cc-3614fdf3-egress"}
     assert not egress.overlaps(network)
     assert plan["hosts"] == {
-        "h1": {"underlay_address": "192.0.2.1", "underlay_interface": "eth0", "replicas": ["main1", "sub1"]},
-        "h2": {"underlay_address": "192.0.2.2", "underlay_interface": "eth0", "replicas": ["sub2", "sub3"]},
+        "h1": {
+            "underlay_address": "192.0.2.1",
+            "underlay_interface": "eth0",
+            "tunnel_address": None,
+            "replicas": ["main1", "sub1"],
+        },
+        "h2": {
+            "underlay_address": "192.0.2.2",
+            "underlay_interface": "eth0",
+            "tunnel_address": None,
+            "replicas": ["sub2", "sub3"],
+        },
     }
     assert [
         (r["name"], r["role"], r["index"], r["rank"], r["host"], r["local_rank"], r["node_rank"])
@@ -163,6 +174,45 @@ def test_what_fits_one_host_gets_a_bridge_there():
     assert (network["driver"], network["name"], network["interface"]) == ("bridge", "cc-3614fdf3", "eth1")
     assert [network[key] for key in ("mtu", "vni", "port", "link")] == [None] * 4
     validate_plan(plan)
+
+
+def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
+    request = make_request(size=4, cpus=2, encrypted=True, ports="8080:80,61004:9/udp")
+    facts = make_facts(ports=[{"address": "192.0.2.9", "port": 61002, "protocol": "udp"}], encryption="")
+    site = Settings(vxlan_port=8472, encrypted_ports="61002-61004")
+    plan = make_plan(request, facts, site=site)
+    assert plan["network"]["port"] == 61003
+    # 1500 less WireGuard's 60 over IPv4, less VXLAN's 70 over IPv6.
+    assert plan["network"]["mtu"] == 1370
+    assert plan["network"]["tunnel"] == {"link": "cct3614fdf3", "mtu": 1440, "vxlan_port": 8472}
+    assert [entry["tunnel_address"] for entry in plan["hosts"].values()] == ["fe80::1", "fe80::2"]
+    validate_plan(json.loads(json.dumps(plan)))
+    assert all(("0.0.0.0", 61003, "udp") in claim.ports for claim in claims_of(plan).values())
+    again = build_plan(request, place(request, hosts_from_facts(facts, {})), SESSION, facts, Settings(), plan)
+    assert again["network"]["port"] == 61003
+    for change in ({"encryption": "Its kernel has no WireGuard."}, {"encryption": "x"}):
+        facts["h2"].update(change)
+        with pytest.raises(InvalidInput, match="Host h2 cannot do it: ") as error:
+            check_request_against_hosts(request, facts, place(request, hosts_from_facts(facts, {})))
+        assert [problem.variable for problem in error.value.problems] == ["session_encrypted"]
+    del facts["h2"]["encryption"]  # who was not asked has not said that it can
+    with pytest.raises(InvalidInput, match="Host h2 cannot do it: Nobody looked"):
+        check_request_against_hosts(request, facts, place(request, hosts_from_facts(facts, {})))
+    plain = make_request(size=4, cpus=2)
+    check_request_against_hosts(plain, facts, place(plain, hosts_from_facts(facts, {})))
+    with pytest.raises(PoolExhausted, match="cluster_compute_encrypted_ports 61002-61002 has no free port left"):
+        make_plan(request, facts, site=Settings(encrypted_ports="61002-61002"))
+
+
+def test_on_one_host_nothing_has_to_be_encrypted():
+    facts = make_facts(encryption="Its kernel has no WireGuard.")
+    request = make_request(size=2, cpus=2, encrypted=True)
+    check_request_against_hosts(request, facts, place(request, hosts_from_facts(facts, {})))
+    plan = make_plan(request, facts)
+    assert plan["network"]["tunnel"] is None
+    assert plan["hosts"]["h1"]["tunnel_address"] is None
+    validate_plan(plan)
+    assert claims_of(plan)["h1"].ports == ()
 
 
 def test_one_replica_has_no_session_network():
@@ -275,10 +325,11 @@ def test_settings():
             "cluster_compute_subnet_pool": "10.99.0.0/20",
             "cluster_compute_vni_pool": "5-6",
             "cluster_compute_vxlan_port": "8472",
+            "cluster_compute_encrypted_ports": " 700 - 702 ",
             "cluster_compute_topology_keys": "room, rack",
         }
     )
-    assert read == Settings("10.99.0.0/20", "5-6", 8472, ("room", "rack"))
+    assert read == Settings("10.99.0.0/20", "5-6", 8472, "700-702", ("room", "rack"))
     plan = make_plan(site=read)
     assert plan["network"]["vni"] in (5, 6)
     assert plan["network"]["port"] == 8472
@@ -290,6 +341,7 @@ def test_settings():
                 "cluster_compute_subnet_pool": "x",
                 "cluster_compute_vni_pool": 5,
                 "cluster_compute_vxlan_port": 0,
+                "cluster_compute_encrypted_ports": "61000-70000",
                 "cluster_compute_topology_keys": ["rack", "rack"],
             }
         )
@@ -297,6 +349,7 @@ def test_settings():
         "cluster_compute_subnet_pool",
         "cluster_compute_vni_pool",
         "cluster_compute_vxlan_port",
+        "cluster_compute_encrypted_ports",
         "cluster_compute_topology_keys",
     ]
 
@@ -332,6 +385,8 @@ def test_mtu_over_ipv6():
         overlay_mtu({"a": {"address": "2001:db8::1", "mtu": 1500}, "b": {"address": "2001:db8::2", "mtu": 9000}})
         == 1430
     )
+    both = {"a": {"address": "2001:db8::1", "mtu": 1500}, "b": {"address": "2001:db8::2", "mtu": 9000}}
+    assert overlay_mtu(both, encrypted=True) == 1500 - 80 - 70
 
 
 def test_underlays_that_cannot_be():
@@ -341,6 +396,9 @@ def test_underlays_that_cannot_be():
         overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 1500}, "b": {}})
     with pytest.raises(InvalidInput, match="MTU of eth0 on host a is 600: It leaves 550 bytes"):
         overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 600, "interface": "eth0"}})
+    assert overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 1340, "interface": "eth0"}}, encrypted=True) == 1210
+    with pytest.raises(InvalidInput, match=r"MTU of eth0 on host a is 1339: It leaves 1209 bytes .* at least 1210 are"):
+        overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 1339, "interface": "eth0"}}, encrypted=True)
 
 
 # Facts.
@@ -603,9 +661,11 @@ def test_newer_schemas_are_refused_by_number():
     assert f"schema {SCHEMA + 1}" in str(error.value)
 
 
-def test_everything_that_is_changed_is_noticed():
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_everything_that_is_changed_is_noticed(encrypted):
     """Every leaf of a plan, replaced by something else of its kind and of another."""
-    plan = make_plan(make_request(size=4, cpus=2, ports="80", mounts="/a:/b:ro", env="A=x", command="sleep 9"))
+    more = {"ports": "80", "mounts": "/a:/b:ro", "env": "A=x", "command": "sleep 9", "encrypted": encrypted}
+    plan = make_plan(make_request(size=4, cpus=2, **more))
 
     def leaves(node, path=()):
         if isinstance(node, dict):
@@ -620,6 +680,9 @@ def test_everything_that_is_changed_is_noticed():
     # Free to be anything of its kind: numbers chosen from pools, what hosts report, and user's own values.
     free = {("network", "vni"), ("network", "mtu"), ("network", "port"), ("egress", "subnet")}
     free |= {("request", "priority"), ("request", "master_port"), ("request", "restart_limit")}
+    if encrypted:
+        free |= {("network", "tunnel", "vxlan_port")}
+        free -= {("network", "mtu")}  # it has to agree with the tunnel's
     tried = 0
     for path, value in leaves(plan):
         may_vary = path in free or "env" in path or path[-1] in ("underlay_address", "underlay_interface")

@@ -101,6 +101,7 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         master_port="23456",
         failure_policy="keep",
         restart_limit="5",
+        encrypted="yes",
         roles="",
     )
     extra_vars = parse(
@@ -131,6 +132,7 @@ def test_everything_as_a_survey_sends_it_equals_everything_as_yaml_has_it():
         master_port=23456,
         failure_policy="keep",
         restart_limit=5,
+        encrypted=True,
     )
     assert survey == extra_vars
     assert survey.mounts == (Mount("/srv/data", "/data", True), Mount("/srv/out", "/out", False))
@@ -274,6 +276,7 @@ BAD = (
     ]
     + [("policy", value, "session_policy") for value in ("packed", 1, [], True)]
     + [("failure_policy", value, "session_failure_policy") for value in ("restarts", 1, [], True)]
+    + [("encrypted", value, "session_encrypted") for value in ("perhaps", 2, 1.5, [True])]
     + [("restart_limit", value, "session_restart_limit") for value in (-1, 1001, "never", True, 1.5)]
     + [
         ("resource_group", value, "session_resource_group")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_module
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, wireguard
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
@@ -24,7 +25,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     new_record,
     prepared,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, prepare
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
+    keep_records,
+    make_keys,
+    prepare,
+)
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 WAITING = advance(new_record(SESSION, "alice", {"name": "train"}), PENDING, "x", queue={"number": 1})
@@ -35,7 +40,7 @@ LATER = advance(WAITING, PENDING, "y")
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     """Give a state directory that need not belong to root."""
     me, write = (os.getuid(), os.getgid()), state_module.write_file
-    for module in (ledger_module, state_module):
+    for module in (ledger_module, state_module, ssh_keys, wireguard):
         monkeypatch.setattr(module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
     return StateDirectory(str(tmp_path / "state"))
 
@@ -60,7 +65,7 @@ def test_a_session_that_was_torn_down_meanwhile_is_not_recorded_again(state: Sta
 
 @pytest.mark.parametrize("host", ["h1", "h2"])
 def test_a_session_that_was_torn_down_since_the_launch_looked_is_not_prepared(host: str, state: StateDirectory) -> None:
-    plan = {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "replicas": []}
+    plan = {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "network": None, "replicas": []}
     record = prepared(WAITING, plan)
     ledger = LedgerFile(str(state.root))
     claim = Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1)
@@ -77,3 +82,32 @@ def test_a_session_that_was_torn_down_since_the_launch_looked_is_not_prepared(ho
     ledger.reserve(claim, [], Room(9, 9), 60.0, "run")
     prepare(state, ledger, record, host, **about, recorded=[SESSION])
     assert [one["status"] for one in state.records()[0]] == ["PREPARING" if host == "h1" else "RUNNING"]
+
+
+def test_an_encrypted_session_has_one_more_key_on_each_host(state: StateDirectory) -> None:
+    replicas = [{"name": name, "host": host} for name, host in (("main1", "h1"), ("sub1", "h1"), ("sub2", "h2"))]
+    plan = {"network": {"tunnel": {"link": "cct3614fdf3"}}, "replicas": replicas}
+    session = state.session(SESSION)
+    wanted = [f"{name}/{key}" for name in ("main1", "sub1") for key in ("id_ed25519", "ssh_host_ed25519_key")]
+    found, made = make_keys(session, plan, "h1", False, True)
+    assert made == [*wanted, "tunnel.key"]
+    assert all(keys == {"client": None, "host": None, "tunnel": None} for keys in found.values())
+    assert not session.exists()
+    found, made = make_keys(session, plan, "h1", False, False)
+    assert made == [*wanted, "tunnel.key"]
+    assert list(found) == ["main1", "sub1"]
+    assert found["main1"]["tunnel"] == found["sub1"]["tunnel"] == wireguard.read_public_key(session.tunnel_key_file)
+    assert make_keys(session, plan, "h1", False, False) == (found, [])
+    session.tunnel_key_file.unlink()
+    other, made = make_keys(session, plan, "h1", False, False)
+    assert made == ["tunnel.key"]
+    assert other["main1"]["tunnel"] not in (None, found["main1"]["tunnel"])
+    again, made = make_keys(session, plan, "h1", True, False)
+    assert len(made) == 5
+    assert again["main1"]["tunnel"] != other["main1"]["tunnel"]
+    session.clear()
+    assert not session.tunnel_key_file.exists()
+    assert make_keys(session, {**plan, "network": None}, "h2", False, True)[1] == [
+        "sub2/id_ed25519",
+        "sub2/ssh_host_ed25519_key",
+    ]
