@@ -55,6 +55,15 @@ REQUESTS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "name for a shell": ({"session_name": f"x; touch {CANARY}"}, ["session_name", "touch", "RFC 1123"]),
     "name with a substitution": ({"session_name": f"$(touch {CANARY})"}, ["session_name", "touch", "RFC 1123"]),
     "name with a line break": ({"session_name": "bad\ntouch"}, ["session_name", "RFC 1123"]),
+    "a private key": (
+        {"session_authorized_keys": "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU\n"},
+        ["session_authorized_keys", "(value not shown)", "PRIVATE key", ".pub"],
+    ),
+    "no public key": (
+        {"session_authorized_keys": "~/.ssh/id_ed25519.pub"},
+        ["session_authorized_keys[0]", "as a file ending in .pub holds it", "ssh-ed25519"],
+    ),
+    "a port for nobody's key": ({"session_ssh_port": 22022}, ["session_ssh_port", "22022", "session_authorized_keys"]),
     "role names collide": (
         {"session_roles": [{"name": "main"}, {"name": "sub", "replicas": 1}, {"name": "sub", "replicas": 2}]},
         ["session_roles[2].name", "sub", "same name"],

@@ -21,6 +21,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Callable, TypeVar, cast
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.authorized_keys import (
+    PublicKey,
+    parse_authorized_keys,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.capabilities import (
     UNLIMITED,
     format_memlock,
@@ -96,6 +100,8 @@ KNOWN_VARIABLES = (
     "session_failure_policy",
     "session_restart_limit",
     "session_encrypted",
+    "session_authorized_keys",
+    "session_ssh_port",
 )
 """Every variable a request may hold."""
 
@@ -184,7 +190,8 @@ class Request:
     roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
     allowed, where any are named. max_replicas_per_host: None for no limit. failure_policy: what follows when a replica
     fails. restart_limit: how often it is started again under RESTART. encrypted: whether everything that goes from host
-    to host has to be. Where order means nothing (mounts, ports, hosts) it is sorted away.
+    to host has to be. authorized_keys: with which main1 is logged in to from outside. ssh_port: the port of its host
+    for that, None for any. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
     """
 
     name: str
@@ -202,6 +209,8 @@ class Request:
     failure_policy: str = RESTART
     restart_limit: int = DEFAULT_RESTARTS
     encrypted: bool = False
+    authorized_keys: tuple[PublicKey, ...] = ()
+    ssh_port: int | None = None
 
     @property
     def size(self) -> int:
@@ -250,6 +259,8 @@ class Request:
             "failure_policy": self.failure_policy,
             "restart_limit": self.restart_limit,
             "encrypted": self.encrypted,
+            "authorized_keys": [key.text for key in self.authorized_keys],
+            "ssh_port": self.ssh_port,
         }
 
     @classmethod
@@ -279,7 +290,9 @@ class Request:
             ]
         }
         variables.update(
-            ("session_" + key, value) for key, value in data.items() if key != "roles" and value is not None
+            ("session_" + key, value)
+            for key, value in data.items()
+            if key != "roles" and value is not None and (key, value) != ("authorized_keys", [])
         )
         request = parse_request(variables)
         for key, value in request.to_dict().items():
@@ -306,6 +319,8 @@ _REQUEST_FIELDS = (
     "failure_policy",
     "restart_limit",
     "encrypted",
+    "authorized_keys",
+    "ssh_port",
 )
 
 
@@ -809,6 +824,19 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
     encrypted = False
     if value("encrypted") is not None:
         encrypted = reader.attempt(partial(parse_bool, "session_encrypted", value("encrypted")), False)
+    keys: tuple[PublicKey, ...] = ()
+    if value("authorized_keys") is not None:
+        keys = reader.attempt(partial(parse_authorized_keys, "session_authorized_keys", value("authorized_keys")), ())
+    ssh_port: int | None = whole("ssh_port", 1, 65535, 0) or None
+    if ssh_port is not None:
+        if value("authorized_keys") is None:
+            reader.add(
+                "session_ssh_port",
+                ssh_port,
+                "It is the port for those whose keys session_authorized_keys holds. Give these, or leave it out.",
+            )
+        if any(ports_collide(EVERY_ADDRESS, ssh_port, "tcp", p.host_ip, p.host_port, p.protocol) for p in ports):
+            reader.add("session_ssh_port", ssh_port, "session_ports publishes something else on this port of the host.")
     for switch in ("wait", "recreate"):
         if value(switch) is not None:
             reader.attempt(partial(parse_bool, "session_" + switch, value(switch)), False)
@@ -830,6 +858,8 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
         failure_policy,
         restart_limit,
         encrypted,
+        keys,
+        ssh_port,
     )
 
 
@@ -980,4 +1010,16 @@ def _flat(request: Request) -> dict[str, str]:
     flat["failure_policy"] = request.failure_policy
     flat["restart_limit"] = str(request.restart_limit)
     flat["encrypted"] = str(request.encrypted).lower()
+    for owner_key in request.authorized_keys:
+        flat["authorized_keys." + owner_key.fingerprint] = f"{owner_key.kind} {owner_key.comment}".strip()
+    flat["ssh_port"] = "" if request.ssh_port is None else str(request.ssh_port)
     return flat
+
+
+def differ_in_keys_only(old: Request, new: Request) -> bool:
+    """Tell whether nothing but the owner's keys differs, so that a session that runs can go on as it is.
+
+    The first key and the last one decide whether there is a way in at all, which is made with main1.
+    """
+    has_some = bool(old.authorized_keys) and bool(new.authorized_keys)
+    return has_some and replace(old, authorized_keys=new.authorized_keys) == new

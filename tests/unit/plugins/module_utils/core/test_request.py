@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
     Port,
     Request,
     diff_requests,
+    differ_in_keys_only,
     parse_bool,
     parse_request,
 )
@@ -63,6 +64,34 @@ def test_defaults():
     assert (request.policy, request.master_port) == ("pack", 12345)
     assert (request.failure_policy, request.restart_limit) == ("restart", 3)
     assert parse(size=2).mode == "multi-node"
+
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop"
+OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFGmJ/gx/8z/eHNzAzghDtUKw9fasWzqtpwji3eUm1OG"
+
+
+def test_the_way_in_for_the_owner():
+    request = parse(authorized_keys=f"{OTHER}\n{KEY}\n", ssh_port="22022")
+    assert (request.to_dict()["authorized_keys"], request.ssh_port) == ([KEY, OTHER], 22022)
+    assert request == parse(authorized_keys=[KEY, OTHER, KEY], ssh_port=22022)
+    assert (parse().authorized_keys, parse().ssh_port) == ((), None)
+    assert set(problems(authorized_keys=["x"], ssh_port=0)) == {"session_authorized_keys[0]", "session_ssh_port"}
+    assert "session_authorized_keys" in problems(ssh_port=22022)["session_ssh_port"]
+    taken = problems(authorized_keys=KEY, ssh_port=8080, ports="127.0.0.1:8080:80")
+    assert "session_ports" in taken["session_ssh_port"]
+    parse(authorized_keys=KEY, ssh_port=8080, ports="8080:80/udp")
+
+
+def test_keys_change_in_place_as_long_as_there_are_some():
+    none, one, other = parse(), parse(authorized_keys=KEY), parse(authorized_keys=[OTHER])
+    assert differ_in_keys_only(one, other)
+    assert not differ_in_keys_only(none, one)
+    assert not differ_in_keys_only(one, none)
+    assert not differ_in_keys_only(one, parse(authorized_keys=OTHER, ssh_port=22022))
+    assert not differ_in_keys_only(one, parse(authorized_keys=OTHER, cpus=2))
+    assert [field.partition(":")[0] for field, _old, _new in diff_requests(one, other)] == [
+        "authorized_keys.SHA256"
+    ] * 2
 
 
 def test_homogeneous_roles_and_replicas_in_rank_order():
@@ -547,7 +576,7 @@ def requests(draw):
                 )
             )
         ],
-        ports=draw(st.lists(st.integers(1, 65535), max_size=3, unique=True)),
+        ports=draw(st.lists(st.integers(1, 65534), max_size=3, unique=True)),
         hosts=draw(st.lists(NAMES, max_size=3, unique=True)),
         max_replicas_per_host=draw(st.sampled_from(["", 1, 7])),
         priority=draw(st.integers(-100, 100)),
@@ -561,6 +590,8 @@ def requests(draw):
         failure_policy=draw(st.sampled_from(["", "restart", "keep", "strict"])),
         restart_limit=draw(st.sampled_from(["", 0, 1000])),
         excluded_hosts=draw(st.sampled_from(["", "X1", "X1,X2"])),
+        authorized_keys=(keys := draw(st.sampled_from(["", KEY, [KEY, OTHER]]))),
+        ssh_port=draw(st.sampled_from(["", 65535])) if keys else "",
     )
 
 
@@ -616,6 +647,10 @@ def test_a_difference_is_seen_exactly_where_there_is_one(old, other):
         ({"master_port": 1}, "master_port"),
         ({"failure_policy": "strict"}, "failure_policy"),
         ({"restart_limit": 0}, "restart_limit"),
+        (
+            {"authorized_keys": KEY},
+            "authorized_keys.SHA256:aRt/gk+ayybuIM5jdXzho53g4MzbW9S3L2oewKLHFUw",
+        ),
     ],
 )
 def test_each_field_alone_is_a_difference(change, field):
@@ -670,6 +705,8 @@ def test_order_of_mounts_ports_and_hosts_is_none():
         {"master_port": True},
         {"failure_policy": "never"},
         {"restart_limit": -1},
+        {"authorized_keys": KEY},
+        {"ssh_port": 22022},
         {"mounts": "/a:/b"},
         {"hosts": None},
         {"extra": 1},
