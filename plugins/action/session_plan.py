@@ -41,7 +41,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     new_record,
     prepared,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, diff_requests
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+    Request,
+    diff_requests,
+    differ_in_keys_only,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import (
     SITE_VARIABLES,
@@ -183,7 +187,13 @@ class _Planner:
             return self._new_plan(None)
         if current["status"] == PREPARING or (current["status"] == RUNNING and self._is_being_launched(current["id"])):
             return self._answer("WAITING", report=[f"Session {self.request.name} is being launched by another run."])
-        changes = diff_requests(Request.from_dict(current["request"]), self.request)
+        before = Request.from_dict(current["request"])
+        changes = diff_requests(before, self.request)
+        if changes and current["status"] == RUNNING and differ_in_keys_only(before, self.request):
+            asked = self.request.to_dict()
+            plan = {**current["plan"], "request": asked}
+            renewed = advance(current, RUNNING, "Other keys may log in.", request=asked, plan=plan)
+            return {**self._placed(renewed, fresh=False, replaces=False), "diff": _difference(changes)}
         if changes and not self.recreate:
             return _refusal(self.request.name, changes)
         if current["status"] == PENDING:
@@ -283,7 +293,7 @@ class _Planner:
             return self._answer("PENDING", report=report, pending=self._pending(record, number, report))
         check_request_against_hosts(self.request, self.facts, turn.placement, old)
         free = {host.name: host.free_devices for host in self._hosts(True)}
-        plan = build_plan(self.request, turn.placement, session_id, self.facts, self.settings, free_devices=free)
+        plan = build_plan(self.request, turn.placement, session_id, self.facts, self.settings, old, free_devices=free)
         faster = ["Other launches were faster, again and again."]
         pending = None if replaced is not None else self._pending(record, number, faster)
         return self._placed(prepared(record, plan), fresh=True, replaces=replaced is not None, pending=pending)

@@ -302,7 +302,8 @@ def _verified(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     if check_mode:
         return {"replicas": []}
-    return {"replicas": verify(Engine.connect(), asked["record"]["plan"], asked["host"], asked["timeout"])}
+    keys = StateDirectory(asked["state_directory"]).session(asked["record"]["id"]).read_public_keys()
+    return {"replicas": verify(Engine.connect(), asked["record"]["plan"], asked["host"], asked["timeout"], keys)}
 
 
 def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:

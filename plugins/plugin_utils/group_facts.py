@@ -32,6 +32,7 @@ SITE_VARIABLES = (
     "cluster_compute_vxlan_port",
     "cluster_compute_encrypted_ports",
     "cluster_compute_topology_keys",
+    "cluster_compute_ssh_ports",
     LIMITS,
 )
 """Inventory variables that hold for a whole resource group."""

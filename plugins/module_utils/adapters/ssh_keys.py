@@ -11,7 +11,7 @@ leave that host; only the public halves travel (authorized_keys and known_hosts 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     make_directory,
     write_file,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import SSH_PORT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -40,7 +41,13 @@ else:
 
 CLIENT_KEY = "id_ed25519"
 HOST_KEY = "ssh_host_ed25519_key"
+OWNER_KEYS = "owner_keys"
+"""The file with the keys that open main1's port for its owner, and no other."""
 MAXIMUM_LOGINS = 4096
+MAXIMUM_TRIES = 20
+"""Keys that an owner's client may offer one after another, as an agent with many does; OpenSSH's own limit is 6."""
+MAXIMUM_STARTUPS = 64
+"""Connections from one address that have not logged in yet, where everybody who reaches the host can open some."""
 
 
 class KeyFileError(SessionError):
@@ -123,8 +130,19 @@ def authorized_keys(peers: list[dict[str, Any]], public_keys: Mapping[str, Mappi
     return "".join(f'from="{subnet}" {public_keys[peer["name"]]["client"]} {peer["name"]}\n' for peer in peers)
 
 
+def owner_keys(keys: Iterable[str], source: str | None = None) -> str:
+    """Return the lines of authorized_keys for the session's owner, from the address *source* if given."""
+    limit = f'from="{source}" ' if source else ""
+    return "".join(f"{limit}{key}\n" for key in keys)
+
+
 def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
-    """Return the ssh_config(5) with which ``ssh sub1`` finds its key, checks the host and never prompts."""
+    """Return the ssh_config(5) with which ``ssh sub1`` finds its key, checks the host and never prompts.
+
+    Without peers it says nothing.
+    """
+    if len(peers) < 2:
+        return "Host *\n"
     names = " ".join(f"{peer['name']} {peer['address']}" for peer in peers)
     return (
         f"Host {names}\n"
@@ -142,19 +160,23 @@ def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
     )
 
 
-def server_configuration(address: str, directory: str, environment: Mapping[str, str], parts: Mapping[str, str]) -> str:
+def server_configuration(
+    address: str | None, is_way_in: bool, directory: str, environment: Mapping[str, str], parts: Mapping[str, str]
+) -> str:
     """Return the sshd_config(5) of one replica: its key, its address, its environment, keys as the only way.
 
-    parts: settings that name programs the server consists of. A line break cannot be written in sshd_config, so a
-    variable whose value holds one is left to the environment file.
+    address: in the session; None for one that is alone. is_way_in: whether the session's owner logs in here, on a port
+    of its own, which takes none of the session's keys. parts: settings that name programs the server consists of.
+    A line break cannot be written in sshd_config, so a variable whose value holds one is left to the environment file.
     """
     settings = "".join(f"{name} {path}\n" for name, path in parts.items())
     values = " ".join(_quote(f"{name}={value}") for name, value in sorted(environment.items()) if "\n" not in value)
+    places = [f"{address}:{SSH_PORT}"] if address is not None else []
+    places += [f"{EVERY_ADDRESS}:{LOGIN_PORT}"] if is_way_in else []
+    peers = f"{directory}/authorized_keys" if address is not None else "none"
     return (
-        f"Port {SSH_PORT}\n"
-        f"ListenAddress {address}\n"
-        f"HostKey {directory}/{HOST_KEY}\n"
-        f"AuthorizedKeysFile {directory}/authorized_keys\n"
+        "".join(f"ListenAddress {place}\n" for place in places) + f"HostKey {directory}/{HOST_KEY}\n"
+        f"AuthorizedKeysFile {peers}\n"
         # All these files are mounted read-only; whom the image's own folders belong to says nothing of them.
         "StrictModes no\n"
         f"{settings}"
@@ -169,7 +191,15 @@ def server_configuration(address: str, directory: str, environment: Mapping[str,
         f"MaxSessions {MAXIMUM_LOGINS}\n"
         "Subsystem sftp internal-sftp\n"
         f"SetEnv {values}\n"
-    )
+    ) + (_WAY_IN.format(keys=f"{directory}/{OWNER_KEYS}") if is_way_in else "")
+
+
+_WAY_IN = f"""\
+PerSourceMaxStartups {MAXIMUM_STARTUPS}
+Match LocalPort {LOGIN_PORT}
+    AuthorizedKeysFile {{keys}}
+    MaxAuthTries {MAXIMUM_TRIES}
+"""
 
 
 def _quote(text: str) -> str:

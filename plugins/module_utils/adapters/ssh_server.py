@@ -16,20 +16,20 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     listens,
     run_in_network_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import SERVER, SSH_PORT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import SERVER
 
 SECONDS = 5.0
 """For how long to wait for an answer, or for the end."""
 
 
-def host_key(pid: int, address: str) -> str | None:
-    """Return "ssh-ed25519 AAAA…" as the server answers with it in the network of process *pid*.
+def host_key(pid: int, address: str, port: int) -> str | None:
+    """Return "ssh-ed25519 AAAA…" as the server at *address* and *port* answers with it in the network of *pid*.
 
     "" if none listens; None if one does and cannot be asked, as while the replica is cut off from its network.
     """
-    if not listens(pid, address, SSH_PORT):
+    if not listens(pid, address, port):
         return ""
-    command = ["ssh-keyscan", "-T", f"{SECONDS:.0f}", "-p", str(SSH_PORT), "-t", "ed25519", address]
+    command = ["ssh-keyscan", "-T", f"{SECONDS:.0f}", "-p", str(port), "-t", "ed25519", address]
     try:
         said = run_in_network_of(pid, command)
     except LinkError:
@@ -38,7 +38,7 @@ def host_key(pid: int, address: str) -> str | None:
     return " ".join(lines[0][1:3]) if lines else None
 
 
-def end(init: int, address: str) -> None:
+def end(init: int, address: str, port: int) -> None:
     """End the server whose parent is *init*, the first process of its container; logins that are open go on."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -50,5 +50,5 @@ def end(init: int, address: str) -> None:
         if program.startswith(SERVER) and int(status.rpartition(")")[2].split()[1]) == init:
             os.kill(int(folder.name), signal.SIGTERM)
     deadline = time.monotonic() + SECONDS
-    while listens(init, address, SSH_PORT) and time.monotonic() < deadline:
+    while listens(init, address, port) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -12,7 +12,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/tunnel.key             this host's private key for the tunnel of an encrypted session
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
     sessions/<session id>/replicas/<name>.hosts  mounted at /etc/hosts in the replica
-    sessions/<session id>/replicas/<name>.owner  uid:gid that the replica's image runs as, to whom its keys belong
+    sessions/<session id>/replicas/<name>.owner  uid:gid:name that the replica's image runs as, to whom its keys belong
     sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
     damaged/<name>-<n>                           a file that could not be trusted, set aside
@@ -203,16 +203,21 @@ class SessionDirectory:
     def read_owner(self, name: str) -> tuple[int, int] | None:
         """Return uid and gid of the user that the replica *name* runs as, or None before it was first started."""
         try:
-            uid, _dummy, gid = (self.replicas / f"{name}.owner").read_text(encoding="ascii").strip().partition(":")
+            uid, gid, _login = (self.replicas / f"{name}.owner").read_text(encoding="utf-8").strip().split(":")
             return int(uid), int(gid)
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise StateError(f"The file {self.replicas / name}.owner does not hold uid:gid.") from error
+            raise StateError(f"The file {self.replicas / name}.owner does not hold uid:gid:name.") from error
 
-    def write_owner(self, name: str, uid: int, gid: int) -> None:
-        """Remember uid and gid of the user that the replica *name* runs as."""
-        write_file(self.replicas / f"{name}.owner", f"{uid}:{gid}\n")
+    def read_logins(self) -> dict[str, str]:
+        """Return the names of the users that the replicas here run as, by replica."""
+        files = sorted(self.replicas.glob("*.owner"))
+        return {one.stem: one.read_text(encoding="utf-8", errors="replace").strip().split(":")[-1] for one in files}
+
+    def write_owner(self, name: str, uid: int, gid: int, login: str) -> None:
+        """Remember uid, gid and name of the user that the replica *name* runs as."""
+        write_file(self.replicas / f"{name}.owner", f"{uid}:{gid}:{login}\n")
 
     def read_host(self) -> str | None:
         """Return this host's name in the session's plan, or None where it carries no replica of it."""

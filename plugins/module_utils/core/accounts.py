@@ -34,6 +34,12 @@ def shell_of(found: Accounts, uid: int) -> str:
     return next((entry[6] for entry in entries if _uid(entry) == uid), "")
 
 
+def name_of(found: Accounts, uid: int) -> str:
+    """Return the name of the account with *uid*; empty where there is none."""
+    entries = [line.split(":") for line in (found.passwd or "").splitlines()]
+    return next((entry[0] for entry in entries if _uid(entry) == uid), "")
+
+
 def settle(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -> Accounts:
     """Return the accounts with all that a login as *uid* needs; what is there already stays as it is.
 

@@ -34,6 +34,7 @@ else:
 SUBNET_POOL = "cluster_compute_subnet_pool"
 VNI_POOL = "cluster_compute_vni_pool"
 ENCRYPTED_PORTS = "cluster_compute_encrypted_ports"
+SSH_PORTS = "cluster_compute_ssh_ports"
 
 LONGEST_PREFIX = 28
 """Sessions get no smaller subnet than this: a /28 has room for 13 replicas."""
@@ -81,6 +82,11 @@ def parse_vni_pool(pool: object) -> tuple[int, int]:
 def parse_port_pool(pool: object) -> tuple[int, int]:
     """Return (first, last) of the ports for encrypted sessions, such as ``61000-61999``. Raises InvalidInput."""
     return _parse_range(ENCRYPTED_PORTS, pool, MAXIMUM_PORT, "61000-61999")
+
+
+def parse_ssh_ports(pool: object) -> tuple[int, int]:
+    """Return (first, last) of the ports for owners of sessions, such as ``22000-22999``. Raises InvalidInput."""
+    return _parse_range(SSH_PORTS, pool, MAXIMUM_PORT, "22000-22999")
 
 
 def _parse_range(variable: str, pool: object, most: int, example: str) -> tuple[int, int]:
@@ -223,6 +229,11 @@ def choose_vni(pool: str, in_use: Iterable[int], seed: str) -> int:
 def choose_port(pool: str, in_use: Iterable[int], seed: str) -> int:
     """Return a free port for an encrypted session. Raises InvalidInput and PoolExhausted."""
     return _choose(ENCRYPTED_PORTS, pool, parse_port_pool(pool), "port", in_use, f"port:{seed}")
+
+
+def choose_ssh_port(pool: str, in_use: Iterable[int], seed: str) -> int:
+    """Return a free port for the owner of a session. Raises InvalidInput and PoolExhausted."""
+    return _choose(SSH_PORTS, pool, parse_ssh_ports(pool), "port", in_use, f"ssh:{seed}")
 
 
 def _choose(

@@ -37,6 +37,8 @@ SERVER_PARTS = {
 """Programs that the server of OpenSSH 9.8 and newer is split into, by the setting that names them."""
 SSH_PORT = 2200
 """Where a replica's SSH server listens: not 22, where an image may have a server of its own."""
+LOGIN_PORT = 2201
+"""Where main1's SSH server listens for the session's owner; it is published on main1's host."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of an image that sets none, as Docker Engine has it."""
 

@@ -71,7 +71,7 @@ class InvalidInput(CoreError):
 
 
 class PoolExhausted(CoreError):
-    """A pool of subnets or of VXLAN network identifiers has nothing left that is free."""
+    """A pool of subnets, of VXLAN network identifiers or of ports has nothing left that is free."""
 
     def __init__(self, variable: str, pool: str, message: str) -> None:
         self.variable = variable

@@ -20,16 +20,19 @@ from typing import Any, Callable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import (
     addresses,
     choose_port,
+    choose_ssh_port,
     choose_subnets,
     choose_vni,
     is_free,
     mac_of,
     outside,
     parse_port_pool,
+    parse_ssh_ports,
     parse_subnet_pool,
     parse_vni_pool,
     prefix_for,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import LOGIN_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     InvalidInput,
     InvalidPlan,
@@ -50,7 +53,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.place
     Shortfall,
     format_amount,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import ports_collide
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS, ports_collide
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
     MULTI_NODE,
@@ -116,6 +119,7 @@ class Settings:
     vxlan_port: int = 4789
     encrypted_ports: str = "61000-61999"
     topology_keys: tuple[str, ...] = ("zone", "rack")
+    ssh_ports: str = "22000-22999"
     limits: Limits = NO_LIMITS
 
     @classmethod
@@ -138,6 +142,7 @@ class Settings:
         read("vxlan_port", lambda variable, value: parse_whole(variable, value, 1, 65535))
         read("encrypted_ports", lambda variable, value: "{}-{}".format(*parse_port_pool(value)))
         read("topology_keys", _topology_keys)
+        read("ssh_ports", lambda variable, value: "{}-{}".format(*parse_ssh_ports(value)))
         read("limits", lambda _variable, value: Limits.from_variable(value))
         if problems:
             raise InvalidInput(problems)
@@ -361,17 +366,19 @@ def check_request_against_hosts(
         problems += _encryption_problems(request, placement, facts_by_host)
         main_host = placement.assignments[0][1]
         own = _own_ports(current, main_host)
-        for port in request.ports:
+        wanted = [("session_ports", port.host_ip, port.host_port, port.protocol) for port in request.ports]
+        if request.ssh_port is not None:
+            wanted.append(("session_ssh_port", EVERY_ADDRESS, request.ssh_port, "tcp"))
+        for variable, address, number, protocol in wanted:
             for taken in facts_by_host[main_host].get("ports") or ():
                 there = (str(taken.get("address", "")), int(taken["port"]), str(taken.get("protocol", "tcp")))
-                if (port.host_port, port.protocol) not in own and ports_collide(
-                    port.host_ip, port.host_port, port.protocol, *there
-                ):
+                if (number, protocol) not in own and ports_collide(address, number, protocol, *there):
+                    another = "another host_port" if variable == "session_ports" else "another port, or none"
                     problems.append(
                         Problem(
-                            "session_ports",
-                            f"{port.host_ip}:{port.host_port}/{port.protocol}",
-                            f"This port is taken on {main_host}, the host of main1. Choose another host_port.",
+                            variable,
+                            f"{address}:{number}/{protocol}",
+                            f"This port is taken on {main_host}, the host of main1. Choose {another}.",
                         )
                     )
                     break
@@ -516,8 +523,9 @@ def build_plan(
     """Return the plan of a session.
 
     session_id: a UUID in its usual form, new for a new session. hosts_facts: what every usable host of the resource
-    group reports; subnets and identifiers in use on any of them are avoided. current: the plan of the same session
-    where there is one already; its subnets and identifier are kept as far as the new plan needs the same.
+    group reports; subnets and identifiers in use on any of them are avoided. current: the plan of the same session,
+    or of the one that it replaces, where there is one already; if it is the same, its subnets and identifier are kept
+    as far as the new plan needs the same, and what it has published is not in the way of either.
     free_devices: by host, the accelerators and CPUs that the session may have for itself; the first of each class go to
     the first ranks.
     Raises ValueError for an id that is no UUID, InvalidInput and PoolExhausted.
@@ -533,7 +541,9 @@ def build_plan(
     network, egress = _networks(
         request, placement, session_id, hosts_facts, settings, in_use, max(per_host.values()), current
     )
-    entries = _entries(request, session_id, host_of, placement.node_order, network, free_devices or {})
+    main_host = placement.assignments[0][1]
+    ssh_port = _ssh_port(request, session_id, main_host, hosts_facts[main_host], settings, current)
+    entries = _entries(request, session_id, host_of, placement.node_order, network, free_devices or {}, ssh_port)
     hosts = {}
     for host in placement.hosts:
         underlay = hosts_facts[host].get("underlay") or {}
@@ -556,6 +566,7 @@ def build_plan(
         "request": request.to_dict(),
         "network": network,
         "egress": {"name": f"cc-{id8}-egress", "subnet": egress},
+        "ssh_port": ssh_port,
         "hosts": hosts,
         "replicas": entries,
     }
@@ -576,6 +587,7 @@ def _entries(
     node_order: Sequence[str],
     network: Mapping[str, Any] | None,
     free_devices: Mapping[str, Devices],
+    ssh_port: int | None,
 ) -> list[dict[str, Any]]:
     """Return the plan's entry of every replica, in rank order."""
     replicas = request.replicas()
@@ -587,6 +599,9 @@ def _entries(
     there: dict[str, int] = {}
     left = {host: {kind: list(names) for kind, names in devices} for host, devices in free_devices.items()}
     plain = request.to_dict()
+    ports = list(plain["ports"])
+    if ssh_port is not None:
+        ports.append({"host_ip": EVERY_ADDRESS, "host_port": ssh_port, "container_port": LOGIN_PORT, "protocol": "tcp"})
     entries = []
     for rank, ((name, role, index), address) in enumerate(zip(replicas, given_addresses)):
         host = host_of[name]
@@ -612,11 +627,28 @@ def _entries(
                 "command": None if role.command is None else list(role.command),
                 "capabilities": list(role.capabilities),
                 "memlock": role.memlock,
-                "ports": [dict(port) for port in plain["ports"]] if rank == 0 else [],
+                "ports": [dict(port) for port in ports] if rank == 0 else [],
                 "mounts": [dict(mount) for mount in plain["mounts"]],
             }
         )
     return entries
+
+
+def _ssh_port(
+    request: Request,
+    session_id: str,
+    host: str,
+    facts: Mapping[str, Any],
+    settings: Settings,
+    current: Mapping[str, Any] | None,
+) -> int | None:
+    """Return the port of main1's host at which the owner logs in; None where nobody's keys are given."""
+    if not request.authorized_keys or request.ssh_port is not None:
+        return request.ssh_port
+    own = _own_ports(current, host)
+    taken = {int(one["port"]) for one in facts.get("ports") or () if (int(one["port"]), "tcp") not in own}
+    taken |= {port.host_port for port in request.ports}
+    return choose_ssh_port(settings.ssh_ports, taken, session_id)
 
 
 def _take(left: dict[str, list[str]], kind: str, count: int) -> list[str]:
@@ -815,7 +847,7 @@ def _replicas(number: int) -> str:
     return "1 replica" if number == 1 else f"{number} replicas"
 
 
-_PLAN_KEYS = ("schema", "session", "request", "network", "egress", "hosts", "replicas")
+_PLAN_KEYS = ("schema", "session", "request", "network", "egress", "ssh_port", "hosts", "replicas")
 _NETWORK_KEYS = ("driver", "name", "subnet", "interface", "mtu", "vni", "port", "link", "tunnel")
 
 
@@ -905,6 +937,11 @@ def _check_session(check: _Checker, plan: Mapping[str, Any], request: Request) -
     if check.keys("egress", egress, ("name", "subnet")):
         check.equal("egress.name", egress["name"], f"cc-{id8}-egress")
         check.expect(_is_subnet(egress["subnet"]), "egress.subnet", egress["subnet"], "an IPv4 network")
+    port = plan["ssh_port"]
+    if request.ssh_port is not None or not request.authorized_keys:
+        check.equal("ssh_port", port, request.ssh_port)
+    else:
+        check.expect(_is_whole(port, 1, 65535), "ssh_port", port, "a port")
     if network is None or request.size == 1:
         check.expect(
             network is None and request.size == 1, "network", network, "one where, and only where, there are peers"
@@ -962,9 +999,8 @@ def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) 
     if not check.expect(good, "node_rank", sorted(ranks), "one number a host, main1's host first,"):
         return
     try:
-        entries = _entries(
-            request, plan["session"]["id"], host_of, order, plan["network"], _devices_by_host(replicas, hosts)
-        )
+        devices = _devices_by_host(replicas, hosts)
+        entries = _entries(request, plan["session"]["id"], host_of, order, plan["network"], devices, plan["ssh_port"])
     except ValueError as error:
         check.problems.append(str(error))
         return

@@ -36,7 +36,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.capab
     DEFAULT_CAPABILITIES,
     format_memlock,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, Room, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED, is_device_path
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
@@ -70,6 +72,11 @@ stay the same file."""
 PublicKeys = Mapping[str, Mapping[str, str]]
 
 
+def has_ssh(plan: Mapping[str, Any]) -> bool:
+    """Tell whether replicas of a session have an SSH server: for each other, or for the session's owner."""
+    return plan["network"] is not None or plan["ssh_port"] is not None
+
+
 class SessionHost:
     """One host and its part of one session."""
 
@@ -99,6 +106,7 @@ class SessionHost:
         self.session = plan["session"]
         self.network = plan["network"]
         self.egress = plan["egress"]
+        self.has_ssh = has_ssh(plan)
         self.members = plan["replicas"]
         self.replicas = [replica for replica in self.members if replica["host"] == host]
         self.environments = environment.environments(plan, host)
@@ -197,8 +205,9 @@ class SessionHost:
                 steps.append(_write_step(folder / name, content))
             if self.network is not None:
                 steps.append(_write_step(self.directory.hosts_file(replica["name"]), self._hosts_file()))
+            if self.has_ssh:
                 steps += self._owner_steps(replica["name"])
-        if self.network is not None:
+        if self.has_ssh:
             known = self._knows_all(public_keys)
             text = self.directory.public_keys_text(public_keys) if known else None
             steps.append(_write_step(self.directory.public_keys_file, text))
@@ -229,17 +238,29 @@ class SessionHost:
         slots = [(member["name"], environment.slots(member["resources"]["cpus"])) for member in self.members]
         files["hostfile"] = environment.hostfile(slots)
         files["hostfile.mpich"] = environment.mpich_hostfile(slots)
+        is_way_in = self._is_way_in(replica)
+        owners = self.plan["request"]["authorized_keys"]
         if self.network is not None:
             known = self._knows_all(public_keys)
             trusted = ssh_keys.authorized_keys(self.members, public_keys, self.network["subnet"]) if known else None
+            if trusted is not None and not is_way_in:
+                # Who jumps through main1 comes from there.
+                trusted += ssh_keys.owner_keys(owners, self.members[0]["address"])
             files["ssh/known_hosts"] = ssh_keys.known_hosts(self.members, public_keys) if known else None
             files["ssh/authorized_keys"] = trusted
+        if is_way_in:
+            files[f"ssh/{ssh_keys.OWNER_KEYS}"] = ssh_keys.owner_keys(owners)
+        if self.has_ssh:
             files["ssh/ssh_config"] = ssh_keys.client_configuration(self.members, SSH_MOUNT)
             told = {**self._image_environment(replica), **values, "PATH": self._search_path(replica)}
             files["ssh/sshd_config"] = ssh_keys.server_configuration(
-                replica["address"], SSH_MOUNT, told, self._server_parts()
+                replica["address"], is_way_in, SSH_MOUNT, told, self._server_parts()
             )
         return files
+
+    def _is_way_in(self, replica: dict[str, Any]) -> bool:
+        """Tell whether the session's owner logs in to this replica from outside."""
+        return self.plan["ssh_port"] is not None and replica["rank"] == 0
 
     def _hosts_file(self) -> str:
         """Return /etc/hosts: every replica, the own one included, has exactly one address, the session's."""
@@ -567,17 +588,19 @@ class SessionHost:
         )
 
     def _start(self, container: str, replica: dict[str, Any]) -> None:
-        if self.network is None:
+        if not self.has_ssh:
             self._start_container(container, replica)
             return
         description = self.engine.inspect(container) or {}
         uid, gid = self._image_user(container, description["Config"]["User"])
         # OpenSSH takes no private key that others than its user may read.
-        self.directory.write_owner(replica["name"], uid, gid)
         for path in self._key_files(replica["name"]):
             os.chown(path, uid, gid)
         if description["State"]["Status"] == "created":
-            self._settle_accounts(container, replica, uid, gid)
+            known = self._settle_accounts(container, replica, uid, gid)
+        else:
+            known = accounts.Accounts(self.engine.read_file(container, accounts.PASSWD))
+        self.directory.write_owner(replica["name"], uid, gid, accounts.name_of(known, uid))
         self._start_container(container, replica)
         try:
             self._start_server(container, replica)
@@ -618,10 +641,11 @@ class SessionHost:
         One that answers with another key than the replica has by now is ended first: from OpenSSH 9.8 on it reads its
         key when it begins, older ones read it for each login.
         """
-        if self.network is None or replica["name"] not in public_keys:
+        if not self.has_ssh or replica["name"] not in public_keys:
             return []
+        place = (EVERY_ADDRESS, LOGIN_PORT) if self.network is None else (replica["address"], SSH_PORT)
         wanted = public_keys[replica["name"]]["host"]  # None for one that check mode keeps from being made
-        answer = ssh_server.host_key(pid, replica["address"]) if pid else wanted
+        answer = ssh_server.host_key(pid, *place) if pid else wanted
         if answer is None or answer == wanted or (answer and wanted is None and not self._server_parts()):
             return []
         start = partial(self._start_server, found["Id"], replica)
@@ -629,7 +653,7 @@ class SessionHost:
             return [Step("start", "SSH server", replica["container"], start, before="stopped", after="running")]
 
         def renew() -> None:
-            ssh_server.end(pid, replica["address"])
+            ssh_server.end(pid, *place)
             start()
 
         return [Step("restart", "SSH server", replica["container"], renew, before=answer, after=wanted)]
@@ -638,10 +662,10 @@ class SessionHost:
         """Return the settings that name the programs this host's SSH server consists of; none for an older one."""
         return {name: path for name, path in environment.SERVER_PARTS.items() if _is_in_runtime(path)}
 
-    def _settle_accounts(self, container: str, replica: dict[str, Any], uid: int, gid: int) -> None:
+    def _settle_accounts(self, container: str, replica: dict[str, Any], uid: int, gid: int) -> accounts.Accounts:
         """Give a container that was never started the accounts that SSH needs for the user its image runs as.
 
-        What the request mounts over is not the container's and stays as it is.
+        Returns them as they are afterwards. What the request mounts over is not the container's and stays as it is.
         """
         mounted = [mount["target"].rstrip("/") for mount in replica["mounts"]]
 
@@ -664,6 +688,7 @@ class SessionHost:
                 self.engine.write_file(container, path, after, mode)
         if uid == 0 and is_own(accounts.SERVER_FOLDER):
             self.engine.make_folder(container, accounts.SERVER_FOLDER)
+        return wanted
 
     def _image_environment(self, replica: dict[str, Any]) -> dict[str, str]:
         """Return the variables that the replica's image sets; none where the image is not here yet."""
@@ -712,7 +737,7 @@ class SessionHost:
         """Return the body of the engine's container-create request (Docker Engine API, ContainerCreate)."""
         resources = replica["resources"]
         values = dict(self.environments[replica["name"]])
-        if self.network is not None:
+        if self.has_ssh:
             values["PATH"] = self._search_path(replica)
         bindings: dict[str, list[dict[str, str]]] = {}
         for port in replica["ports"]:
@@ -757,8 +782,9 @@ class SessionHost:
         folder = self.directory.replica(replica["name"])
         own = [(str(folder), MOUNT, True)]
         if self.network is not None:
+            own.append((str(self.directory.hosts_file(replica["name"])), "/etc/hosts", False))
+        if self.has_ssh:
             own += [
-                (str(self.directory.hosts_file(replica["name"])), "/etc/hosts", False),
                 (str(folder / "ssh/ssh_config"), environment.SSH_CLIENT_FRAGMENT, True),
                 (environment.RUNTIME_ON_HOST, environment.RUNTIME, True),
             ]

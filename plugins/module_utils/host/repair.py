@@ -35,7 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     note_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost, has_ssh
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
     descriptions,
@@ -188,7 +188,7 @@ class _Mender:
     def _converge(self, record: Record, host: str) -> None:
         session = self.state.session(record["id"])
         own: Keys = {}
-        if record["plan"]["network"] is not None:
+        if has_ssh(record["plan"]):
             own, made = make_keys(session, record["plan"], host, False, self.check_mode)
             for name in made:
                 self._did(f"create key {name}", "key", name, None, "made")

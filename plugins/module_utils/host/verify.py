@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_server
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
     LinkError,
@@ -17,8 +19,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     listens,
     run_in_network_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import SSH_PORT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS
 
 ICMP_OVERHEAD = {4: 28, 6: 48}
 """Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
@@ -29,9 +32,12 @@ class VerificationFailed(SessionError):
     """A replica is not what the plan says; the message names the replica, the host and the last state seen."""
 
 
-def verify(engine: Engine, plan: dict[str, Any], host: str, timeout: float) -> list[dict[str, Any]]:
+def verify(
+    engine: Engine, plan: dict[str, Any], host: str, timeout: float, public_keys: Mapping[str, Mapping[str, str]]
+) -> list[dict[str, Any]]:
     """Wait at most *timeout* seconds for every replica on *host*, then prove its network.
 
+    public_keys: public halves of the keys of the session's replicas, as far as they are known here.
     Returns one dict per replica: name, host, container, rank, address, status, interface, mtu. Raises
     VerificationFailed with everything that is wrong.
     """
@@ -46,6 +52,10 @@ def verify(engine: Engine, plan: dict[str, Any], host: str, timeout: float) -> l
             _prove_packets(plan, host, results[0]["pid"], replicas[0]["name"], results[0]["mtu"])
         if plan["network"]["tunnel"] is not None:
             _prove_tunnel(plan, host)
+    if plan["ssh_port"] is not None:
+        for replica, result in zip(replicas, results):
+            if replica["rank"] == 0:
+                _prove_way_in(replica, result["pid"], public_keys[replica["name"]]["host"])
     for result in results:
         del result["pid"]
     return results
@@ -87,6 +97,17 @@ def _prove_server(replica: dict[str, Any], pid: int) -> None:
         raise VerificationFailed(
             f"The SSH server of the replica {replica['name']} on {replica['host']} does not listen on "
             f"{replica['address']} port {SSH_PORT}."
+        )
+
+
+def _prove_way_in(replica: dict[str, Any], pid: int, key: str) -> None:
+    """Prove that what listens for the session's owner is the replica's SSH server and not a program of the image."""
+    found = ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT)
+    if found != key:
+        what = "Nothing" if found == "" else "A program of the image, not the SSH server,"
+        raise VerificationFailed(
+            f"{what} listens on port {LOGIN_PORT} of the replica {replica['name']} on {replica['host']}, where "
+            "session_authorized_keys are to log in. The image's own program has to leave this port alone."
         )
 
 

@@ -25,6 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     ERROR,
     PENDING,
+    RUNNING,
     Record,
     advance,
     new_record,
@@ -34,6 +35,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts
 
+KEYS = [
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFGmJ/gx/8z/eHNzAzghDtUKw9fasWzqtpwji3eUm1OG",
+]
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 
 
@@ -95,6 +100,27 @@ def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(st
         tidy=True
     )
     assert (answer["status"], answer["fresh"]) == (status, status == "WAITING")
+
+
+@pytest.mark.parametrize("changed", ["its keys", "its port as well", "its last key"])
+def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
+    idle = {"h1": host()}
+    before = request(authorized_keys=KEYS[0])
+    plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), plan))
+    held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
+    asked = {"its keys": {"authorized_keys": KEYS}, "its port as well": {"authorized_keys": KEYS, "ssh_port": 5}}
+    answer = planner(request(**asked.get(changed, {})), h1=host(record, held=held)).run(tidy=True)
+    if changed != "its keys":
+        assert answer["failed"]
+        assert "session_recreate=true" in answer["msg"]
+        return
+    assert (answer["status"], answer["fresh"]) == ("SCHEDULED", False)
+    renewed = answer["record"]
+    assert (renewed["status"], renewed["revision"]) == (RUNNING, record["revision"] + 1)
+    assert renewed["request"]["authorized_keys"] == renewed["plan"]["request"]["authorized_keys"] == KEYS
+    assert renewed["plan"]["replicas"] == plan["replicas"]
+    assert "authorized_keys.SHA256:" in answer["diff"]["after"]
 
 
 def test_one_that_waits_is_launched_in_its_turn() -> None:

@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     client_configuration,
     converge_keys,
     known_hosts,
+    owner_keys,
     server_configuration,
 )
 
@@ -122,8 +123,31 @@ def test_the_server_configuration_quotes_values_and_leaves_out_what_it_cannot_ho
     # That sshd reads it so is shown on the lab, where there is one.
     values = {"TF_CONFIG": '{"a": 1}', "B": "back\\slash", "N": "a\nPermitRootLogin yes"}
     parts = {"SshdAuthPath": "/parts/sshd-auth"}
-    lines = server_configuration("10.213.0.2", "/keys", values, parts).splitlines()
-    assert lines[:2] == ["Port 2200", "ListenAddress 10.213.0.2"]
+    lines = server_configuration("10.213.0.2", False, "/keys", values, parts).splitlines()
+    assert lines[:1] == ["ListenAddress 10.213.0.2:2200"]
     assert "SshdAuthPath /parts/sshd-auth" in lines
     assert lines[-1] == 'SetEnv "B=back\\\\slash" "TF_CONFIG={\\"a\\": 1}"'
     assert "PermitRootLogin yes" not in lines
+
+
+def test_the_owner_has_a_port_where_the_session_s_keys_do_not_count() -> None:
+    text = server_configuration("10.213.0.2", True, "/keys", {}, {})
+    before, _match, way_in = text.partition("Match LocalPort 2201\n")
+    assert before.splitlines()[:2] == ["ListenAddress 10.213.0.2:2200", "ListenAddress 0.0.0.0:2201"]
+    assert "AuthorizedKeysFile /keys/authorized_keys\n" in before
+    assert "AuthorizedKeysFile /keys/owner_keys\n" in way_in
+    # Whoever is alone has no peers, whose keys could count.
+    before, _match, way_in = server_configuration(None, True, "/keys", {}, {}).partition("Match LocalPort 2201\n")
+    assert [line for line in before.splitlines() if line.startswith("ListenAddress")] == ["ListenAddress 0.0.0.0:2201"]
+    assert "AuthorizedKeysFile none\n" in before
+    assert "owner_keys" in way_in
+    assert "LocalPort" not in server_configuration("10.213.0.2", False, "/keys", {}, {})
+
+
+def test_the_owner_s_keys_may_be_bound_to_an_address() -> None:
+    assert owner_keys(["a b c", "d e"]) == "a b c\nd e\n"
+    assert owner_keys(["a b c"], "10.213.0.2") == 'from="10.213.0.2" a b c\n'
+
+
+def test_who_is_alone_has_nothing_to_configure() -> None:
+    assert client_configuration(MEMBERS[:1], "/keys") == "Host *\n"

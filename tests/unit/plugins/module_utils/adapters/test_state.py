@@ -172,7 +172,7 @@ def test_a_tombstone_never_leaves_its_folder(directory: StateDirectory, name: st
 def test_clearing_a_session_leaves_its_record(directory: StateDirectory) -> None:
     session = directory.session(SESSION)
     session.write_record(record("train"))
-    session.write_owner("main1", 1000, 100)
+    session.write_owner("main1", 1000, 100, "work")
     session.host_file.write_text("h1\n")
     session.public_keys_file.write_text("{}")
     assert session.read_host() == "h1"
@@ -219,8 +219,10 @@ def test_a_file_differs_by_content_mode_owner_and_kind(tmp_path: Path) -> None:
 def test_the_owner_of_a_replica_is_remembered(directory: StateDirectory) -> None:
     session = directory.session(SESSION)
     assert session.read_owner("main1") is None
-    session.write_owner("main1", 1000, 100)
+    assert session.read_logins() == {}
+    session.write_owner("main1", 1000, 100, "work")
     assert session.read_owner("main1") == (1000, 100)
+    assert session.read_logins() == {"main1": "work"}
     (session.replicas / "main1.owner").write_text("root")
     with pytest.raises(StateError, match=r"main1\.owner"):
         session.read_owner("main1")

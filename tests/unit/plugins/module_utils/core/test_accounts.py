@@ -4,7 +4,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.accounts import Accounts, settle, shell_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.accounts import (
+    Accounts,
+    name_of,
+    settle,
+    shell_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +26,15 @@ SHADOW = "root:!:19000:0:99999:7:::\ndaemon:!:19000:0:99999:7:::\n"
 def entries(accounts: Accounts) -> dict[str, list[str]]:
     assert accounts.passwd is not None
     return {line.split(":")[0]: line.split(":") for line in accounts.passwd.splitlines()}
+
+
+def test_the_name_of_a_user() -> None:
+    assert (name_of(Accounts(DEBIAN), 1000), name_of(Accounts(DEBIAN), 4321), name_of(Accounts(None), 0)) == (
+        "work",
+        "",
+        "",
+    )
+    assert name_of(settle(Accounts(DEBIAN), 4321, 0, "/bin/sh"), 4321) == "replica"
 
 
 def test_a_user_who_can_log_in_is_left_alone() -> None:

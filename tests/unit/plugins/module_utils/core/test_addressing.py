@@ -12,12 +12,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core impor
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import (
     addresses,
     choose_port,
+    choose_ssh_port,
     choose_subnets,
     choose_vni,
     is_free,
     mac_of,
     outside,
     parse_port_pool,
+    parse_ssh_ports,
     parse_subnet_pool,
     parse_vni_pool,
     prefix_for,
@@ -181,16 +183,23 @@ def test_the_search_for_a_vni_begins_anew_at_the_end_of_the_pool():
 
 
 @bounded
-@given(st.integers(1, 65530), st.integers(0, 5), st.sets(st.integers(1, 65535)), st.text(max_size=5))
-def test_a_port_is_free_and_in_its_pool(low, more, in_use, seed):
+@given(
+    st.sampled_from([(choose_port, "cluster_compute_encrypted_ports"), (choose_ssh_port, "cluster_compute_ssh_ports")]),
+    st.integers(1, 65530),
+    st.integers(0, 5),
+    st.sets(st.integers(1, 65535)),
+    st.text(max_size=5),
+)
+def test_a_port_is_free_and_in_its_pool(chooser, low, more, in_use, seed):
+    choose, variable = chooser
     pool = f"{low}-{low + more}"
     free = set(range(low, low + more + 1)) - in_use
     if free:
-        assert choose_port(pool, in_use, seed) in free
-        assert choose_port(pool, in_use, seed) == choose_port(pool, in_use, seed)
+        assert choose(pool, in_use, seed) in free
+        assert choose(pool, in_use, seed) == choose(pool, in_use, seed)
     else:
-        with pytest.raises(PoolExhausted, match="cluster_compute_encrypted_ports"):
-            choose_port(pool, in_use, seed)
+        with pytest.raises(PoolExhausted, match=variable):
+            choose(pool, in_use, seed)
 
 
 def test_port_pools():
@@ -198,6 +207,8 @@ def test_port_pools():
     for pool in ("", "61000", "0-5", "1-65536", None, 61000):
         with pytest.raises(InvalidInput, match=r"cluster_compute_encrypted_ports is .* to 65535, such as 61000-"):
             parse_port_pool(pool)
+        with pytest.raises(InvalidInput, match=r"cluster_compute_ssh_ports is .* to 65535, such as 22000-22999"):
+            parse_ssh_ports(pool)
 
 
 def test_vni_pools():

@@ -44,6 +44,7 @@ from hypothesis import strategies as st
 
 GIB = 1024**3
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT"
 
 
 def make_request(**given_values) -> Request:
@@ -235,6 +236,37 @@ def test_ports_are_on_main_only_and_mounts_everywhere():
     assert [replica["mounts"] for replica in plan["replicas"]] == [[mount]] * 4
 
 
+def test_the_owner_s_port_is_published_by_main_alone():
+    plan = make_plan(make_request(size=4, cpus=2, authorized_keys=KEY, ports="80"))
+    port = plan["ssh_port"]
+    assert 22000 <= port <= 22999
+    published = {"host_ip": "0.0.0.0", "host_port": port, "container_port": 2201, "protocol": "tcp"}
+    assert [one["ports"][1:] for one in plan["replicas"]] == [[published], [], [], []]
+    host = plan["replicas"][0]["host"]
+    assert ("0.0.0.0", port, "tcp") in claims_of(plan)[host].ports
+    assert all(("0.0.0.0", port, "tcp") not in claim.ports for name, claim in claims_of(plan).items() if name != host)
+    assert make_plan()["ssh_port"] is None
+    assert make_plan(make_request(authorized_keys=KEY, ssh_port=5))["ssh_port"] == 5
+
+
+def test_the_owner_s_port_is_free():
+    request = make_request(authorized_keys=KEY)
+    taken = make_facts(1, ports=[{"address": "192.0.2.1", "port": 22000, "protocol": "tcp"}])
+    two = Settings(ssh_ports="22000-22001")
+    assert make_plan(request, taken, site=two)["ssh_port"] == 22001
+    published = make_request(authorized_keys=KEY, ports="22001:80")
+    assert make_plan(published, make_facts(1), site=two)["ssh_port"] == 22000
+    with pytest.raises(PoolExhausted, match="cluster_compute_ssh_ports 22000-22001 has no free port left"):
+        make_plan(published, taken, site=two)
+    # What the session to be replaced has published is free when it is gone.
+    one = Settings(ssh_ports="22000-22000")
+    first = make_plan(request, make_facts(1), site=one)
+    assert make_plan(request, taken, str(uuid.uuid4()), first, one)["ssh_port"] == 22000
+    # Others seldom choose the same at the same moment.
+    ids = [str(uuid.UUID(int=number)) for number in range(20)]
+    assert len({make_plan(request, session_id=chosen)["ssh_port"] for chosen in ids}) > 15
+
+
 def test_roles_of_their_own():
     roles = [
         {"name": "main", "cpus": 4},
@@ -324,12 +356,13 @@ def test_settings():
         {
             "cluster_compute_subnet_pool": "10.99.0.0/20",
             "cluster_compute_vni_pool": "5-6",
+            "cluster_compute_ssh_ports": " 30 - 40 ",
             "cluster_compute_vxlan_port": "8472",
             "cluster_compute_encrypted_ports": " 700 - 702 ",
             "cluster_compute_topology_keys": "room, rack",
         }
     )
-    assert read == Settings("10.99.0.0/20", "5-6", 8472, "700-702", ("room", "rack"))
+    assert read == Settings("10.99.0.0/20", "5-6", 8472, "700-702", ("room", "rack"), "30-40")
     plan = make_plan(site=read)
     assert plan["network"]["vni"] in (5, 6)
     assert plan["network"]["port"] == 8472
@@ -561,6 +594,10 @@ def test_ports_that_are_taken(port, address, protocol, taken):
         check_request_against_hosts(request, facts, placement)
     running = make_plan(request, make_facts(1))
     check_request_against_hosts(request, facts, placement, running)
+    if address == "0.0.0.0":
+        request = make_request(authorized_keys=KEY, ssh_port=80)
+        with pytest.raises(InvalidInput, match=r"session_ssh_port is '0\.0\.0\.0:80/tcp': This port is taken on h1"):
+            check_request_against_hosts(request, facts, placement)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "127.0.0.1", "127.1.2.3", "192.0.2.1", "2001:db8::1"])
@@ -665,7 +702,7 @@ def test_newer_schemas_are_refused_by_number():
 def test_everything_that_is_changed_is_noticed(encrypted):
     """Every leaf of a plan, replaced by something else of its kind and of another."""
     more = {"ports": "80", "mounts": "/a:/b:ro", "env": "A=x", "command": "sleep 9", "encrypted": encrypted}
-    plan = make_plan(make_request(size=4, cpus=2, **more))
+    plan = make_plan(make_request(size=4, cpus=2, authorized_keys=KEY, **more))
 
     def leaves(node, path=()):
         if isinstance(node, dict):
