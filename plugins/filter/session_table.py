@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import DEFAULT_GROUP
+
 DOCUMENTATION = r"""
 name: session_table
 short_description: Lay out a session as a table
@@ -17,7 +19,7 @@ author:
   - The cluster_compute.session authors (@cluster-compute)
 description:
   - Turns a placed session into the lines of a table with the columns replica, host, address, rank and status, and a
-    line that says how to log in. A session without a place has no lines.
+    line or two that say how to log in. A session without a place has no lines.
 options:
   _input:
     description: The record that M(cluster_compute.session.session_plan) returned, or null.
@@ -65,7 +67,20 @@ def session_table(record: Mapping[str, Any] | None, replicas: Iterable[Mapping[s
         state = status.get(one["name"], "PLANNED")
         rows.append((one["name"], one["host"], one["address"] or "-", str(one["rank"]), state))
     main = plan["replicas"][0]
-    return [*table(rows), f"Log in on {main['host']}: docker exec -it {main['container']} /bin/sh"]
+    return [*table(rows), f"Log in on {main['host']}: docker exec -it {main['container']} /bin/sh", *_way_in(plan)]
+
+
+def _way_in(plan: Mapping[str, Any]) -> list[str]:
+    """Return how the owner gets the SSH configuration of a session that takes the owner's keys."""
+    if plan["ssh_port"] is None:
+        return []
+    session = plan["session"]
+    told = f"-e session_name={session['name']}"
+    if session["resource_group"] != DEFAULT_GROUP:
+        told += f" -e session_resource_group={session['resource_group']}"
+    host = plan["replicas"][0]["host"]
+    where = f"port {plan['ssh_port']} of {host}"
+    return [f"Log in with your key, {where}: ansible-playbook cluster_compute.session.login {told}"]
 
 
 class FilterModule:

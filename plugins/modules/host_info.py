@@ -31,6 +31,11 @@ options:
         those of the asked session and of those that wait are whole, the others notes without request and plan.
     type: bool
     default: false
+  ways_in:
+    description:
+      - Whether O(session_name)'s public keys and users are returned, as the SSH client of its owner needs them.
+    type: bool
+    default: false
   images:
     description:
       - Image references to look up in the engine.
@@ -154,9 +159,15 @@ host:
       elements: dict
       returned: if usable
     public_keys:
-      description: Public halves of the keys of every replica, by session; empty unless whole records are asked for.
+      description:
+        - Public halves of the keys of every replica, by session; empty unless O(whole_records) or O(ways_in) are asked
+          for.
       type: dict
       returned: if usable
+    users:
+      description: By session, the names of the users that its replicas on this host run as.
+      type: dict
+      returned: if usable and O(ways_in)
     objects:
       description: For each session its name and the kinds of things this host has of it.
       type: dict
@@ -192,6 +203,7 @@ def main() -> None:
         argument_spec={
             "session_name": {"type": "str", "default": ""},
             "whole_records": {"type": "bool", "default": False},
+            "ways_in": {"type": "bool", "default": False},
             "images": {"type": "list", "elements": "str", "default": []},
             "paths": {"type": "list", "elements": "str", "default": []},
             "underlay_address": {"type": "str"},
@@ -209,6 +221,7 @@ def main() -> None:
         asked["underlay_address"],
         asked["whole_records"],
         asked["encryption"],
+        asked["ways_in"],
     )
     module.exit_json(changed=False, host=host)
 

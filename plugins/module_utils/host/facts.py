@@ -51,8 +51,12 @@ def host_facts(
     underlay_address: str | None,
     whole_records: bool = False,
     encryption: bool = False,
+    ways_in: bool = False,
 ) -> dict[str, Any]:
-    """Return the facts of this host. encryption: whether to try what encrypted sessions need.
+    """Return the facts of this host.
+
+    encryption: whether to try what encrypted sessions need. ways_in: whether what its owner needs to log in to
+    *session_name* is among them.
 
     A host that cannot run sessions is described by ``usable: false`` and a ``problem``, a full sentence, instead of
     an exception: whether that is an error is for the caller to say.
@@ -82,6 +86,10 @@ def host_facts(
         recorded = _records(state, session_name, records, whole_records, whole)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
         recorded["signature"] = waited_for
+        if ways_in:
+            mine = [state.session(one["id"]) for one in records if one["name"] == session_name]
+            recorded["public_keys"] = {one.path.name: one.read_public_keys() for one in mine}
+            recorded["users"] = {one.path.name: one.read_logins() for one in mine}
         return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
     except SessionError as error:
         return {"usable": False, "problem": str(error)}

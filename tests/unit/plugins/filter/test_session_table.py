@@ -11,10 +11,12 @@ from ansible_collections.cluster_compute.session.plugins.filter.session_table im
 
 RESULT: dict[str, Any] = {
     "plan": {
+        "session": {"name": "train", "resource_group": "cluster_compute_hosts"},
+        "ssh_port": None,
         "replicas": [
             {"name": "main1", "host": "a", "address": None, "rank": 0, "container": "train-main1"},
             {"name": "sub1", "host": "node-b", "address": "10.213.0.3", "rank": 1, "container": "train-sub1"},
-        ]
+        ],
     }
 }
 
@@ -26,6 +28,15 @@ def test_rows_are_aligned_and_in_rank_order() -> None:
         "sub1     node-b  10.213.0.3  1     RUNNING",
         "Log in on a: docker exec -it train-main1 /bin/sh",
     ]
+
+
+def test_the_owner_is_told_of_the_way_in() -> None:
+    plan = {**RESULT["plan"], "ssh_port": 22017}
+    last = session_table({"plan": plan}, [])[-1]
+    told = "ansible-playbook cluster_compute.session.login -e session_name=train"
+    assert last == f"Log in with your key, port 22017 of a: {told}"
+    elsewhere = {**plan, "session": {"name": "train", "resource_group": "pool"}}
+    assert session_table({"plan": elsewhere}, [])[-1] == f"{last} -e session_resource_group=pool"
 
 
 def test_a_session_that_waits_has_no_table() -> None:
