@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.w
     problem,
     read_public_key,
 )
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 ANSWER = (
@@ -86,6 +86,7 @@ def test_attributes_read_back_as_they_were_written(some: list[tuple[int, bytes]]
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.binary(max_size=64))
+@example(bytes(8))
 def test_any_bytes_come_to_an_end(data: bytes) -> None:
     assert len(list(attributes(data))) <= len(data) // 4
 

@@ -592,6 +592,7 @@ def requests(draw):
         excluded_hosts=draw(st.sampled_from(["", "X1", "X1,X2"])),
         authorized_keys=(keys := draw(st.sampled_from(["", KEY, [KEY, OTHER]]))),
         ssh_port=draw(st.sampled_from(["", 65535])) if keys else "",
+        encrypted=draw(st.sampled_from(["", True, False])),
     )
 
 
@@ -651,6 +652,7 @@ def test_a_difference_is_seen_exactly_where_there_is_one(old, other):
             {"authorized_keys": KEY},
             "authorized_keys.SHA256:aRt/gk+ayybuIM5jdXzho53g4MzbW9S3L2oewKLHFUw",
         ),
+        ({"encrypted": "yes"}, "encrypted"),
     ],
 )
 def test_each_field_alone_is_a_difference(change, field):
