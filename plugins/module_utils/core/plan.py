@@ -727,7 +727,7 @@ def _tunnel_port(
     """Return the UDP port of a session's tunnel: the one it has, else one that no host has in use."""
     if old is not None and old["tunnel"] is not None:
         return int(old["port"])
-    taken = {port.host_port for port in request.ports}
+    taken = {settings.vxlan_port, *(port.host_port for port in request.ports)}
     taken.update(int(port["port"]) for facts in hosts_facts.values() for port in facts.get("ports") or ())
     return choose_port(settings.encrypted_ports, taken, session_id)
 

@@ -191,6 +191,8 @@ def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
     assert all(("0.0.0.0", 61003, "udp") in claim.ports for claim in claims_of(plan).values())
     other = make_plan(make_request(size=4, cpus=2, encrypted=True, ports="61003:9/udp"), facts, site=site)
     assert other["network"]["port"] == 61004
+    with pytest.raises(PoolExhausted, match="has no free port left"):  # overlays in plain have it
+        make_plan(request, facts, site=Settings(vxlan_port=61003, encrypted_ports="61003-61003"))
     again = build_plan(request, place(request, hosts_from_facts(facts, {})), SESSION, facts, Settings(), plan)
     assert again["network"]["port"] == 61003
     for change in ({"encryption": "Its kernel has no WireGuard."}, {"encryption": "x"}):
