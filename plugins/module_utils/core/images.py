@@ -1,0 +1,421 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which image a reference means for one session, who has it, and how the others get it.
+
+All replicas of a session run the same image: a `Need` settles for each reference on one image, by its id, before
+anything starts. The steps are those of a launch: `needs_of` from what hosts have, `Need.asked` with the answer of the
+registry, `Need.pulled` and `Need.arrived` with what became of the hosts that lack it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+
+MISSING, ALWAYS, NEVER = "missing", "always", "never"
+PULL_POLICIES = (MISSING, ALWAYS, NEVER)
+REGISTRIES = "cluster_compute_registries"
+DEFAULT_REGISTRY = "docker.io"
+CONTROLLER = "the controller"
+MOST_TRIES = 3
+"""From how many senders a host tries to get an image before it is given up."""
+
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+"""What a kernel calls a machine and what an image calls it (Go's GOARCH), where the two differ."""
+
+_REGISTRY = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
+_IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
+
+Facts = Mapping[str, Mapping[str, Any]]
+
+
+def is_image_id(text: object) -> bool:
+    """Tell whether *text* is the id of an image."""
+    return isinstance(text, str) and _IMAGE_ID.fullmatch(text) is not None
+
+
+def registry_of(reference: str) -> str:
+    """Return the registry that a reference names, docker.io where it names none (distribution/reference)."""
+    first, slash, _rest = reference.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost" or first != first.lower()):
+        return DEFAULT_REGISTRY if first == "index.docker.io" else first
+    return DEFAULT_REGISTRY
+
+
+def repository_of(reference: str) -> str:
+    """Return a reference without its tag and digest, as it was written."""
+    name = reference.partition("@")[0]
+    head, slash, last = name.rpartition("/")
+    return head + slash + last.partition(":")[0]
+
+
+def full_name(reference: str) -> str:
+    """Return registry, repository and tag in full, so that two spellings of the same name are equal; without digest."""
+    repository = repository_of(reference)
+    registry = registry_of(reference)
+    head, slash, rest = repository.partition("/")
+    path = rest if slash and (head == registry or head == "index.docker.io") else repository
+    if registry == DEFAULT_REGISTRY and "/" not in path:
+        path = "library/" + path
+    tag = reference.partition("@")[0][len(repository) :].lstrip(":") or "latest"
+    return f"{registry}/{path}:{tag}"
+
+
+def digest_of(reference: str) -> str | None:
+    """Return the digest at the end of a reference, None where it has none."""
+    return reference.partition("@")[2] or None
+
+
+def tag_for(reference: str) -> tuple[str, str] | None:
+    """Return repository and tag that an image gets which came by another name; None for an id or a digest."""
+    if is_image_id(reference) or digest_of(reference) is not None:
+        return None
+    repository = repository_of(reference)
+    return repository, reference[len(repository) :].lstrip(":") or "latest"
+
+
+def parse_registries(value: object) -> dict[str, dict[str, str]]:
+    """Return user name and password by registry. Raises InvalidInput, which shows no value."""
+    hidden = "(value not shown)"
+    allowed = "It must be a mapping of registries to {username: …, password: …}."
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidInput.single(REGISTRIES, hidden, allowed)
+    problems = []
+    found = {}
+    for key, login in value.items():
+        if not isinstance(key, str) or not _REGISTRY.fullmatch(key):
+            place = key if isinstance(key, str) else hidden
+            problems.append(
+                Problem(REGISTRIES, place, "A registry is named as in an image, such as registry.example:5000.")
+            )
+            continue
+        good = isinstance(login, Mapping) and set(login) == {"username", "password"}
+        if not good or not all(isinstance(text, str) and text for text in login.values()):
+            problems.append(
+                Problem(
+                    f"{REGISTRIES}[{key}]",
+                    hidden,
+                    "It must hold username and password, both text that is not empty, and nothing else.",
+                )
+            )
+            continue
+        name = DEFAULT_REGISTRY if key == "index.docker.io" else key
+        found[str(name)] = {part: str(text) for part, text in login.items()}
+    if problems:
+        raise InvalidInput(problems)
+    return found
+
+
+def platform_of(facts: Mapping[str, Any]) -> str:
+    """Return what has to be alike on two hosts for an image to have the same id on both: its store and its machine."""
+    engine = facts.get("engine") or {}
+    machine = str(engine.get("architecture") or "")
+    return f"{engine.get('image_store') or 'docker'}/{MACHINES.get(machine, machine)}"
+
+
+@dataclass
+class Need:
+    """One reference of a session: what it means, and how far its hosts are.
+
+    hosts: those that run it. platforms: by host that can be reached. ids: by platform the image, once it is known. has:
+    by host, in the session or not, the image that it has by this name. digest: what to pull, ``repository@sha256:…``.
+    asks: the host that asks the registry. pulls: whether hosts that lack it pull it. archived: whether the controller
+    has it in an archive. problems: by host the last thing that went wrong. tried: by host from whom it tried to get it.
+    """
+
+    reference: str
+    policy: str
+    hosts: list[str]
+    platforms: dict[str, str]
+    ids: dict[str, str] = field(default_factory=dict)
+    has: dict[str, str] = field(default_factory=dict)
+    digest: str | None = None
+    asks: str | None = None
+    pulls: bool = False
+    archived: bool = False
+    problems: dict[str, str] = field(default_factory=dict)
+    tried: dict[str, list[str]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form that JSON can carry."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Need:
+        """Read what `to_dict` made."""
+        return cls(**{one.name: _plain(data[one.name]) for one in fields(cls)})
+
+    def wanted(self, host: str) -> str | None:
+        """Return the id that the image has to have on *host*; None while nobody knows it."""
+        return self.ids.get(self.platforms[host])
+
+    @property
+    def lacking(self) -> list[str]:
+        """The hosts that run it and do not have it yet."""
+        return [host for host in self.hosts if host not in self.has or self.has[host] != self.wanted(host)]
+
+    @property
+    def fetches(self) -> list[str]:
+        """The hosts that may have to get it: all while the registry was not asked."""
+        return list(self.hosts) if self.asks is not None else self.lacking
+
+    def senders(self, host: str) -> list[str]:
+        """Return who has what *host* lacks and did not fail to give it yet, in the order of the inventory."""
+        wanted, tried = self.wanted(host), self.tried.get(host, [])
+        if wanted is None or len(tried) >= MOST_TRIES:
+            return []
+        return [other for other, image in self.has.items() if image == wanted and other not in tried]
+
+    # ---- steps ----------------------------------------------------------------------------------------------------
+
+    def asked(self, digest: str | None, why: str, facts: Facts) -> None:
+        """Take the registry's answer: the digest that the name means there now, or why there is none."""
+        asks, self.asks = self.asks, None
+        if digest is not None:
+            self.digest = f"{repository_of(self.reference)}@{digest}"
+            self.pulls = True
+            for host, image in self.has.items():
+                known = (facts[host].get("images") or {}).get(self.reference) or {}
+                if any(digest_of(one) == digest for one in known.get("digests") or ()):
+                    self.ids.setdefault(self.platforms[host], image)
+            return
+        self.problems = dict.fromkeys(self.hosts, f"{asks} asked the registry: {why}")
+        if self.policy == MISSING:
+            self._settle_among(self.has)
+
+    def pulled(self, host: str, image: str | None, why: str) -> None:
+        """Take what became of a pull on *host*: the image's id, or why it could not be pulled."""
+        if image is None:
+            self.problems[host] = why
+            return
+        wanted = self.ids.setdefault(self.platforms[host], image)
+        if wanted != image:
+            self.problems[host] = f"The registry gave {image[:19]} for {self.digest}, and others have {wanted[:19]}."
+            return
+        self.has[host] = image
+        self.problems.pop(host, None)
+
+    def arrived(self, host: str, sender: str, why: str) -> None:
+        """Take what became of a transfer from *sender* to *host*; *why* is empty where the image arrived."""
+        if why:
+            self.problems[host] = why
+            self.tried.setdefault(host, []).append(sender)
+            return
+        self.has[host] = str(self.wanted(host))
+        self.problems.pop(host, None)
+
+    def why_not(self, host: str) -> str:
+        """Return why *host* does not have the image in the end."""
+        return f"{self.reference}: {self.problems.get(host) or self._nowhere()}"
+
+    def pinned(self) -> dict[str, Any]:
+        """Return what the plan keeps: the digest to pull it by, and its id on each host that runs it."""
+        return {"digest": self.digest, "ids": {host: self.wanted(host) for host in self.hosts}}
+
+    # ---- rules ----------------------------------------------------------------------------------------------------
+
+    def _nowhere(self) -> str:
+        if is_image_id(self.reference):
+            return "No host of the group has it, and an image cannot be pulled by its id."
+        if self.policy == NEVER:
+            return "No host of the group has it, and session_image_pull is never."
+        return "It is not on this host, and no host of the group can give it."
+
+    def _settle_among(self, hosts: Iterable[str]) -> None:
+        """Let what *hosts* have be the image where nobody knows it yet.
+
+        Raises InvalidInput where they have different ones.
+        """
+        known = set(self.ids)
+        first: dict[str, str] = {}
+        for host in hosts:
+            if host not in self.has or self.platforms[host] in known:
+                continue
+            platform, image = self.platforms[host], self.has[host]
+            other = first.setdefault(platform, host)
+            if self.ids.setdefault(platform, image) != image:
+                raise InvalidInput([self._differs(host, other)])
+
+    def _differs(self, host: str, other: str) -> Problem:
+        return Problem(
+            "session_image",
+            self.reference,
+            f"It is {self.has[host][:19]} on {host} and {self.has[other][:19]} on {other}. Launch with "
+            "session_image_pull=always to run what the registry has by that name now, name the image by its digest, or "
+            "give both hosts the same image.",
+        )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def needs_of(
+    used: Mapping[str, Sequence[str]],
+    facts: Facts,
+    policy: str,
+    archive: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Need]:
+    """Return what a new session needs, one entry a reference.
+
+    used: for each reference the hosts that are to run it. facts: of every host that can be reached, in the order of the
+    inventory. archive: what the controller's archive holds, ``id`` and ``architecture`` by full name and by id.
+    Raises InvalidInput where an image is for another machine, or hosts have different ones by the same name.
+    """
+    problems: list[Problem] = []
+    needs = []
+    for reference, hosts in sorted(used.items()):
+        try:
+            needs.append(_need(reference, hosts, facts, policy, archive or {}))
+        except InvalidInput as error:
+            problems += error.problems
+    if problems:
+        raise InvalidInput(problems)
+    return needs
+
+
+def _need(
+    reference: str, hosts: Sequence[str], facts: Facts, policy: str, archive: Mapping[str, Mapping[str, str]]
+) -> Need:
+    images = {host: (about.get("images") or {}).get(reference) for host, about in facts.items()}
+    need = Need(
+        reference=reference,
+        policy=policy,
+        hosts=list(hosts),
+        platforms={host: platform_of(about) for host, about in facts.items()},
+        has={host: image["id"] for host, image in images.items() if image is not None},
+    )
+    archived = archive.get(reference if is_image_id(reference) else full_name(reference))
+    if archived is not None:
+        _take_from_archive(need, archived)
+        return need
+    problems = [
+        Problem(
+            "session_image",
+            reference,
+            f"On {host} it is for {image['architecture']}, and the host is {facts[host]['engine']['architecture']}. "
+            "Give the host the image for its machine.",
+        )
+        for host in hosts
+        if (image := images[host]) is not None and not _suits(image["architecture"], facts[host])
+    ]
+    if problems:
+        raise InvalidInput(problems)
+    if is_image_id(reference):
+        need.ids = dict.fromkeys(need.platforms.values(), reference)
+        return need
+    if policy == ALWAYS and digest_of(reference) is None:
+        need.asks = hosts[0]
+        return need
+    need._settle_among(hosts)
+    _check_platforms(need, images)
+    if digest_of(reference) is not None:
+        need.digest = f"{repository_of(reference)}@{digest_of(reference)}"
+    else:
+        need.digest = _digest_among(reference, (images[host] for host in hosts))
+    need.pulls = policy != NEVER and need.digest is not None
+    if not need.ids and policy == MISSING and need.digest is None:
+        need.asks = hosts[0]
+    elif need.lacking and not need.pulls:
+        # Who has it outside the session can give it to a host whose platform nobody in the session has.
+        need._settle_among(need.has)
+    return need
+
+
+def _suits(architecture: str, facts: Mapping[str, Any]) -> bool:
+    machine = str((facts.get("engine") or {}).get("architecture") or "")
+    return not machine or architecture in (machine, MACHINES.get(machine))
+
+
+def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
+    """Let the archive say what the image is: also where hosts have another one by that name."""
+    for host in need.hosts:
+        store, _slash, machine = need.platforms[host].partition("/")
+        if store != "docker":
+            raise InvalidInput.single(
+                "session_image_archive",
+                need.reference,
+                f"The engine of {host} keeps images in the store of containerd, where they have other ids than in an "
+                "archive. Load the archive there by hand, or use a registry.",
+            )
+        if machine and archived["architecture"] != machine:
+            raise InvalidInput.single(
+                "session_image_archive",
+                need.reference,
+                f"In the archive it is for {archived['architecture']}, and {host} is {machine}.",
+            )
+        need.ids[need.platforms[host]] = archived["id"]
+    need.archived = True
+
+
+def _check_platforms(need: Need, images: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Refuse images of different machines that are not one image of several: those have a digest in common.
+
+    Stores of different kinds say nothing about each other.
+    """
+    first: dict[str, str] = {}
+    for host in need.hosts:
+        image = images[host]
+        if image is None:
+            continue
+        other = first.setdefault(need.platforms[host].partition("/")[0], host)
+        known = images[other] or {}
+        if image["id"] != known["id"] and not set(image["digests"]) & set(known["digests"]):
+            raise InvalidInput([need._differs(host, other)])
+
+
+def _digest_among(reference: str, images: Iterable[Mapping[str, Any] | None]) -> str | None:
+    """Return by what an image that hosts have already can be pulled from the registry that its name says."""
+    name = full_name(repository_of(reference))
+    for image in images:
+        for digest in (image or {}).get("digests") or ():
+            if full_name(repository_of(digest)) == name and digest_of(digest):
+                return f"{repository_of(reference)}@{digest_of(digest)}"
+    return None
+
+
+def needs_again(
+    used: Mapping[str, Sequence[str]],
+    facts: Facts,
+    policy: str,
+    pinned: Mapping[str, Any],
+    archive: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Need]:
+    """Return what a session needs that exists: the images that its plan has *pinned*, whatever their names mean now.
+
+    The other arguments are those of `needs_of`.
+    """
+    archived = {entry["id"] for entry in (archive or {}).values()}
+    needs = []
+    for reference, hosts in sorted(used.items()):
+        kept = pinned[reference]
+        need = Need(
+            reference=reference,
+            policy=policy,
+            hosts=list(hosts),
+            platforms={host: platform_of(about) for host, about in facts.items()},
+            digest=kept["digest"],
+            pulls=policy != NEVER and kept["digest"] is not None,
+        )
+        for host, image in kept["ids"].items():
+            if image is not None and host in need.platforms:
+                need.ids[need.platforms[host]] = image
+                need.archived = need.archived or image in archived
+        for host, about in facts.items():
+            images = about.get("images") or {}
+            for image in need.ids.values():
+                if images.get(image) is not None:
+                    need.has[host] = image
+        needs.append(need)
+    return needs
