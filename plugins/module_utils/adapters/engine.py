@@ -18,7 +18,7 @@ import re
 import tarfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,12 @@ API_ENDPOINT_MAC = (1, 44)
 API_ENDPOINT_IFNAME = (1, 48)
 """From Docker Engine 28.0 on: the driver option that names a container's interface."""
 OPTION_IFNAME = "com.docker.network.endpoint.ifname"
+
+_LOADED = re.compile(r"^Loaded image(?: ID)?: (\S+)", re.MULTILINE)
+"""What the engine says of each image in an archive (Docker Engine API, ImageLoad): its name, or its id without one."""
+
+Login = Mapping[str, str]
+"""User name, password and the registry that they are for."""
 
 CPU_PERIOD = 100_000
 """Microseconds; the kernel's default scheduling period, so that quota / period is the number of CPUs."""
@@ -113,6 +119,13 @@ def engine_start() -> float:
 
 LARGEST_FILE = 1024**2
 """Most bytes that are read of a file in a container: the files of interest have some hundred."""
+
+
+def _auth(login: Login | None) -> dict[str, str] | None:
+    """Return what goes into the header X-Registry-Auth; without it the SDK looks for who logged in on this host."""
+    if login is None:
+        return None
+    return {**{key: login[key] for key in ("username", "password")}, "serveraddress": login["registry"]}
 
 
 class EngineError(SessionError):
@@ -204,15 +217,95 @@ class Engine:
         except (DockerException, RequestException) as error:
             raise EngineError(f"Docker Engine could not inspect the image {reference}: {error}") from error
 
-    def pull_image(self, reference: str) -> None:
-        """Pull the image *reference*. Raises EngineError where it is not to be had."""
-        if reference.startswith("sha256:"):
-            raise EngineError(f"The image {reference} is not on this host, and an image cannot be pulled by its id.")
+    def resolve_image(self, reference: str, login: Login | None) -> str:
+        """Return the digest that the registry has by this name now. Raises EngineError where it does not say."""
+        answer = self._private(
+            login,
+            f"ask the registry for the image {reference}",
+            self._client.inspect_distribution,
+            reference,
+            auth_config=_auth(login),
+        )
+        return str(answer["Descriptor"]["digest"])
+
+    def pull_image(self, reference: str, login: Login | None = None) -> int:
+        """Pull the image *reference*, a tag or a digest, and return how many bytes came.
+
+        Raises EngineError where it is not to be had.
+        """
         tag = None if "@" in reference or ":" in reference.rpartition("/")[2] else "latest"
-        output = self.call(f"pull the image {reference}", self._client.pull, reference, tag=tag)
-        if self.inspect_image(reference) is None:
-            # A pull can fail after it began well; the engine says so in the last line of what it sends.
-            raise EngineError(f"Docker Engine could not pull the image {reference}: {str(output).strip()[-500:]}")
+        what = f"pull the image {reference}"
+        sizes: dict[str, int] = {}
+
+        def pull() -> None:
+            events = self._client.pull(reference, tag=tag, stream=True, decode=True, auth_config=_auth(login))
+            for event in events:
+                if event.get("error"):
+                    # A pull can fail after it began well, and then the stream says so.
+                    raise EngineError(f"Docker Engine could not {what}: {event['error']}")
+                if event.get("status") == "Downloading":
+                    sizes[event["id"]] = int((event.get("progressDetail") or {}).get("total") or 0)
+
+        self._private(login, what, pull)
+        return sum(sizes.values())
+
+    def _private(self, login: Login | None, what: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Call as `call` does; what the engine or the registry says never holds the password."""
+        try:
+            return self.call(what, function, *given, **named)
+        except EngineError as error:
+            if login is not None and login["password"] in str(error):
+                raise EngineError(str(error).replace(login["password"], "********")) from None
+            raise
+
+    def image_names(self) -> dict[str, str]:
+        """Return every image that the engine has: its id by id, and by each of its names."""
+        found = {}
+        for image in self.call("list images", self._client.images, all=True):
+            for name in (image["Id"], *(image.get("RepoTags") or ())):
+                found[name] = image["Id"]
+        return found
+
+    def save_image(self, image: str) -> Iterator[bytes]:
+        """Yield an archive of the image with this id."""
+        what = f"read the image {image}"
+        chunks = iter(self.call(what, self._client.get_image, image))
+        while True:
+            chunk = self.call(what, next, chunks, None)
+            if chunk is None:
+                return
+            yield chunk
+
+    def load_images(self, archive: Iterable[bytes]) -> list[str]:
+        """Load what an archive holds, and return names and ids of it as the engine tells them.
+
+        Raises EngineError where the archive is not whole; what *archive* raises itself passes through.
+        """
+        found = []
+
+        def load() -> None:
+            for event in self._client.load_image(archive):
+                if event.get("error"):
+                    raise EngineError(f"Docker Engine could not load the archive: {event['error'].strip()}")
+                match = _LOADED.search(event.get("stream") or "")
+                if match is not None:
+                    found.append(match.group(1))
+
+        self.call("load the archive", load)
+        return found
+
+    def tag_image(self, image: str, repository: str, tag: str) -> None:
+        """Give the image with this id a name, which another one may have had."""
+        self.call(f"tag the image {image} as {repository}:{tag}", self._client.tag, image, repository, tag, force=True)
+
+    def remove_image(self, name: str) -> None:
+        """Take a name from an image, and remove it where that was the last one; gone already is fine."""
+        try:
+            self._client.remove_image(name)
+        except NotFound:
+            return
+        except (DockerException, RequestException) as error:
+            raise EngineError(f"Docker Engine could not remove the image {name}: {error}") from error
 
     def networks(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return the engine's networks; with *labels* only those that bear them; sorted by name."""

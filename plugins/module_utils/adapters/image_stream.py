@@ -1,0 +1,290 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Send one image from one host to another: a connection that both ends can trust, and a server that ends by itself.
+
+The server shows a certificate made for this one transfer; the receiver takes no other than the one whose fingerprint it
+was told, and only then names the token without which the server sends nothing. Inside, the archive goes as frames: a
+length of four bytes, then so many bytes. The length 0 ends it, so that one that was cut off is never taken for whole.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import hmac
+import os
+import secrets
+import signal
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+
+WAIT = 1800
+"""Seconds for which a server waits for its receiver, whose turn may come late where Ansible has few forks."""
+LONGEST = 4 * 3600
+"""Seconds after which a server ends whatever it is doing."""
+CONNECT = 10
+"""Seconds for a connection, and for what both sides say first."""
+STALL = 600
+"""Seconds without a byte after which a transfer is given up: an engine packs a large image before it sends it."""
+PORT_WAIT = 30
+"""Seconds for which a server waits for a port that others use."""
+FRAME = struct.Struct("!I")
+FAILURE = 2**32 - 1
+"""In place of a length: the sender's engine failed, and why follows up to the end."""
+LONGEST_REASON = 2000
+LARGEST_FRAME = 64 * 1024**2
+PROCESS_NAME = "cc-image-server"
+"""What ps(1) shows of a server; at most 15 characters (proc(5), comm)."""
+
+
+class StreamError(SessionError):
+    """A transfer failed; the message is a sentence about it without the names of the hosts."""
+
+
+def token() -> str:
+    """Return a new token."""
+    return secrets.token_hex(32)
+
+
+def listen(address: str, first: int, last: int) -> socket.socket:
+    """Return a socket that listens on *address*, on the first port from *first* to *last* that is free.
+
+    Raises StreamError where all are taken for `PORT_WAIT` seconds, or the address is not this host's.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    deadline = time.monotonic() + PORT_WAIT
+    while True:
+        for port in range(first, last + 1):
+            listener = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind((address, port))
+                listener.listen(8)
+                return listener
+            except OSError as error:
+                listener.close()
+                problem = f"{error.strerror} at {address} port {port}"
+        if time.monotonic() >= deadline:
+            raise StreamError(f"It cannot listen: {problem}.")
+        time.sleep(0.5)
+
+
+def identity() -> tuple[ssl.SSLContext, str]:
+    """Return the settings of a server with a key and a certificate of its own, and the certificate's fingerprint."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, PROCESS_NAME)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        # Clocks of hosts may be wrong, and the certificate is pinned: it is valid for the one transfer it was made for.
+        .not_valid_before(datetime.datetime(2000, 1, 1))
+        .not_valid_after(datetime.datetime(9999, 12, 31))
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # OpenSSL reads it from a file; this one is in memory only (memfd_create(2)).
+    memory = os.memfd_create(PROCESS_NAME)
+    try:
+        os.write(memory, pem)
+        context.load_cert_chain(f"/proc/self/fd/{memory}")
+    finally:
+        os.close(memory)
+    return context, hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
+
+
+def serve_in_background(
+    listener: socket.socket, context: ssl.SSLContext, expected: str, chunks: Callable[[], Iterator[bytes]]
+) -> dict[str, int]:
+    """Start a process that sends *chunks* to the first who names the token *expected*, then ends.
+
+    Returns what tells the process from others: its number and when it was started (proc(5), stat).
+    """
+    pid = os.fork()
+    if pid:
+        listener.close()
+        return {"pid": pid, "start": _start_of(pid) or 0}
+    try:
+        os.setsid()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(LONGEST)
+        _let_go_of_everything_but(listener.fileno())
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write(PROCESS_NAME)
+        _serve(listener, context, expected, chunks)
+    finally:
+        os._exit(0)  # nothing of the module may run a second time
+
+
+def _let_go_of_everything_but(kept: int) -> None:
+    """Close what the module had open: whoever started it waits until nobody has it open any more."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != kept:
+            try:
+                os.close(int(name))
+            except OSError:  # the folder's own
+                continue
+
+
+def _serve(
+    listener: socket.socket, context: ssl.SSLContext, expected: str, chunks: Callable[[], Iterator[bytes]]
+) -> None:
+    deadline = time.monotonic() + WAIT
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return
+        listener.settimeout(left)
+        try:
+            plain, _peer = listener.accept()
+        except OSError:
+            return
+        try:
+            plain.settimeout(CONNECT)
+            with context.wrap_socket(plain, server_side=True) as connection:
+                if not hmac.compare_digest(_read(connection, len(expected)), expected.encode()):
+                    continue
+                listener.close()
+                _watch(connection)
+                _send(connection, chunks)
+                return
+        except (OSError, StreamError):
+            if listener.fileno() == -1:
+                return
+
+
+def _send(connection: ssl.SSLSocket, chunks: Callable[[], Iterator[bytes]]) -> None:
+    try:
+        for chunk in chunks():
+            if chunk:
+                connection.sendall(FRAME.pack(len(chunk)))
+                connection.sendall(chunk)
+    except SessionError as error:
+        connection.sendall(FRAME.pack(FAILURE) + str(error).encode()[:LONGEST_REASON])
+        return
+    connection.sendall(FRAME.pack(0))
+    connection.unwrap()
+
+
+def _watch(connection: socket.socket) -> None:
+    """Notice within a minute that the other host is gone, however long it may say nothing while it is there."""
+    connection.settimeout(STALL)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6)
+
+
+class Incoming:
+    """An image on its way to this host; iterating yields the archive. count: the bytes that came so far."""
+
+    def __init__(self, address: str, port: int, fingerprint: str, secret: str) -> None:
+        """Connect. Raises StreamError where nobody answers, or somebody else than was told."""
+        self.count = 0
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Whom it talks to is known by the fingerprint alone, which came over Ansible's own connections.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        try:
+            plain = socket.create_connection((address, port), timeout=CONNECT)
+        except OSError as error:
+            raise StreamError(f"it cannot be reached at {address} port {port} ({error.strerror or error})") from None
+        try:
+            self._connection = context.wrap_socket(plain, suppress_ragged_eofs=False)
+            shown = hashlib.sha256(self._connection.getpeercert(binary_form=True) or b"").hexdigest()
+            if not hmac.compare_digest(shown, fingerprint):
+                self._connection.close()
+                raise StreamError(
+                    f"what answers at {address} port {port} shows another certificate than the one made for this "
+                    "transfer, so it is somebody else"
+                )
+            self._connection.sendall(secret.encode())
+            _watch(self._connection)
+        except OSError as error:
+            plain.close()
+            raise StreamError(f"the connection to {address} port {port} broke ({error.strerror or error})") from None
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the archive. Raises StreamError where it is not whole."""
+        while True:
+            (size,) = FRAME.unpack(_read(self._connection, FRAME.size))
+            if size == 0:
+                return
+            if size == FAILURE:
+                reason = b""
+                while len(reason) < LONGEST_REASON and (more := self._rest()):
+                    reason += more
+                raise StreamError(f"it failed: {reason.decode('utf-8', 'replace')}")
+            if size > LARGEST_FRAME:
+                raise StreamError("it sends what no image is")
+            chunk = _read(self._connection, size)
+            self.count += size
+            yield chunk
+
+    def _rest(self) -> bytes:
+        try:
+            return self._connection.recv(LONGEST_REASON)
+        except OSError:
+            return b""
+
+
+def _read(connection: ssl.SSLSocket, size: int) -> bytes:
+    """Return exactly *size* bytes. Raises StreamError where fewer come."""
+    found = bytearray(size)
+    view, have = memoryview(found), 0
+    try:
+        while have < size:
+            count = connection.recv_into(view[have:])
+            if count == 0:
+                raise StreamError("it ended before the image was whole")
+            have += count
+    except ssl.SSLEOFError:
+        raise StreamError("it ended before the image was whole") from None
+    except OSError as error:
+        why = "nothing came any more" if isinstance(error, socket.timeout) else (error.strerror or str(error))
+        raise StreamError(f"the connection broke before the image was whole ({why})") from None
+    return bytes(found)
+
+
+def end_server(pid: int, start: int) -> bool:
+    """End the server that was started as process *pid* at *start*; return whether it was still there."""
+    if not start or _start_of(pid) != start:
+        return False
+    os.kill(pid, signal.SIGKILL)
+    return True
+
+
+def _start_of(pid: int) -> int | None:
+    """Return when a process was started, in ticks since boot; None where there is none that runs."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields: list[Any] = file.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in ("Z", "X") else int(fields[19])

@@ -1,0 +1,205 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Bring images to this host: from a registry, from an archive, from another host; and give them to another host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.image_stream import (
+    STALL,
+    Incoming,
+    StreamError,
+    end_server,
+    identity,
+    listen,
+    serve_in_background,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import registry_of, tag_for
+
+Logins = Mapping[str, Mapping[str, str]]
+
+CHUNK = 1024**2
+"""Bytes of an archive that are read at a time."""
+
+
+def _login(logins: Logins, reference: str) -> dict[str, str] | None:
+    registry = registry_of(reference)
+    return {**logins[registry], "registry": registry} if registry in logins else None
+
+
+def _each(function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
+    """Call *function* with all items side by side; return the results, and the reasons of those that failed."""
+    with ThreadPoolExecutor() as pool:
+        attempts = [pool.submit(function, item) for item in items]
+    results: list[Any] = []
+    problems = {}
+    for number, attempt in enumerate(attempts):
+        error = attempt.exception()
+        if error is not None and not isinstance(error, SessionError):
+            raise error
+        if error is not None:
+            problems[number] = str(error)
+        results.append(None if error is not None else attempt.result())
+    return results, problems
+
+
+def resolve(engine: Engine, references: Sequence[str], logins: Logins) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the digests that registries have by these names now, and by name why there is none."""
+    found, problems = _each(lambda one: engine.resolve_image(one, _login(logins, one)), references)
+    digests = {name: digest for name, digest in zip(references, found) if digest is not None}
+    return digests, {references[number]: why for number, why in problems.items()}
+
+
+def pull(
+    engine: Engine, wanted: Sequence[Mapping[str, str]], logins: Logins
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Pull images by their digests, side by side, and name them as their references say.
+
+    wanted: ``reference`` and ``digest`` of each. Returns by reference ``id``, ``bytes`` and ``seconds``, and why a
+    pull failed.
+    """
+
+    def one(image: Mapping[str, str]) -> dict[str, Any]:
+        began = time.monotonic()
+        count = engine.pull_image(image["digest"], _login(logins, image["digest"]))
+        found = engine.inspect_image(image["digest"])
+        if found is None:
+            raise EngineError(f"Docker Engine pulled {image['digest']} and does not have it.")
+        _name(engine, found["Id"], image["reference"])
+        return {"id": str(found["Id"]), "bytes": count, "seconds": round(time.monotonic() - began, 2)}
+
+    found, problems = _each(one, wanted)
+    pulled = {image["reference"]: result for image, result in zip(wanted, found) if result is not None}
+    return pulled, {wanted[number]["reference"]: why for number, why in problems.items()}
+
+
+def _name(engine: Engine, image: str, reference: str) -> None:
+    name = tag_for(reference)
+    if name is not None:
+        engine.tag_image(image, *name)
+
+
+def load(engine: Engine, path: str, image: str, reference: str, allowed: Collection[str]) -> dict[str, Any]:
+    """Load an archive that lies on this host. allowed: the ids of all images that it holds, as who sent it has read.
+
+    Returns ``bytes`` and ``seconds``. Raises EngineError where the archive holds something else.
+    """
+    began = time.monotonic()
+    count = 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal count
+        with open(path, "rb") as file:
+            while chunk := file.read(CHUNK):
+                count += len(chunk)
+                yield chunk
+
+    take_in(engine, chunks(), image, reference, allowed)
+    return {"bytes": count, "seconds": round(time.monotonic() - began, 2)}
+
+
+def receive(
+    engine: Engine,
+    image: str,
+    reference: str,
+    *,
+    address: str,
+    port: int,
+    fingerprint: str,
+    token: str,
+) -> dict[str, Any]:
+    """Get an image from another host, without a file in between. Returns ``bytes`` and ``seconds``.
+
+    Raises StreamError where the sender fails, EngineError where it sends another image.
+    """
+    began = time.monotonic()
+    count = 0
+    if engine.inspect_image(image) is None:
+        incoming = Incoming(address, port, fingerprint, token)
+        try:
+            take_in(engine, incoming, image, reference, [image])
+        finally:
+            incoming.close()
+        count = incoming.count
+    else:
+        _name(engine, image, reference)
+    return {"bytes": count, "seconds": round(time.monotonic() - began, 2)}
+
+
+def take_in(engine: Engine, archive: Iterable[bytes], image: str, reference: str, allowed: Collection[str]) -> None:
+    """Load an archive that has to hold *image*, and nothing that is not *allowed*.
+
+    The engine computes the ids from what it was given, so what has this id is this image. Anything else is removed, and
+    names that it took are given back. Raises EngineError in that case.
+    """
+    before = engine.image_names()
+    loaded = engine.load_images(archive)
+    after = engine.image_names()
+    strange = sorted({after[name] for name in loaded if name in after} - set(allowed))
+    if strange:
+        _give_back(engine, before, after, loaded, strange)
+        raise EngineError(
+            f"The image {strange[0][:19]} came where {image[:19]} was to come; it was removed, and the host runs "
+            "nothing of it."
+        )
+    if engine.inspect_image(image) is None:
+        raise EngineError(f"The archive was loaded, but the engine has no {image[:19]}.")
+    _name(engine, image, reference)
+
+
+def _give_back(
+    engine: Engine, before: Mapping[str, str], after: Mapping[str, str], loaded: Iterable[str], strange: Sequence[str]
+) -> None:
+    for name in loaded:
+        if after.get(name) not in strange or before.get(name) == after.get(name):
+            continue
+        if name in before and name != before[name]:
+            repository, _colon, tag = name.rpartition(":")
+            engine.tag_image(before[name], repository, tag)
+        else:
+            engine.remove_image(name)
+    left = engine.image_names()
+    for image in strange:
+        if image not in before and image in left:
+            engine.remove_image(image)
+
+
+def serve(engine: Engine, image: str, *, address: str, ports: tuple[int, int], token: str) -> dict[str, Any]:
+    """Start a server for one transfer of *image*; return its ``port``, ``fingerprint`` and ``server`` (the process).
+
+    Raises EngineError where this host does not have the image, StreamError where it cannot listen.
+    """
+    if engine.inspect_image(image) is None:
+        raise EngineError(f"This host does not have the image {image[:19]} any more.")
+    try:
+        listener = listen(address, *ports)
+    except StreamError as error:
+        raise StreamError(
+            f"{error} Other programs use every port of cluster_compute_image_ports ({ports[0]}-{ports[1]}), or "
+            f"cluster_compute_underlay_address is not this host's."
+        ) from None
+    port = int(listener.getsockname()[1])
+    context, fingerprint = identity()
+
+    def chunks() -> Iterator[bytes]:
+        # The engine is asked by the process that sends: a connection cannot be shared between two.
+        return Engine.connect(timeout=STALL).save_image(image)
+
+    return {
+        "port": port,
+        "fingerprint": fingerprint,
+        "server": serve_in_background(listener, context, token, chunks),
+    }
+
+
+def end(servers: Iterable[Mapping[str, int]]) -> int:
+    """End those of *servers* that still wait or send; return how many."""
+    return sum(end_server(server["pid"], server["start"]) for server in servers)
