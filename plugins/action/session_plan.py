@@ -12,6 +12,13 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import (
+    REGISTRIES,
+    Need,
+    needs_again,
+    needs_of,
+    parse_registries,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
@@ -20,9 +27,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
     check_request_against_hosts,
     check_request_fits_idle,
     hosts_from_facts,
+    images_of,
     render_shortfall,
     room_of,
     validate_plan,
+    with_images,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import (
     Turn,
@@ -55,6 +64,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_fact
     pick,
     waiting_of,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 
 
 class ActionModule(ActionBase):
@@ -90,6 +100,7 @@ class ActionModule(ActionBase):
             ]
             group = GroupFacts.read(arguments["hosts"], hostvars, needed)
             settings = Settings.from_variables(pick(own, SITE_VARIABLES))
+            parse_registries(own.get(REGISTRIES))
             planner = _Planner(request, asked["owner"], asked["recreate"], group, settings)
             result = planner.decide(arguments["waits"], arguments["queued"], arguments["tidy"])
         except CoreError as error:
@@ -123,6 +134,7 @@ class _Planner:
         self.settings = settings
         self.view: Survey = group.survey()
         self.problems: list[str] = []
+        self.archive: dict[str, dict[str, str]] | None = None
 
     def decide(self, waits: Record, queued: bool, tidy: bool) -> dict[str, Any]:
         """Return the result of the action.
@@ -193,16 +205,16 @@ class _Planner:
             asked = self.request.to_dict()
             plan = {**current["plan"], "request": asked}
             renewed = advance(current, RUNNING, "Other keys may log in.", request=asked, plan=plan)
-            return {**self._placed(renewed, fresh=False, replaces=False), "diff": _difference(changes)}
+            return {**self._placed_already(renewed), "diff": _difference(changes)}
         if changes and not self.recreate:
             return _refusal(self.request.name, changes)
         if current["status"] == PENDING:
-            if changes:  # it keeps its place in the queue
-                asked = self.request.to_dict()
+            asked = self.request.to_dict()
+            if current["request"] != asked:  # it keeps its place in the queue
                 current = advance(current, PENDING, "It was asked for differently.", request=asked)
             return self._new_plan(current)
         if not changes:
-            return self._placed(current, fresh=False, replaces=False)
+            return self._placed_already(current)
         return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
 
     def _is_being_launched(self, session_id: str) -> bool:
@@ -294,9 +306,21 @@ class _Planner:
         check_request_against_hosts(self.request, self.facts, turn.placement, old)
         free = {host.name: host.free_devices for host in self._hosts(True)}
         plan = build_plan(self.request, turn.placement, session_id, self.facts, self.settings, old, free_devices=free)
+        needs = needs_of(images_of(plan["replicas"]), self.facts, self.request.image_pull, self._archive())
+        plan = with_images(plan, needs)
         faster = ["Other launches were faster, again and again."]
         pending = None if replaced is not None else self._pending(record, number, faster)
-        return self._placed(prepared(record, plan), fresh=True, replaces=replaced is not None, pending=pending)
+        return self._placed(prepared(record, plan), needs, fresh=True, replaces=replaced is not None, pending=pending)
+
+    def _archive(self) -> dict[str, dict[str, str]]:
+        """Return what the controller's archive of images holds, where one is given. Raises InvalidInput."""
+        path = self.request.image_archive
+        if path is None:
+            return {}
+        if self.archive is None:
+            self.archive = read_archive(path)
+            check_archive(path, self.archive, sorted({role.image for role in self.request.roles}))
+        return self.archive
 
     def _turn(self, session_id: str, number: int, with_undecided: bool) -> Turn:
         others = [record for record in self.view.pending() if record["name"] != self.request.name]
@@ -322,7 +346,15 @@ class _Planner:
     def _hosts(self, with_undecided: bool) -> list[Host]:
         return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_undecided)
 
-    def _placed(self, record: Record, *, fresh: bool, replaces: bool, pending: Record | None = None) -> dict[str, Any]:
+    def _placed_already(self, record: Record) -> dict[str, Any]:
+        plan = record["plan"]
+        used = images_of(plan["replicas"])
+        needs = needs_again(used, self.facts, self.request.image_pull, plan["images"], self._archive())
+        return self._placed(record, needs, fresh=False, replaces=False)
+
+    def _placed(
+        self, record: Record, needs: list[Need], *, fresh: bool, replaces: bool, pending: Record | None = None
+    ) -> dict[str, Any]:
         plan = record["plan"]
         session = plan["session"]
         rooms = {host.name: room_of(host) for host in self._hosts(with_undecided=True)}
@@ -332,13 +364,9 @@ class _Planner:
             fresh=fresh,
             replaces=replaces,
             hosts=hosts,
-            fetches=[
-                host
-                for host in hosts
-                if any(
-                    one["host"] == host and self.facts[host]["images"][one["image"]] is None for one in plan["replicas"]
-                )
-            ],
+            fetches=[host for host in hosts if any(host in need.fetches for need in needs)],
+            images=[need.to_dict() for need in needs],
+            archive=sorted({image["id"] for image in self._archive().values()}),
             claims={
                 name: {"claim": claim.to_dict(), "room": rooms[name].to_dict()}
                 for name, claim in claims_of(plan).items()
@@ -363,6 +391,8 @@ class _Planner:
             "replaces": False,
             "hosts": [],
             "fetches": [],
+            "images": [],
+            "archive": [],
             "claims": {},
             "record": None,
             "pending": None,

@@ -38,7 +38,7 @@ options:
     default: false
   images:
     description:
-      - Image references to look up in the engine.
+      - Image references to look up in the engine, besides the images which a session of that name runs already.
     type: list
     elements: str
     default: []

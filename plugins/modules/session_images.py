@@ -7,10 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_images
-short_description: Make sure that a host has the images of a session
+short_description: Bring the images of a session to a host
 version_added: 0.1.0
 description:
-  - Pulls, side by side, the images which the engine of this host does not have. An image that it has is left as it is.
+  - Does what M(cluster_compute.session.session_distribution) has decided for this host. Pulls images by their digests,
+    side by side; or gives an image to another host, or gets one from there or from the controller.
+  - Credentials of registries come from the variable C(cluster_compute_registries) of the host. They are handed to
+    Docker Engine and written nowhere. Ansible's pipelining is used in any case, so that no file holds them either.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -18,56 +21,244 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: partial
-    details: Tells what would be pulled, but not whether it can be had.
+    details: Tells what would be fetched, but not whether it can be had.
   diff_mode:
     support: none
 options:
+  state:
+    description:
+      - V(resolved) asks the registry for the digests of O(images).
+      - V(pulled) pulls O(pulls).
+      - V(loaded) brings O(transfer) from an archive on the controller.
+      - V(serving) starts a server that gives O(transfer) to one other host, then ends.
+      - V(received) gets O(transfer) from a server.
+      - V(ended) ends O(servers) that still wait.
+    type: str
+    choices: [resolved, pulled, loaded, serving, received, ended]
+    required: true
   images:
     description:
       - Image references.
     type: list
     elements: str
-    required: true
+    default: []
+  pulls:
+    description:
+      - Images to pull, each with the C(reference) that it is given and the C(digest) by which it is pulled.
+    type: list
+    elements: dict
+    default: []
+  transfer:
+    description:
+      - The C(reference) and the id (C(image)) of an image, and the names of C(sender) and C(receiver).
+    type: dict
+  allowed:
+    description:
+      - Ids of all images that the archive on the controller holds.
+    type: list
+    elements: str
+    default: []
+  archive:
+    description:
+      - Path of the archive on the controller.
+    type: path
+  address:
+    description:
+      - Address on which this host serves, or by which it reaches the server.
+    type: str
+  ports:
+    description:
+      - First and last port of those that a server may use.
+    type: list
+    elements: int
+    default: [8480, 8489]
+  server:
+    description:
+      - What V(serving) returned on the sender, with O(state=received).
+    type: dict
+    default: {}
+  servers:
+    description:
+      - The C(server) of each result of V(serving) that was of no use.
+    type: list
+    elements: dict
+    default: []
+  secret:
+    description:
+      - Secret of this launch. The token that the two hosts of a transfer share is derived from it on the controller.
+    type: str
+  token:
+    description:
+      - Set by the action of this module.
+    type: str
+  logins:
+    description:
+      - Set by the action of this module.
+    type: dict
+    default: {}
 requirements:
   - Docker SDK for Python 5.0 or newer
+  - cryptography
 seealso:
-  - module: cluster_compute.session.session_plan
+  - module: cluster_compute.session.session_distribution
 """
 
 EXAMPLES = r"""
-- name: Fetch what the session needs
+- name: Pull what the session needs
   cluster_compute.session.session_images:
-    images: [registry.example.com/train:1.4]
+    state: pulled
+    pulls:
+      - reference: registry.example.com/train:1.4
+        digest: registry.example.com/train@sha256:9834876dcfb05cb167a5c24953eba58c4ac89b1adf57f28f2f9d09af107ee8f0
 """
 
 RETURN = r"""
+digests:
+  description: By reference the digest that the registry has now.
+  returned: with O(state=resolved)
+  type: dict
 pulled:
-  description: Images that were, or would be, pulled.
-  returned: success
-  type: list
-  elements: str
+  description: By reference the C(id) of the image, the C(bytes) that came and the C(seconds) that it took.
+  returned: with O(state=pulled)
+  type: dict
+problems:
+  description: By reference why it was not resolved or pulled.
+  returned: with O(state=resolved) and O(state=pulled)
+  type: dict
+port:
+  description: Where the server listens.
+  returned: with O(state=serving)
+  type: int
+fingerprint:
+  description: SHA-256 of the certificate that the server shows.
+  returned: with O(state=serving)
+  type: str
+server:
+  description: What tells the server's process from others.
+  returned: with O(state=serving)
+  type: dict
+bytes:
+  description: Size of the archive that came; 0 where the host had the image already.
+  returned: with O(state=loaded) and O(state=received)
+  type: int
+seconds:
+  description: How long that took.
+  returned: with O(state=loaded) and O(state=received)
+  type: float
+ended:
+  description: How many servers were still there.
+  returned: with O(state=ended)
+  type: int
 """
 
-from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import images
+
+LONGEST_PULL = 600
+"""Seconds for which an engine may say nothing while it fetches or unpacks an image."""
+
+
+def _resolved(engine: Engine, asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+    """Ask the registry."""
+    digests, problems = images.resolve(engine, asked["images"], asked["logins"])
+    return {"changed": False, "digests": digests, "problems": problems}
+
+
+def _pulled(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Pull what this host lacks."""
+    if check_mode:
+        return {"changed": True, "pulled": {}, "problems": {}}
+    pulled, problems = images.pull(engine, asked["pulls"], asked["logins"])
+    return {"changed": bool(pulled), "pulled": pulled, "problems": problems}
+
+
+def _loaded(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Load the archive that the action has brought here."""
+    if check_mode:
+        return {"changed": True, "bytes": 0, "seconds": 0.0}
+    transfer = asked["transfer"]
+    done = images.load(engine, asked["archive"], transfer["image"], transfer["reference"], asked["allowed"])
+    return {"changed": True, **done}
+
+
+def _serving(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Start a server."""
+    if check_mode:
+        return {"changed": False, "port": 0, "fingerprint": "", "server": {"pid": 0, "start": 0}}
+    first, last = asked["ports"]
+    served = images.serve(
+        engine, asked["transfer"]["image"], address=asked["address"], ports=(first, last), token=asked["token"]
+    )
+    return {"changed": False, **served}
+
+
+def _received(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Get an image from a server."""
+    if check_mode:
+        return {"changed": True, "bytes": 0, "seconds": 0.0}
+    transfer, server = asked["transfer"], asked["server"]
+    done = images.receive(
+        engine,
+        transfer["image"],
+        transfer["reference"],
+        address=asked["address"],
+        port=server["port"],
+        fingerprint=server["fingerprint"],
+        token=asked["token"],
+    )
+    return {"changed": True, **done}
+
+
+def _ended(_engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """End servers."""
+    return {"changed": False, "ended": 0 if check_mode else images.end(asked["servers"])}
+
+
+STATES: dict[str, Callable[[Engine, dict[str, Any], bool], dict[str, Any]]] = {
+    "resolved": _resolved,
+    "pulled": _pulled,
+    "loaded": _loaded,
+    "serving": _serving,
+    "received": _received,
+    "ended": _ended,
+}
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={"images": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True
+        argument_spec={
+            "state": {"type": "str", "choices": list(STATES), "required": True},
+            "images": {"type": "list", "elements": "str", "default": []},
+            "pulls": {"type": "list", "elements": "dict", "default": []},
+            "transfer": {"type": "dict"},
+            "allowed": {"type": "list", "elements": "str", "default": []},
+            "archive": {"type": "path"},
+            "address": {"type": "str"},
+            "ports": {"type": "list", "elements": "int", "default": [8480, 8489]},
+            "server": {"type": "dict", "default": {}},
+            "servers": {"type": "list", "elements": "dict", "default": []},
+            "secret": {"type": "str", "no_log": True},
+            "token": {"type": "str", "no_log": True},
+            "logins": {"type": "dict", "default": {}, "no_log": True},
+        },
+        required_if=[
+            ("state", "loaded", ["transfer", "archive"]),
+            ("state", "serving", ["transfer", "address", "token"]),
+            ("state", "received", ["transfer", "address", "token", "server"]),
+        ],
+        supports_check_mode=True,
     )
     try:
-        engine = Engine.connect(timeout=600)
-        missing = sorted(image for image in set(module.params["images"]) if engine.inspect_image(image) is None)
-        if missing and not module.check_mode:
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(engine.pull_image, missing))
-    except EngineError as error:
-        module.fail_json(msg=f"{error} Correct session_image, or load the image on this host.")
-    module.exit_json(changed=bool(missing), pulled=missing)
+        engine = Engine.connect(timeout=LONGEST_PULL)
+        result = STATES[module.params["state"]](engine, module.params, module.check_mode)
+    except (SessionError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

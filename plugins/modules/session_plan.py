@@ -100,7 +100,18 @@ hosts:
   type: list
   elements: str
 fetches:
-  description: Those of the hosts that lack an image.
+  description: Those of the hosts that lack an image, or may, as far as is known before the registry was asked.
+  returned: success
+  type: list
+  elements: str
+images:
+  description: For each image reference of the session what it means, who has it and how the others get it, for
+    M(cluster_compute.session.session_distribution).
+  returned: success
+  type: list
+  elements: dict
+archive:
+  description: Ids of the images that the archive on the controller holds, where there is one.
   returned: success
   type: list
   elements: str

@@ -33,6 +33,7 @@ SITE_VARIABLES = (
     "cluster_compute_encrypted_ports",
     "cluster_compute_topology_keys",
     "cluster_compute_ssh_ports",
+    "cluster_compute_image_ports",
     LIMITS,
 )
 """Inventory variables that hold for a whole resource group."""

@@ -15,7 +15,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, cast
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import (
     addresses,
@@ -38,6 +38,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     InvalidPlan,
     Problem,
     show,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import (
+    Need,
+    is_image_id,
+    repository_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
     LEASED,
@@ -121,6 +126,7 @@ class Settings:
     topology_keys: tuple[str, ...] = ("zone", "rack")
     ssh_ports: str = "22000-22999"
     limits: Limits = NO_LIMITS
+    image_ports: tuple[int, int] = (8480, 8489)
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any]) -> Settings:
@@ -144,9 +150,22 @@ class Settings:
         read("topology_keys", _topology_keys)
         read("ssh_ports", lambda variable, value: "{}-{}".format(*parse_ssh_ports(value)))
         read("limits", lambda _variable, value: Limits.from_variable(value))
+        read("image_ports", _port_range)
         if problems:
             raise InvalidInput(problems)
         return cls(**values)
+
+
+def _port_range(variable: str, value: object) -> tuple[int, int]:
+    """Read one port, or the first and the last of several."""
+    text = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text, re.ASCII)
+    first, last = (int(match.group(1)), int(match.group(2) or match.group(1))) if match else (0, 0)
+    if not 1 <= first <= last <= 65535:
+        raise InvalidInput.single(
+            variable, value, "It must be a port, or the first and the last of several, such as 8480-8489."
+        )
+    return first, last
 
 
 def _topology_keys(variable: str, value: object) -> tuple[str, ...]:
@@ -362,7 +381,6 @@ def check_request_against_hosts(
             )
     problems += _address_problems(request, names, facts_by_host, placement)
     if placement is not None:
-        problems += _image_problems(request, placement, facts_by_host)
         problems += _encryption_problems(request, placement, facts_by_host)
         main_host = placement.assignments[0][1]
         own = _own_ports(current, main_host)
@@ -418,48 +436,6 @@ def _address_problems(
             why = f"main1 would run on {main_host}, which does not have this address."
         hint = f" Hosts that have it: {_some(having)}; name one in session_hosts." if having else ""
         problems.append(Problem("session_ports", f"{port.host_ip}:{port.host_port}/{port.protocol}", why + hint))
-    return problems
-
-
-MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
-"""What a kernel calls a machine and what an image calls it (Go's GOARCH), where the two differ."""
-
-
-def _image_problems(
-    request: Request, placement: Placement, facts_by_host: Mapping[str, Mapping[str, Any]]
-) -> list[Problem]:
-    """Return what is wrong with images that hosts have already: another machine's, or not the same on all hosts."""
-    problems = []
-    roles = {name: role.image for name, role, _index in request.replicas()}
-    used = sorted({(roles[replica], host) for replica, host in placement.assignments})
-    first: dict[str, tuple[str, Mapping[str, Any]]] = {}
-    for reference, host in used:
-        image = (facts_by_host[host].get("images") or {}).get(reference)
-        if image is None:
-            continue
-        engine = facts_by_host[host].get("engine") or {}
-        machine = str(engine.get("architecture") or "")
-        if machine and image["architecture"] not in (machine, MACHINES.get(machine)):
-            problems.append(
-                Problem(
-                    "session_image",
-                    reference,
-                    f"On {host} it is for {image['architecture']}, and the host is {machine}. Give the host the image "
-                    "for its machine.",
-                )
-            )
-        known = first.setdefault(reference, (host, {**image, "store": engine.get("image_store")}))
-        other = known[1]
-        same = other["id"] == image["id"] or set(other["digests"]) & set(image["digests"])
-        if not same and other["store"] == engine.get("image_store"):
-            problems.append(
-                Problem(
-                    "session_image",
-                    reference,
-                    f"It is {image['id'][:19]} on {host} and {other['id'][:19]} on {known[0]}. Give both hosts the "
-                    "same image, or name it by its digest.",
-                )
-            )
     return problems
 
 
@@ -568,6 +544,9 @@ def build_plan(
         "egress": {"name": f"cc-{id8}-egress", "subnet": egress},
         "ssh_port": ssh_port,
         "hosts": hosts,
+        "images": {
+            reference: {"digest": None, "ids": dict.fromkeys(names)} for reference, names in images_of(entries).items()
+        },
         "replicas": entries,
     }
 
@@ -578,6 +557,19 @@ def _tunnel_address(network: Mapping[str, Any] | None, node_rank: int) -> str | 
     The kernel takes packets for a VXLAN device with such an address from the link it was made for and from no other.
     """
     return f"fe80::{node_rank + 1:x}" if network is not None and network["tunnel"] is not None else None
+
+
+def images_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return for each image reference of a plan's replicas the hosts that run it, both in the order of the ranks."""
+    used: dict[str, dict[str, None]] = {}
+    for entry in entries:
+        used.setdefault(entry["image"], {})[entry["host"]] = None
+    return {reference: list(hosts) for reference, hosts in used.items()}
+
+
+def with_images(plan: Mapping[str, Any], needs: Iterable[Need]) -> dict[str, Any]:
+    """Return the plan with what its image references mean, as far as that is settled."""
+    return {**plan, "images": {need.reference: need.pinned() for need in needs}}
 
 
 def _entries(
@@ -847,7 +839,7 @@ def _replicas(number: int) -> str:
     return "1 replica" if number == 1 else f"{number} replicas"
 
 
-_PLAN_KEYS = ("schema", "session", "request", "network", "egress", "ssh_port", "hosts", "replicas")
+_PLAN_KEYS = ("schema", "session", "request", "network", "egress", "ssh_port", "hosts", "images", "replicas")
 _NETWORK_KEYS = ("driver", "name", "subnet", "interface", "mtu", "vni", "port", "link", "tunnel")
 
 
@@ -1011,6 +1003,26 @@ def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) 
                 check.equal(f"{place}.{key}", replica[key], value)
     for name, entry in hosts.items():
         check.equal(f"hosts.{name}.replicas", entry["replicas"], [n for n in names if host_of[n] == name])
+    _check_images(check, plan["images"], images_of(entries))
+
+
+def _check_images(check: _Checker, images: object, used: Mapping[str, Sequence[str]]) -> None:
+    """Judge what is pinned: for each reference one digest or none, and an id on each host that runs it."""
+    if not check.keys("images", images, used):
+        return
+    for reference, pinned in cast(Mapping[str, Any], images).items():
+        place = f"images[{reference}]"
+        if not check.keys(place, pinned, ("digest", "ids")) or not check.keys(
+            f"{place}.ids", pinned["ids"], used[reference]
+        ):
+            continue
+        digest = pinned["digest"]
+        good = digest is None or (_is_word(digest) and digest.startswith(f"{repository_of(reference)}@"))
+        check.expect(good, f"{place}.digest", digest, "a digest of its repository, or nothing")
+        for host, image in pinned["ids"].items():
+            check.expect(
+                image is None or is_image_id(image), f"{place}.ids.{host}", image, "the id of an image, or nothing"
+            )
 
 
 def _devices_by_host(replicas: Sequence[Mapping[str, Any]], hosts: Iterable[str]) -> dict[str, Devices]:

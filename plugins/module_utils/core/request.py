@@ -10,6 +10,7 @@ the variable, the value and what is allowed. What can only be judged by looking 
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import ipaddress
 import json
@@ -40,6 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES, RESTART
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import MISSING, PULL_POLICIES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS, ports_collide
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
     Resources,
@@ -102,6 +104,8 @@ KNOWN_VARIABLES = (
     "session_encrypted",
     "session_authorized_keys",
     "session_ssh_port",
+    "session_image_pull",
+    "session_image_archive",
 )
 """Every variable a request may hold."""
 
@@ -191,7 +195,8 @@ class Request:
     allowed, where any are named. max_replicas_per_host: None for no limit. failure_policy: what follows when a replica
     fails. restart_limit: how often it is started again under RESTART. encrypted: whether everything that goes from host
     to host has to be. authorized_keys: with which main1 is logged in to from outside. ssh_port: the port of its host
-    for that, None for any. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
+    for that, None for any. image_pull: when the registry is asked. image_archive: path on the controller; these two say
+    how images come, not what the session is. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
     """
 
     name: str
@@ -211,6 +216,8 @@ class Request:
     encrypted: bool = False
     authorized_keys: tuple[PublicKey, ...] = ()
     ssh_port: int | None = None
+    image_pull: str = dataclasses.field(default=MISSING, compare=False)
+    image_archive: str | None = dataclasses.field(default=None, compare=False)
 
     @property
     def size(self) -> int:
@@ -261,6 +268,8 @@ class Request:
             "encrypted": self.encrypted,
             "authorized_keys": [key.text for key in self.authorized_keys],
             "ssh_port": self.ssh_port,
+            "image_pull": self.image_pull,
+            "image_archive": self.image_archive,
         }
 
     @classmethod
@@ -321,6 +330,8 @@ _REQUEST_FIELDS = (
     "encrypted",
     "authorized_keys",
     "ssh_port",
+    "image_pull",
+    "image_archive",
 )
 
 
@@ -464,6 +475,15 @@ class _Reader:
             )
             return "invalid"
         return text
+
+    def archive(self, variable: str, value: object) -> str | None:
+        if value is None:
+            return None
+        text = value.strip() if isinstance(value, str) else ""
+        if not text.startswith("/") or not is_plain(text) or len(text) > 4096:
+            self.add(variable, value, "It must be the absolute path of a file on the controller, made by docker save.")
+            return None
+        return "".join(text)
 
     def env(self, variable: str, value: object) -> dict[str, str]:
         """Read KEY=VALUE lines or a mapping. Values may be secret: no problem shows one."""
@@ -837,6 +857,10 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
             )
         if any(ports_collide(EVERY_ADDRESS, ssh_port, "tcp", p.host_ip, p.host_port, p.protocol) for p in ports):
             reader.add("session_ssh_port", ssh_port, "session_ports publishes something else on this port of the host.")
+    image_pull = MISSING
+    if value("image_pull") is not None:
+        image_pull = reader.choice("session_image_pull", value("image_pull"), PULL_POLICIES)
+    archive = reader.archive("session_image_archive", value("image_archive"))
     for switch in ("wait", "recreate"):
         if value(switch) is not None:
             reader.attempt(partial(parse_bool, "session_" + switch, value(switch)), False)
@@ -860,6 +884,8 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
         encrypted,
         keys,
         ssh_port,
+        image_pull,
+        archive,
     )
 
 

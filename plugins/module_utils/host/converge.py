@@ -690,10 +690,18 @@ class SessionHost:
             self.engine.make_folder(container, accounts.SERVER_FOLDER)
         return wanted
 
+    def _image_of(self, replica: dict[str, Any]) -> str:
+        """Return the image that the session runs by the replica's reference, whatever that means on this host now.
+
+        Only check mode does not know it yet, where the image would have to be fetched first.
+        """
+        pinned = self.plan["images"][replica["image"]]["ids"][self.host]
+        return str(pinned or replica["image"])
+
     def _image_environment(self, replica: dict[str, Any]) -> dict[str, str]:
         """Return the variables that the replica's image sets; none where the image is not here yet."""
         # The image that an existing container was made from: its tag may mean another one by now.
-        image = self._image_ids.get(replica["name"], replica["image"])
+        image = self._image_ids.get(replica["name"]) or self._image_of(replica)
         if image not in self._image_variables:
             configuration = (self.engine.inspect_image(image) or {}).get("Config") or {}
             pairs = (text.partition("=") for text in configuration.get("Env") or [])
@@ -745,7 +753,7 @@ class SessionHost:
             bindings.setdefault(f"{port['container_port']}/{port['protocol']}", []).append(published)
         body: dict[str, Any] = {
             "Hostname": replica["name"],
-            "Image": replica["image"],
+            "Image": self._image_of(replica),
             "Env": [f"{name}={value}" for name, value in values.items()],
             "Labels": {
                 **self.labels,

@@ -74,7 +74,8 @@ def host_facts(
         records, unreadable = state.records()
         # Who waits watches for what this run may not have seen yet, so the signature is older than all of it.
         waited_for = _signature(session_name, _reservations(state, whole_records)[0], records)
-        facts = _facts(engine, state, session_name, images, paths, underlay_address)
+        wanted = {*images, *_pinned_images(session_name, records)}
+        facts = _facts(engine, state, session_name, wanted, paths, underlay_address)
         if encryption:
             from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
@@ -99,7 +100,7 @@ def _facts(
     engine: Engine,
     state: StateDirectory,
     session_name: str,
-    images: list[str],
+    images: set[str],
     paths: list[str],
     underlay_address: str | None,
 ) -> dict[str, Any]:
@@ -125,7 +126,7 @@ def _facts(
         "subnets": sorted({*link.subnets(), *_network_subnets(networks)}),
         "vnis": link.vnis(),
         "ports": _ports(link.listening_ports(), entries),
-        "images": {reference: _image(engine, reference) for reference in sorted(set(images))},
+        "images": {reference: _image(engine, reference) for reference in sorted(images)},
         "paths": {path: _path(path) for path in sorted(set(paths))},
     }
 
@@ -160,6 +161,18 @@ def _records(
         "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records} if all_whole else {},
         "damaged": damaged,
         "tombstones": tombstones,
+    }
+
+
+def _pinned_images(session_name: str, records: list[Record]) -> set[str]:
+    """Return the ids of the images that a session of this name runs, as far as this host has its record."""
+    return {
+        image
+        for record in records
+        if record["name"] == session_name and record["plan"] is not None
+        for pinned in (record["plan"].get("images") or {}).values()
+        for image in pinned["ids"].values()
+        if image is not None
     }
 
 

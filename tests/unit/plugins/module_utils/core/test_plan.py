@@ -746,6 +746,39 @@ def test_everything_that_is_changed_is_noticed(encrypted):
         validate_plan({**plan, "request": {**plan["request"], "failure_policy": policy, "restart_limit": 0}})
 
 
+def test_an_image_is_pinned_by_its_id_on_every_host_that_runs_it():
+    plan = make_plan()
+    pinned = plan["images"]["debian:12"]
+    assert pinned == {"digest": None, "ids": dict.fromkeys(plan["hosts"])}
+    image, digest = "sha256:" + "a" * 64, "debian@sha256:" + "b" * 64
+    pinned["ids"] = dict.fromkeys(plan["hosts"], image)
+    pinned["digest"] = digest
+    validate_plan(plan)
+    for change in (
+        {"ids": {**pinned["ids"], "h1": "debian:12"}},
+        {"ids": {**pinned["ids"], "h1": image[:-1]}},
+        {"ids": {**pinned["ids"], "h9": image}},
+        {"ids": {"h1": image}},
+        {"digest": "other@sha256:" + "b" * 64},
+    ):
+        with pytest.raises(InvalidPlan, match=r"images\[debian:12\]"):
+            validate_plan({**plan, "images": {"debian:12": {**pinned, **change}}})
+
+
+@pytest.mark.parametrize(
+    ("value", "ports"),
+    [(9000, (9000, 9000)), ("9000", (9000, 9000)), (" 9000-9009 ", (9000, 9009)), ("", (8480, 8489))],
+)
+def test_ports_for_images(value, ports):
+    assert Settings.from_variables({"cluster_compute_image_ports": value}).image_ports == ports
+
+
+@pytest.mark.parametrize("value", [0, 65536, "9009-9000", "9000-", "a", True, [9000], "9000-70000"])
+def test_bad_ports_for_images(value):
+    with pytest.raises(InvalidInput, match="cluster_compute_image_ports is "):
+        Settings.from_variables({"cluster_compute_image_ports": value})
+
+
 def test_missing_and_unknown_keys_are_noticed():
     plan = make_plan()
 

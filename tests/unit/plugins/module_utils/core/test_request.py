@@ -306,6 +306,11 @@ BAD = (
     + [("policy", value, "session_policy") for value in ("packed", 1, [], True)]
     + [("failure_policy", value, "session_failure_policy") for value in ("restarts", 1, [], True)]
     + [("encrypted", value, "session_encrypted") for value in ("perhaps", 2, 1.5, [True])]
+    + [("image_pull", value, "session_image_pull") for value in ("sometimes", 1, [], True)]
+    + [
+        ("image_archive", value, "session_image_archive")
+        for value in ("image.tar", "~/image.tar", "/a\nb", 5, ["/a"], True, "/" + "x" * 5000)
+    ]
     + [("restart_limit", value, "session_restart_limit") for value in (-1, 1001, "never", True, 1.5)]
     + [
         ("resource_group", value, "session_resource_group")
@@ -659,6 +664,15 @@ def test_each_field_alone_is_a_difference(change, field):
     old, new = parse(size=2), parse(**{"size": 2, **change})
     assert old != new
     assert field in {name for name, _old, _new in diff_requests(old, new)}
+
+
+def test_how_images_come_is_no_difference_between_sessions():
+    old, new = parse(), parse(image_pull="always", image_archive=" /srv/image.tar ")
+    assert (new.image_pull, new.image_archive) == ("always", "/srv/image.tar")
+    assert (old.image_pull, old.image_archive) == ("missing", None)
+    assert old == new
+    assert diff_requests(old, new) == []
+    assert Request.from_dict(new.to_dict()).to_dict() == new.to_dict()
 
 
 def test_differences_in_words():

@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Read on the controller what an archive of images holds, as ``docker save`` makes it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+import zlib
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import full_name
+
+VARIABLE = "session_image_archive"
+LARGEST_DOCUMENT = 4 * 1024**2
+"""Most bytes that are read of the manifest and of an image's configuration; they have some thousand."""
+
+
+def read_archive(path: str) -> dict[str, dict[str, str]]:
+    """Return ``id`` and ``architecture`` of each image of the archive at *path*, by full name and by id.
+
+    The id is the digest of the image's configuration, as an engine computes it when it loads the archive. Raises
+    InvalidInput where the file cannot be read or is no such archive.
+    """
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            # A compressed archive cannot be jumped in, so all that may be needed is taken on one way through.
+            documents = {
+                member.name: _read(archive, member)
+                for member in archive
+                if member.isfile() and member.size <= LARGEST_DOCUMENT and _may_be_a_document(member.name)
+            }
+        found: dict[str, dict[str, str]] = {}
+        for entry in json.loads(documents["manifest.json"]):
+            configuration = documents[entry["Config"]]
+            about = {
+                "id": "sha256:" + hashlib.sha256(configuration).hexdigest(),
+                "architecture": str(json.loads(configuration)["architecture"]),
+            }
+            for name in [*(entry.get("RepoTags") or []), about["id"]]:
+                found[name if name == about["id"] else full_name(name)] = about
+    except OSError as error:
+        raise InvalidInput.single(
+            VARIABLE, path, f"The controller cannot read it: {error.strerror or error}."
+        ) from None
+    except (tarfile.TarError, EOFError, zlib.error, KeyError, ValueError, TypeError, AttributeError):
+        raise InvalidInput.single(
+            VARIABLE, path, "This file is no archive of images, as 'docker save --output FILE IMAGE' makes one."
+        ) from None
+    return found
+
+
+def _may_be_a_document(name: str) -> bool:
+    return name.endswith(".json") or name.startswith("blobs/")
+
+
+def _read(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file: Any = archive.extractfile(member)
+    return bytes(file.read())
+
+
+def check_archive(path: str, images: dict[str, dict[str, str]], references: list[str]) -> None:
+    """Refuse an archive that holds none of the session's images. Raises InvalidInput."""
+    if not any(reference in images or full_name(reference) in images for reference in references):
+        names = ", ".join(sorted(name for name in images if "/" in name)) or ", ".join(sorted(images))
+        raise InvalidInput.single(
+            VARIABLE, path, f"It holds {names}, and not {', '.join(references)}, which the session runs."
+        )

@@ -1,0 +1,390 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Images: pulled from a real registry with credentials, pinned by digest, or handed on from host to host."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    ADDRESSES,
+    BUSYBOX,
+    HOSTS,
+    STATE,
+    Run,
+    Snapshot,
+    clear,
+    in_parallel,
+    launch,
+    on,
+    record,
+    replicas,
+    script,
+    ssh_options,
+    teardown,
+    try_on,
+)
+
+REGISTRY = f"{ADDRESSES['n1']}:5000"
+TRAIN = f"{REGISTRY}/team/train:1"
+SHIPPED = "cluster-compute/shipped:1"
+ARCHIVED = "cluster-compute/archived:1"
+PASSWORD = "only-the-engine-knows-4711"  # noqa: S105 - of a registry that lives as long as the tests
+# bcrypt, by htpasswd(1).
+HASH = "$2b$04$Z3R30Af5P2EUy5MepcmXrehcYnCHo6eMpGeCLJwH8ByljyDVZsvlq"
+LOGIN = {"cluster_compute_registries": {REGISTRY: {"username": "trainer", "password": PASSWORD}}}
+REQUEST: dict[str, Any] = {
+    "session_name": "trio",
+    "session_size": 3,
+    "session_max_replicas_per_host": 1,
+    "session_image": TRAIN,
+    "session_cpus": "0.3",
+    "session_memory": "64m",
+    "session_command": "sleep 8888",
+}
+SERVERS = "ss -Htln 'sport >= :8480 and sport <= :8489'; ps -e -o comm= | grep cc-image || true"
+"""Prints nothing where no server of images is left."""
+
+CONFIGURATION = f"""
+version: 0.1
+storage: {{filesystem: {{rootdirectory: /srv/registry/data}}}}
+http:
+  addr: {REGISTRY}
+  tls: {{certificate: /srv/registry/cert.pem, key: /srv/registry/key.pem}}
+auth: {{htpasswd: {{realm: test, path: /srv/registry/users}}}}
+"""
+CERTIFICATE = f"""
+import datetime, ipaddress
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization as form
+from cryptography.hazmat.primitives.asymmetric import ec
+
+key = ec.generate_private_key(ec.SECP256R1())
+name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "registry")])
+made = (
+    x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    .serial_number(1).not_valid_before(datetime.datetime(2020, 1, 1)).not_valid_after(datetime.datetime(2099, 1, 1))
+    .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("{ADDRESSES["n1"]}"))]), False)
+    .sign(key, hashes.SHA256())
+)
+open("cert.pem", "wb").write(made.public_bytes(form.Encoding.PEM))
+open("key.pem", "wb").write(
+    key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+)
+"""
+
+
+def push(image: str) -> None:
+    """Give the registry *image* by the name TRAIN, as its owner does."""
+    script(
+        "n1",
+        f"docker tag {image} {TRAIN}; export DOCKER_CONFIG=/srv/registry/client; "
+        f"echo {PASSWORD} | docker login -u trainer --password-stdin {REGISTRY} >/dev/null 2>&1; "
+        f"docker push -q {TRAIN} >/dev/null; rm -r /srv/registry/client; docker rmi {TRAIN} >/dev/null",
+    )
+
+
+def make(image: str, number: int) -> str:
+    """Make an image on n1 that differs from all others; return its id."""
+    told = script(
+        "n1",
+        f"docker create --name made {BUSYBOX} >/dev/null; docker commit --change 'LABEL number={number}' made {image}; "
+        "docker rm made >/dev/null",
+    )
+    return told.strip()
+
+
+def forget(*images: str) -> None:
+    """Remove images, by name or id, from all hosts."""
+    in_parallel(lambda host: try_on(host, ["docker", "rmi", "-f", *images]), HOSTS)
+
+
+@pytest.fixture(scope="class")
+def registry(untouched_lab: Snapshot) -> Iterator[tuple[str, str]]:
+    """Run a registry with TLS and a password on n1, and give it one image; return the ids of that and of another."""
+    on("n1", "apt-get", "install", "-qq", "docker-registry", seconds=120)
+    script("n1", f"mkdir -p /srv/registry; cd /srv/registry; python3 -c '{CERTIFICATE}'; echo 'trainer:{HASH}' >users")
+    on("n1", "tee", "/srv/registry/config.yml", stdin=CONFIGURATION)
+    authority = on("n1", "cat", "/srv/registry/cert.pem")
+    for host in HOSTS:
+        script(host, f"mkdir -p /etc/docker/certs.d/{REGISTRY}")
+        on(host, "tee", f"/etc/docker/certs.d/{REGISTRY}/ca.crt", stdin=authority)
+    pid = script(
+        "n1",
+        "cd /srv/registry; setsid docker-registry serve config.yml >log 2>&1 </dev/null & echo $!; "
+        "until ss -Htln 'sport = :5000' | grep -q .; do sleep 0.1; done",
+    ).strip()
+    first, second = make("made:1", 1), make("made:2", 2)
+    try:
+        push("made:1")
+        yield first, second
+    finally:
+        clear("trio")
+        script("n1", f"kill {pid}; rm -r /srv/registry")
+        in_parallel(lambda host: script(host, f"rm -r /etc/docker/certs.d/{REGISTRY}"), HOSTS)
+        forget("made:1", "made:2", TRAIN, first, second)
+
+
+def images(session: str = "trio") -> dict[str, str]:
+    """Return by host the image that the session's replica there was made from."""
+    return {replica.host: replica.about["Image"] for replica in replicas(session).values()}
+
+
+def shows(run: Run, secret: str) -> bool:
+    """Tell whether anything that Ansible printed or kept of a run holds a secret, plainly or as engines are told it."""
+    everything = run.output + json.dumps(run.results)
+    # In base64 it looks different with the place where it begins; its last letters depend on what follows.
+    encoded = [base64.b64encode(b"-" * before + secret.encode()).decode()[4:-4] for before in range(3)]
+    return any(form in everything for form in (secret, *encoded))
+
+
+@contextmanager
+def watched(host: str, secret: str) -> Iterator[list[str]]:
+    """Look for a secret in arguments and variables of all processes of a host, all the time; it may not be there."""
+    found: list[str] = []
+    on(host, "tee", "/run/pattern", stdin=secret)
+    look = "grep -lasFf /run/pattern /proc/[0-9]*/cmdline /proc/[0-9]*/environ"
+    watch = f"touch /run/watching; while test -e /run/watching; do {look} || true; sleep 0.1; done"
+    watching = subprocess.Popen(
+        ["ssh", *ssh_options(), f"root@{ADDRESSES[host]}", watch], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield found
+    finally:
+        on(host, "rm", "/run/watching", "/run/pattern")
+        found += watching.communicate(timeout=30)[0].splitlines()
+
+
+@pytest.fixture(scope="class")
+def pulled(registry: tuple[str, str]) -> Iterator[Run]:
+    """Launch a session whose image only the registry has, with all that Ansible can tell."""
+    with watched("n2", PASSWORD) as found:
+        # Without pipelining Ansible would write modules, and what they are given, to files on the hosts.
+        plain = {host: {"ansible_ssh_pipelining": False} for host in HOSTS}
+        run = launch({**REQUEST, **LOGIN}, "-vvv", "--diff", hosts=plain)
+    assert found == []
+    yield run
+    teardown("trio").ok()
+
+
+class TestPull:
+    """From a registry that lets nobody in without a password."""
+
+    def test_all_hosts_pull_side_by_side_what_the_registry_said_once(
+        self, registry: tuple[str, str], pulled: Run
+    ) -> None:
+        pulled.ok()
+        assert set(images().values()) == {registry[0]}
+        assert len(pulled.of("Ask the registry, once for all hosts, which image it is")) == 1
+        took = [one for one in pulled.results if "Pull by digest, side by side, hosts: 3" in one["task"]]
+        assert {one["host"] for one in took} == set(HOSTS)
+        for one in took:
+            assert one["values"]["pulled"][TRAIN]["id"] == registry[0]
+        (said,) = pulled.of("Say who has pulled what")
+        assert [line.split(" (")[0] for line in said["values"]["msg"]] == [f"{h} pulled {TRAIN}" for h in HOSTS]
+
+    def test_the_password_is_nowhere(self, pulled: Run) -> None:
+        assert not shows(pulled, PASSWORD)
+        assert "AnsiballZ_host_info.py" in pulled.output
+        assert "AnsiballZ_session_images.py" not in pulled.output
+        for host in HOSTS:
+            places = f"{STATE} /var/log /root /tmp /run/user /var/tmp /etc/docker"
+            assert script(host, f"grep -rlasF {PASSWORD} {places} || true") == ""
+        for replica in replicas("trio").values():
+            assert PASSWORD not in json.dumps(replica.about)
+        assert PASSWORD not in json.dumps(record("trio"))
+
+    def test_a_wrong_password_is_refused_and_not_shown(self, pulled: Run) -> None:
+        wrong = {REGISTRY: {"username": "trainer", "password": "not-even-this-is-shown"}}
+        other = {**REQUEST, "session_name": "other", "session_image": f"{REGISTRY}/team/train:none"}
+        run = launch({**other, "cluster_compute_registries": wrong}, "-vvv")
+        assert run.code != 0
+        assert not shows(run, "not-even-this-is-shown")
+        assert "unauthorized" in run.failures
+        assert "Nothing was started" in run.failures
+        # A registry is told no login that is another's.
+        elsewhere = {"registry.example": LOGIN["cluster_compute_registries"][REGISTRY]}
+        run = launch({**other, "cluster_compute_registries": elsewhere}, "-vvv")
+        assert "no basic auth credentials" in run.failures
+        assert not shows(run, PASSWORD)
+
+    def test_a_session_keeps_its_image_when_the_tag_moves(self, registry: tuple[str, str], pulled: Run) -> None:
+        push("made:2")
+        # A host that has lost replica and image gets the same one again, not what the name means by now.
+        script("n3", f"docker rm -f trio-sub2; docker rmi {TRAIN}; docker rmi {registry[0]} || true")
+        assert try_on("n3", ["docker", "image", "inspect", registry[0]]).returncode != 0
+        assert launch({**REQUEST, **LOGIN}).ok().changed_hosts == {"n3"}
+        assert set(images().values()) == {registry[0]}
+        # What hosts have is not asked for again, unless it is to be.
+        fresh = {**REQUEST, **LOGIN, "session_recreate": True, "session_memory": "65m"}
+        assert launch(fresh, "--check").ok().of("which image it is") == []
+        launch({**fresh, "session_image_pull": "always"}).ok()
+        assert set(images().values()) == {registry[1]}
+        pinned = record("trio")["plan"]["images"][TRAIN]
+        assert pinned["digest"].startswith(f"{REGISTRY}/team/train@sha256:")
+        assert set(pinned["ids"].values()) == {registry[1]}
+
+
+def replace_sdk(host: str, text: str) -> None:
+    """Have every program of a host that uses Docker's SDK run *text* first, with APIClient as `client`."""
+    lines = f"import os\ntry:\n    from docker import APIClient as client\nexcept ImportError:\n    pass\nelse:\n{text}"
+    on(host, "tee", "/usr/lib/python3/dist-packages/usercustomize.py", stdin=lines)
+
+
+DIES = """
+    whole = client.get_image
+    def half(self, *given, **named):
+        for chunk in whole(self, *given, **named):
+            yield chunk[:100000]
+            os._exit(1)
+    client.get_image = half
+"""
+SENDS_ANOTHER = """
+    right = client.get_image
+    client.get_image = lambda self, image, *given, **named: right(self, "kept:1", *given, **named)
+"""
+
+
+@pytest.fixture
+def shipped(untouched_lab: Snapshot) -> Iterator[str]:
+    """Make an image that n1 alone has."""
+    image = make(SHIPPED, 3)
+    try:
+        yield image
+    finally:
+        clear("trio")
+        in_parallel(lambda host: script(host, "rm -f /usr/lib/python3/dist-packages/usercustomize.py"), HOSTS)
+        forget(SHIPPED, image)
+        assert "".join(in_parallel(lambda host: script(host, SERVERS), HOSTS)) == ""
+
+
+class TestWithoutRegistry:
+    """Hosts that have an image give it to those that lack it."""
+
+    def test_hosts_help_each_other_and_do_without_one_that_dies(self, shipped: str) -> None:
+        asked = {**REQUEST, "session_image": SHIPPED, "session_image_pull": "never"}
+        # n2 gets it from n1; n1, asked first for n3 as well, dies over it, and n2 takes its place.
+        check = launch(asked, "--check").ok()
+        told = [line for one in check.of("Say who has got it from whom") for line in one["values"]["msg"]]
+        assert told == [f"n2 would get {SHIPPED} from n1.", f"n3 would get {SHIPPED} from n1."]
+        assert "n2" in check.changed_hosts
+        for host in ("n2", "n3"):
+            assert try_on(host, ["docker", "image", "inspect", SHIPPED]).returncode != 0
+        script("n1", f"docker save {SHIPPED} >/srv/shipped.tar")
+        packed = script("n1", "gzip </srv/shipped.tar | base64; rm /srv/shipped.tar")
+        on("n2", "sh", "-ec", "base64 -d | gzip -d | docker load", stdin=packed)
+        replace_sdk("n1", DIES)
+        run = launch(asked).ok()
+        assert images() == dict.fromkeys(HOSTS, shipped)
+        told = [line for one in run.of("Say who has got it from whom") for line in one["values"]["msg"]]
+        assert told[0] == f"n3 did not get {SHIPPED} from n1: it ended before the image was whole."
+        assert told[1].startswith(f"n3 got {SHIPPED} from n2 (")
+        # Only the host that lacked it was sent it.
+        assert {one["host"] for one in run.results if "bytes" in one["values"]} == {"n3"}
+        for number, rounds in ((1, 1), (2, 2)):
+            assert len(run.of(f"Receive, round {number} of {rounds}, hosts: 1")) == 1
+        assert launch(asked).ok().changed_hosts == set()
+
+    def test_what_is_not_the_image_is_refused_whoever_sends_it(self, shipped: str) -> None:
+        """To n2 somebody answers in n1's place; to n3 n1 itself sends another image, that takes a name n3 uses."""
+        made = make("kept:1", 4)
+        on("n3", "docker", "tag", BUSYBOX, "kept:1")
+        kept = on("n3", "docker", "image", "inspect", "--format", "{{.Id}}", "kept:1")
+        replace_sdk("n1", SENDS_ANOTHER)
+        rule = f"OUTPUT -t nat -p tcp -d {ADDRESSES['n1']} --dport 8480:8489 -j DNAT --to {ADDRESSES['n3']}:8500"
+        on("n3", "tee", "/srv/stranger.py", stdin=STRANGER.replace("ADDRESS", ADDRESSES["n3"]))
+        pid = script("n3", "setsid python3 /srv/stranger.py >/srv/heard 2>&1 </dev/null & echo $!; sleep 0.5").strip()
+        script("n2", f"iptables -A {rule}")
+        try:
+            run = launch(
+                {
+                    **REQUEST,
+                    "session_size": 2,
+                    "session_hosts": ["n2", "n3"],
+                    "session_image": SHIPPED,
+                    "session_image_pull": "never",
+                }
+            )
+            assert run.code != 0
+            assert f"n2 did not get {SHIPPED} from n1" in run.failures
+            assert "shows another certificate than the one made for this transfer" in run.failures
+            assert f"n3 did not get {SHIPPED} from n1: The image {made[:19]} came where {shipped[:19]}" in run.failures
+            assert on("n3", "docker", "image", "inspect", "--format", "{{.Id}}", "kept:1") == kept
+            assert try_on("n3", ["docker", "image", "inspect", made]).returncode != 0
+            # The stranger was told nothing: it waits for a token that did not come.
+            assert on("n3", "cat", "/srv/heard") == "b''\n"
+        finally:
+            script("n2", f"iptables -D {rule}")
+            script("n3", f"kill {pid} 2>/dev/null || true; rm /srv/stranger.py /srv/heard /run/stranger.pem")
+            forget("kept:1", made)
+
+    def test_a_closed_port_is_told_with_both_hosts(self, shipped: str) -> None:
+        closed = "INPUT -p tcp --dport 8480:8489 -j REJECT"
+        script("n1", f"iptables -I {closed}")
+        try:
+            run = launch({**REQUEST, "session_size": 1, "session_hosts": ["n2"], "session_image": SHIPPED})
+        finally:
+            script("n1", f"iptables -D {closed}")
+        assert run.code != 0
+        assert f"n2 did not get {SHIPPED} from n1: it cannot be reached at {ADDRESSES['n1']} port 8480" in run.failures
+        assert "TCP ports 8480-8489 (cluster_compute_image_ports)" in run.failures
+
+    def test_the_controller_gives_its_archive_to_one_host(self, shipped: str, tmp_path: Path) -> None:
+        archive = tmp_path / "image.tar"
+        packed = script("n1", f"docker tag {SHIPPED} {ARCHIVED}; docker save {ARCHIVED} | gzip | base64")
+        archive.write_bytes(base64.b64decode(packed))
+        forget(SHIPPED, ARCHIVED, shipped)
+        asked = {**REQUEST, "session_image": ARCHIVED, "session_image_archive": str(archive)}
+        try:
+            run = launch(asked).ok()
+            assert images() == dict.fromkeys(HOSTS, shipped)
+            told = [
+                line.split(" (")[0] for one in run.of("Say who has got it from whom") for line in one["values"]["msg"]
+            ]
+            assert told[0] == f"n1 got {ARCHIVED} from the controller"
+            assert sorted(line.split()[0] for line in told[1:]) == ["n2", "n3"]
+            assert not any("the controller" in line for line in told[1:])
+            clear("trio")
+            wrong = launch({**asked, "session_image": "cluster-compute/other:1"})
+            assert "session_image_archive is" in wrong.failures
+            assert "It holds docker.io/cluster-compute/archived:1" in wrong.failures
+        finally:
+            clear("trio")
+            forget(ARCHIVED)
+
+
+STRANGER = """
+import socket, ssl, sys
+sys.path.insert(0, "/srv")
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization as form
+from cryptography.hazmat.primitives.asymmetric import ec
+import datetime
+
+key = ec.generate_private_key(ec.SECP256R1())
+name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "cc-image-server")])
+made = (
+    x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    .serial_number(1).not_valid_before(datetime.datetime(2020, 1, 1)).not_valid_after(datetime.datetime(2099, 1, 1))
+    .sign(key, hashes.SHA256())
+)
+with open("/run/stranger.pem", "wb") as file:
+    file.write(made.public_bytes(form.Encoding.PEM))
+    file.write(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()))
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/run/stranger.pem")
+listener = socket.create_server(("ADDRESS", 8500))
+plain, _peer = listener.accept()
+try:
+    print(context.wrap_socket(plain, server_side=True).recv(100), flush=True)
+except OSError as error:
+    print(b"", flush=True)
+"""

@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Archives of images as the controller reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
+
+CONFIGURATION = json.dumps({"architecture": "amd64", "os": "linux"}).encode()
+IMAGE = "sha256:" + hashlib.sha256(CONFIGURATION).hexdigest()
+OLD, NEW = IMAGE[7:] + ".json", "blobs/sha256/" + IMAGE[7:]
+
+
+def write(path: Path, mode: str, members: dict[str, bytes]) -> str:
+    with tarfile.open(path, mode) as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return str(path)
+
+
+def manifest(config: str, *tags: str) -> bytes:
+    return json.dumps([{"Config": config, "RepoTags": list(tags) or None, "Layers": []}]).encode()
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+@pytest.mark.parametrize("config", [OLD, NEW])
+def test_images_are_found_by_name_and_by_id(tmp_path: Path, mode: str, config: str) -> None:
+    path = write(
+        tmp_path / "image.tar", mode, {config: CONFIGURATION, "manifest.json": manifest(config, "train:1", "x.y/z:2")}
+    )
+    about = {"id": IMAGE, "architecture": "amd64"}
+    found = read_archive(path)
+    assert found == {"docker.io/library/train:1": about, "x.y/z:2": about, IMAGE: about}
+    check_archive(path, found, ["train:1", "other:1"])
+    with pytest.raises(InvalidInput, match=r"It holds docker\.io/library/train:1, x\.y/z:2, and not other:1"):
+        check_archive(path, found, ["other:1"])
+
+
+def test_the_id_is_that_of_the_content(tmp_path: Path) -> None:
+    """Whatever the archive says it is."""
+    lying = OLD.replace(IMAGE[7:17], "0" * 10)
+    path = write(tmp_path / "image.tar", "w", {lying: CONFIGURATION, "manifest.json": manifest(lying)})
+    assert set(read_archive(path)) == {IMAGE}
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"manifest.json": b"no JSON"},
+        {"manifest.json": manifest(OLD)},
+        {"manifest.json": b"{}"[:1]},
+        {"manifest.json": b"[5]"},
+        {OLD: b"[]", "manifest.json": manifest(OLD)},
+        {"etc/passwd": b"root"},
+    ],
+)
+def test_what_is_no_archive_of_images_is_refused(tmp_path: Path, members: dict[str, bytes]) -> None:
+    path = write(tmp_path / "image.tar", "w", members)
+    with pytest.raises(InvalidInput, match=r"session_image_archive is .*is no archive of images"):
+        read_archive(path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"nowhere.*No such file"):
+        read_archive(str(tmp_path / "nowhere"))
+    (tmp_path / "text").write_text("x" * 2000, encoding="ascii")
+    with pytest.raises(InvalidInput, match="no archive of images"):
+        read_archive(str(tmp_path / "text"))
+    whole = write(tmp_path / "whole.tar", "w:gz", {OLD: CONFIGURATION, "manifest.json": manifest(OLD)})
+    (tmp_path / "half").write_bytes(Path(whole).read_bytes()[:-60])
+    with pytest.raises(InvalidInput, match="no archive of images"):
+        read_archive(str(tmp_path / "half"))
