@@ -284,7 +284,8 @@ class _Planner:
             self.request, self.owner, self.group.used_by(self.owner, self.view, self.request.name)
         )
         old = replaced["plan"] if replaced is not None else None
-        check_request_against_hosts(self.request, self.facts, current=old)
+        inventory = self.group.inventory
+        check_request_against_hosts(self.request, self.facts, current=old, inventory=inventory)
         if not self.group.missing:
             check_request_fits_idle(self.request, self._hosts(True))
         session_id = waiting["id"] if waiting is not None else str(uuid.uuid4())
@@ -303,9 +304,18 @@ class _Planner:
                 report[-1] = "The session that it was to replace runs on."
                 return self._answer("PENDING", report=report)
             return self._answer("PENDING", report=report, pending=self._pending(record, number, report))
-        check_request_against_hosts(self.request, self.facts, turn.placement, old)
+        check_request_against_hosts(self.request, self.facts, turn.placement, old, inventory)
         free = {host.name: host.free_devices for host in self._hosts(True)}
-        plan = build_plan(self.request, turn.placement, session_id, self.facts, self.settings, old, free_devices=free)
+        plan = build_plan(
+            self.request,
+            turn.placement,
+            session_id,
+            self.facts,
+            self.settings,
+            old,
+            free_devices=free,
+            inventory=inventory,
+        )
         needs = needs_of(images_of(plan["replicas"]), self.facts, self.request.image_pull, self._archive())
         plan = with_images(plan, needs)
         faster = ["Other launches were faster, again and again."]

@@ -44,7 +44,13 @@ options:
     default: []
   paths:
     description:
-      - Absolute paths whose kind is returned.
+      - Absolute paths that the session is to mount. Their kind, real path, owner, mode and file system are returned.
+    type: list
+    elements: str
+    default: []
+  volumes:
+    description:
+      - Names of volumes that the session is to mount. Their driver and options are returned.
     type: list
     elements: str
     default: []
@@ -206,6 +212,7 @@ def main() -> None:
             "ways_in": {"type": "bool", "default": False},
             "images": {"type": "list", "elements": "str", "default": []},
             "paths": {"type": "list", "elements": "str", "default": []},
+            "volumes": {"type": "list", "elements": "str", "default": []},
             "underlay_address": {"type": "str"},
             "encryption": {"type": "bool", "default": False},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
@@ -218,6 +225,7 @@ def main() -> None:
         asked["session_name"],
         asked["images"],
         asked["paths"],
+        asked["volumes"],
         asked["underlay_address"],
         asked["whole_records"],
         asked["encryption"],

@@ -19,9 +19,11 @@ description:
   - With O(state=prepared) confirms the reservation, which all hosts of the session have granted by now, and writes the
     record down; a host that carries no replica keeps a note that the session exists. Makes an ed25519 client key and
     an ed25519 host key for each replica on this host. Private halves stay on the host. An existing key is kept.
-  - With O(state=present) makes what the plan gives to this host and what is missing of it - files, overlay link with
-    its forwarding and neighbour entries, networks, containers, record - containers side by side. When a step fails,
-    what this call had made for a session that is being started is removed again.
+    Makes the folders that the request gives an owner or a mode, and writes a file into those that the hosts share.
+  - With O(state=present) reads, for a session that is being started, what another host wrote into shared folders, and
+    refuses those that are not the same. Makes what the plan gives to this host and what is missing of it - files,
+    overlay link with its forwarding and neighbour entries, networks, mounts, volumes, containers, record - containers
+    side by side. When a step fails, what this call had made for a session that is being started is removed again.
   - With O(state=verified) waits until every replica on this host runs and, if its image says how to tell, is healthy,
     and proves that each has the interface, address, MAC and MTU of the plan, and that unfragmented packets of the full
     size pass between this host's replicas and those of every other host, both ways.
@@ -107,6 +109,11 @@ options:
   keep_record:
     description:
       - With O(state=absent) leaves the session's record where it is.
+    type: bool
+    default: false
+  undo:
+    description:
+      - With O(state=absent) removes as well what the launch of the session made of data - volumes and empty folders.
     type: bool
     default: false
   unless_reserved:
@@ -302,8 +309,14 @@ def _verified(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     if check_mode:
         return {"replicas": []}
-    keys = StateDirectory(asked["state_directory"]).session(asked["record"]["id"]).read_public_keys()
-    return {"replicas": verify(Engine.connect(), asked["record"]["plan"], asked["host"], asked["timeout"], keys)}
+    session = StateDirectory(asked["state_directory"]).session(asked["record"]["id"])
+    keys = session.read_public_keys()
+    replicas = verify(Engine.connect(), asked["record"]["plan"], asked["host"], asked["timeout"], keys)
+    if session.made_file.exists():
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import end_proofs
+
+        end_proofs(session, asked["record"]["id"])
+    return {"replicas": replicas}
 
 
 def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -326,7 +339,7 @@ def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         judged = (asked["session_id"], asked["unless_reserved"], asked["judged_revision"])
         if removal.has_moved_on(state, ledger, *judged):
             return {"actions": [], **found}
-        stages = removal.removal_stages(engine, state, ledger, *meant, known, asked["keep_record"])
+        stages = removal.removal_stages(engine, state, ledger, *meant, known, asked["keep_record"], asked["undo"])
         if not check_mode:
             steps.perform(stages)
     return {**steps.outcome(stages), **found}
@@ -361,6 +374,7 @@ def main() -> None:
             "session_name": {"type": "str"},
             "session_id": {"type": "str"},
             "keep_record": {"type": "bool", "default": False},
+            "undo": {"type": "bool", "default": False},
             "unless_reserved": {"type": "bool", "default": False},
             "judged_revision": {"type": "int"},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},

@@ -270,8 +270,8 @@ def check(plan: Plan, with_ssh: bool) -> None:
             same(f"shared memory of {name}", there["ShmSize"], limits["shm_size"])
             variables = {f"{key}={value}" for key, value in one["environment"].items()}
             same(f"missing variables of {name}", variables - set(found[name]["Config"]["Env"]), set())
-            mounts = {(mount["Source"], mount["Destination"], not mount["RW"]) for mount in found[name]["Mounts"]}
-            asked = {(mount["source"], mount["target"], mount["read_only"]) for mount in one["mounts"]}
+            mounts = {(mount["Destination"], not mount["RW"]) for mount in found[name]["Mounts"]}
+            asked = {(mount["target"], mount["read_only"]) for mount in one["mounts"]}
             same(f"missing mounts of {name}", asked - mounts, set())
             seen += 1
     same("number of containers", seen, SIZE)

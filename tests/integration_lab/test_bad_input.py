@@ -75,7 +75,7 @@ REQUESTS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no main": ({"session_roles": [{"name": "sub", "replicas": 2}]}, ["session_roles", "main"]),
     "image missing": ({"session_image": ""}, ["session_image", "needs an image"]),
     "image for a shell": ({"session_image": f"a; touch {CANARY}"}, ["session_image", "touch", "debian:12"]),
-    "relative source": ({"session_mounts": "data:/data"}, ["session_mounts[0].source", "data", "absolute"]),
+    "relative source": ({"session_mounts": "./data:/data"}, ["session_mounts[0].source", "./data", "absolute"]),
     "relative target": ({"session_mounts": "/srv/shared:data"}, ["session_mounts[0].target", "data", "absolute"]),
     "duplicated target": (
         {"session_mounts": ["/srv/shared:/data", "/srv:/data/"]},

@@ -40,7 +40,7 @@ REQUEST: dict[str, Any] = {
     "session_cpus": "0.5",
     "session_memory": "64m",
     "session_capabilities": "NET_RAW",  # for ping
-    "session_mounts": [{"source": FOLDER, "target": "/data"}],
+    "session_mounts": [{"source": FOLDER, "target": "/data", "shared": False}],
     "session_command": ["sh", "-c", 'printf %s "$0" >/tmp/argument; exec sleep 8888', ARGUMENT],
 }
 

@@ -55,6 +55,8 @@ LABEL_SPEC = "cluster-compute.spec"
 LABEL_CPUS = "cluster-compute.millicpus"
 LABEL_MEMORY = "cluster-compute.memory"
 LABEL_DEVICES = "cluster-compute.devices"
+LABEL_VOLUME = "cluster-compute.volume"
+"""On a volume that sessions may mount: the id of the session that made it, or whatever else its maker wrote."""
 LABEL_RECORD = "cluster-compute.record"
 """On the default network of a session: its record, from which a lost state directory is made anew."""
 
@@ -328,6 +330,45 @@ class Engine:
     def remove_network(self, name: str) -> None:
         """Remove the network *name*."""
         self.call(f"remove the network {name}", self._client.remove_network, name)
+
+    def volume(self, name: str) -> dict[str, Any] | None:
+        """Return driver and options of a volume, and what its label tells of its maker; None where there is none."""
+        try:
+            found = self._client.inspect_volume(name)
+        except NotFound:
+            return None
+        except (DockerException, RequestException) as error:
+            raise EngineError(f"Docker Engine could not inspect the volume {name}: {error}") from error
+        return {
+            "driver": found["Driver"],
+            "options": dict(found.get("Options") or {}),
+            "maker": (found.get("Labels") or {}).get(LABEL_VOLUME),
+        }
+
+    def create_volume(self, name: str, driver: str, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
+        """Create a volume; one that is there already is left as it is."""
+        self.call(
+            f"create the volume {name}",
+            self._client.create_volume,
+            name,
+            driver=driver,
+            driver_opts=dict(options),
+            labels=dict(labels),
+        )
+
+    def volume_place(self, name: str) -> str:
+        """Return the folder on the host that a volume without options of its driver is."""
+        return str(self.call(f"inspect the volume {name}", self._client.inspect_volume, name)["Mountpoint"])
+
+    def remove_volume(self, name: str) -> None:
+        """Remove a volume that nobody uses; one that is in use, or gone already, is left as it is."""
+        try:
+            self._client.remove_volume(name)
+        except APIError as error:
+            if error.status_code not in (404, 409):
+                raise EngineError(f"Docker Engine could not remove the volume {name}: {error}") from error
+        except (DockerException, RequestException) as error:
+            raise EngineError(f"Docker Engine could not remove the volume {name}: {error}") from error
 
     def create_container(self, name: str, body: dict[str, Any], endpoints: dict[str, dict[str, Any]]) -> str:
         """Create a container attached to *endpoints* (network name to endpoint settings, the first is its default).

@@ -10,6 +10,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/host                   this host's name in the plan
     sessions/<session id>/public_keys.json       public halves of the keys of every replica of the session
     sessions/<session id>/tunnel.key             this host's private key for the tunnel of an encrypted session
+    sessions/<session id>/made.json              what its launch made that is not its own: folders, volumes, proofs
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
     sessions/<session id>/replicas/<name>.hosts  mounted at /etc/hosts in the replica
     sessions/<session id>/replicas/<name>.owner  uid:gid:name that the replica's image runs as, to whom its keys belong
@@ -190,6 +191,7 @@ class SessionDirectory:
         self.public_keys_file = path / "public_keys.json"
         self.host_file = path / "host"
         self.tunnel_key_file = path / "tunnel.key"
+        self.made_file = path / "made.json"
         self.replicas = path / "replicas"
 
     def replica(self, name: str) -> Path:
@@ -237,11 +239,23 @@ class SessionDirectory:
         """Remember how often the replica *name* was started again."""
         write_file(self.replicas / f"{name}.restarts", f"{count}\n")
 
+    def read_made(self) -> dict[str, list[str]]:
+        """Return what the session's launch made here that is not the session's own: kind to names."""
+        try:
+            found = json.loads(self.made_file.read_text(encoding="utf-8", errors="replace"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def write_made(self, made: Mapping[str, list[str]]) -> None:
+        """Write down what the session's launch is about to make."""
+        write_file(self.made_file, json.dumps(made, sort_keys=True) + "\n", mode=0o600)
+
     def clear(self) -> None:
         """Remove everything but the record."""
         if self.replicas.exists():
             shutil.rmtree(self.replicas)
-        for path in (self.public_keys_file, self.host_file, self.tunnel_key_file):
+        for path in (self.public_keys_file, self.host_file, self.tunnel_key_file, self.made_file):
             path.unlink(missing_ok=True)
 
     def read_record(self) -> Record | None:

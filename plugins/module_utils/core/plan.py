@@ -32,6 +32,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.addre
     parse_vni_pool,
     prefix_for,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import (
+    DRIVERS,
+    READS,
+    ROOTS,
+    WRITES,
+    data_of_hosts,
+    is_below,
+    mount_problems,
+    sharing_problems,
+    some_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import LOGIN_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     InvalidInput,
@@ -111,6 +122,8 @@ HOST_VARIABLES = (
     "cluster_compute_labels",
     "cluster_compute_max_replicas",
     "cluster_compute_underlay_address",
+    ROOTS,
+    DRIVERS,
 )
 """Inventory variables of one host that the core reads."""
 
@@ -350,12 +363,15 @@ def check_request_against_hosts(
     facts_by_host: Mapping[str, Mapping[str, Any]],
     placement: Placement | None = None,
     current: Mapping[str, Any] | None = None,
+    inventory: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Refuse what the hosts say cannot be: mounts that are missing, ports that are taken, names of other containers.
+    """Refuse what the hosts say cannot be: mounts that the site does not allow or that are missing, ports that are
+    taken, names of other containers.
 
     placement: with it only the used hosts are looked at, and ports on main1's host; without it mounts are looked for
     on every usable host that the request allows, addresses on any of them, and what is taken is left for later.
-    current: the plan of the same session where it runs already, whose own ports are not in the way.
+    current: the plan of the same session where it runs already, whose own ports are not in the way. inventory:
+    variables of each host, `HOST_VARIABLES`.
     Raises InvalidInput with every problem, naming host, variable and value.
     """
     problems: list[Problem] = []
@@ -369,18 +385,10 @@ def check_request_against_hosts(
             and (not request.hosts or name in request.hosts)
             and name not in request.excluded_hosts
         ]
-    for mount in request.mounts:
-        missing = [n for n in names if (facts_by_host[n].get("paths") or {}).get(mount.source) == "missing"]
-        if missing:
-            problems.append(
-                Problem(
-                    "session_mounts",
-                    mount.source,
-                    f"This source does not exist on {_some(missing)}. Make it there, or mount what every host has.",
-                )
-            )
+    problems += mount_problems(request, names, facts_by_host, inventory or {})
     problems += _address_problems(request, names, facts_by_host, placement)
     if placement is not None:
+        problems += sharing_problems(request, names, facts_by_host)
         problems += _encryption_problems(request, placement, facts_by_host)
         main_host = placement.assignments[0][1]
         own = _own_ports(current, main_host)
@@ -431,10 +439,10 @@ def _address_problems(
         main_host = placement.assignments[0][1] if placement is not None else None
         if main_host in having or (main_host is None and any(name in having for name in names)):
             continue
-        why = f"None of {_some(names)} has this address."
+        why = f"None of {some_of(names)} has this address."
         if main_host is not None:
             why = f"main1 would run on {main_host}, which does not have this address."
-        hint = f" Hosts that have it: {_some(having)}; name one in session_hosts." if having else ""
+        hint = f" Hosts that have it: {some_of(having)}; name one in session_hosts." if having else ""
         problems.append(Problem("session_ports", f"{port.host_ip}:{port.host_port}/{port.protocol}", why + hint))
     return problems
 
@@ -467,11 +475,6 @@ def _owners(facts: Mapping[str, Any], container: str, session: str) -> list[str]
     return owners + ["somebody else" for name in facts.get("foreign_containers") or () if name == container]
 
 
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:5])
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more hosts"
-
-
 def _own_ports(current: Mapping[str, Any] | None, host: str) -> set[tuple[int, str]]:
     replicas = current.get("replicas", ()) if current is not None else ()
     return {
@@ -495,6 +498,7 @@ def build_plan(
     settings: Settings,
     current: Mapping[str, Any] | None = None,
     free_devices: Mapping[str, Devices] | None = None,
+    inventory: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Return the plan of a session.
 
@@ -503,7 +507,7 @@ def build_plan(
     or of the one that it replaces, where there is one already; if it is the same, its subnets and identifier are kept
     as far as the new plan needs the same, and what it has published is not in the way of either.
     free_devices: by host, the accelerators and CPUs that the session may have for itself; the first of each class go to
-    the first ranks.
+    the first ranks. inventory: variables of each host, `HOST_VARIABLES`.
     Raises ValueError for an id that is no UUID, InvalidInput and PoolExhausted.
     """
     if str(uuid.UUID(session_id)) != session_id:
@@ -520,6 +524,7 @@ def build_plan(
     main_host = placement.assignments[0][1]
     ssh_port = _ssh_port(request, session_id, main_host, hosts_facts[main_host], settings, current)
     entries = _entries(request, session_id, host_of, placement.node_order, network, free_devices or {}, ssh_port)
+    data = data_of_hosts(request, placement.hosts, hosts_facts, inventory or {})
     hosts = {}
     for host in placement.hosts:
         underlay = hosts_facts[host].get("underlay") or {}
@@ -528,6 +533,7 @@ def build_plan(
             "underlay_interface": underlay.get("interface"),
             "tunnel_address": _tunnel_address(network, placement.node_order.index(host)),
             "replicas": [entry["name"] for entry in entries if entry["host"] == host],
+            **data[host],
         }
     return {
         "schema": SCHEMA,
@@ -840,6 +846,7 @@ def _replicas(number: int) -> str:
 
 
 _PLAN_KEYS = ("schema", "session", "request", "network", "egress", "ssh_port", "hosts", "images", "replicas")
+_HOST_KEYS = ("underlay_address", "underlay_interface", "tunnel_address", "replicas", "mount_roots", "data")
 _NETWORK_KEYS = ("driver", "name", "subnet", "interface", "mtu", "vni", "port", "link", "tunnel")
 
 
@@ -922,10 +929,13 @@ def _check_session(check: _Checker, plan: Mapping[str, Any], request: Request) -
     ):
         check.equal(f"session.{key}", session[key], value)
     for name, entry in hosts.items():
-        if check.keys(f"hosts.{name}", entry, ("underlay_address", "underlay_interface", "tunnel_address", "replicas")):
+        if check.keys(f"hosts.{name}", entry, _HOST_KEYS):
+            _check_data(check, f"hosts.{name}", entry, request)
             for key in ("underlay_address", "underlay_interface"):
                 good = _is_word(entry[key]) or (entry[key] is None and not multi)
                 check.expect(good, f"hosts.{name}.{key}", entry[key], "text")
+    if not check.problems:
+        _check_proofs(check, hosts, request)
     if check.keys("egress", egress, ("name", "subnet")):
         check.equal("egress.name", egress["name"], f"cc-{id8}-egress")
         check.expect(_is_subnet(egress["subnet"]), "egress.subnet", egress["subnet"], "an IPv4 network")
@@ -968,6 +978,36 @@ def _check_tunnel(
         good = all(isinstance(one, str) and re.fullmatch("fe80::[0-9a-f]{1,4}", one) for one in addresses)
         good = good and len(set(addresses)) == len(hosts)
         check.expect(good, "hosts' tunnel_address", addresses, "a link-local address for each")
+
+
+def _check_data(check: _Checker, place: str, entry: Mapping[str, Any], request: Request) -> None:
+    """Judge what the plan says of one host's paths."""
+    roots, data = entry["mount_roots"], entry["data"]
+    mounts = {mount.source: mount for mount in request.mounts if mount.source is not None}
+    good = isinstance(roots, list) and all(_is_word(root) and root.startswith("/") for root in roots)
+    if not check.expect(good, f"{place}.mount_roots", roots, "a list of folders"):
+        return
+    for root in roots:
+        check.expect(any(is_below(path, root) for path in mounts), f"{place}.mount_roots", root, "one that is needed")
+    if not check.keys(f"{place}.data", data, mounts):
+        return
+    for source in mounts:
+        where = f"{place}.data.{source}"
+        check.expect(any(is_below(source, root) for root in roots), where, source, "a path below one of the roots")
+        if check.keys(where, data[source], ("filesystem", "proof")):
+            good = _is_word(data[source]["filesystem"])
+            check.expect(good, f"{where}.filesystem", data[source]["filesystem"], "a type")
+
+
+def _check_proofs(check: _Checker, hosts: Mapping[str, Any], request: Request) -> None:
+    """Judge who proves that a folder is shared: nobody, or one who writes and all others read."""
+    for mount in request.mounts:
+        if mount.source is not None:
+            proofs = [entry["data"][mount.source]["proof"] for entry in hosts.values()]
+            shared = len(hosts) > 1 and mount.shared is not False
+            some = shared and proofs.count(WRITES) == 1 and proofs.count(READS) == len(hosts) - 1
+            good = some or all(proof is None for proof in proofs)
+            check.expect(good, f"proof of {mount.source}", proofs, "one host that writes, the others that read")
 
 
 def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) -> None:

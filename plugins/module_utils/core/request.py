@@ -39,7 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     RUNTIME,
     SSH_CLIENT_FRAGMENT,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES, RESTART
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import MISSING, PULL_POLICIES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS, ports_collide
@@ -123,8 +123,21 @@ _ROLE_KEYS = (
     "env",
     "command",
 )
-_MOUNT_KEYS = ("source", "target", "read_only")
+_PATH_KEYS = ("source", "target", "read_only", "owner", "mode", "shared")
+_VOLUME_KEYS = ("volume", "target", "read_only", "owner", "mode", "driver", "driver_options")
 _PORT_KEYS = ("host_port", "container_port", "host_ip", "protocol")
+
+LOCAL_DRIVER = "local"
+"""The volume driver that Docker Engine brings with it."""
+REMOTE_TYPES = ("beegfs", "ceph", "cifs", "lustre", "nfs", "nfs4", "smb3", "tmpfs")
+"""What the local driver may mount for a session: file systems that lead to no folder or disk of the host. It hands
+type, device and options to mount(2), so bind, overlay or a disk's own type would be a way around the roots."""
+_LOCAL_OPTIONS = ("type", "o", "device")
+_FORBIDDEN_FLAGS = ("bind", "rbind", "loop", "move", "remount")
+_PROPAGATION = tuple(start + kind for start in ("", "r") for kind in ("shared", "slave", "private", "unbindable"))
+_VOLUME_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{1,254}")
+_OWNER = re.compile(r"([0-9]{1,10}):([0-9]{1,10})")
+_MODE = re.compile(r"0?([0-3]?[0-7]{3})")
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _ROLE_NAME = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?")
@@ -152,11 +165,48 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Mount:
-    """A folder or file of every host, seen at the same place in every replica."""
+    """A folder or file of every host, or a volume, seen at the same place in every replica.
 
-    source: str
+    source: the path on the hosts; None for a volume. volume: the volume's name; None for a path. driver,
+    driver_options: of a volume, the options sorted. owner, mode: "uid:gid" and four octal digits, for what is made new;
+    None for whatever there is. shared: whether the hosts of a session have the same folder; None for "yes, if it is a
+    folder".
+    """
+
+    source: str | None
     target: str
     read_only: bool
+    volume: str | None = None
+    driver: str | None = None
+    driver_options: tuple[tuple[str, str], ...] = ()
+    owner: str | None = None
+    mode: str | None = None
+    shared: bool | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "source": self.source,
+            "volume": self.volume,
+            "target": self.target,
+            "read_only": self.read_only,
+            "driver": self.driver,
+            "driver_options": dict(self.driver_options),
+            "owner": self.owner,
+            "mode": self.mode,
+            "shared": self.shared,
+        }
+
+    def describe(self) -> str:
+        """Return the mount as people read it, its target left out."""
+        parts = [self.source or f"volume {self.volume}", "read-only" if self.read_only else "read-write"]
+        if self.driver not in (None, LOCAL_DRIVER) or self.driver_options:
+            options = " ".join(f"{name}={value}" for name, value in self.driver_options)
+            parts.append(f"driver {self.driver} {options}".strip())
+        parts += [f"{name} {value}" for name, value in (("owner", self.owner), ("mode", self.mode)) if value]
+        if self.shared is not None:
+            parts.append("shared" if self.shared else "local")
+        return "{} ({})".format(parts[0], ", ".join(parts[1:]))
 
 
 @dataclass(frozen=True)
@@ -246,7 +296,7 @@ class Request:
                 }
                 for role in self.roles
             ],
-            "mounts": [{"source": m.source, "target": m.target, "read_only": m.read_only} for m in self.mounts],
+            "mounts": [mount.to_dict() for mount in self.mounts],
             "ports": [
                 {
                     "host_ip": p.host_ip,
@@ -583,20 +633,23 @@ class _Reader:
         return "/" + posixpath.normpath(value).lstrip("/")
 
     def mount(self, variable: str, entry: object) -> Mount | None:
-        source: object
-        target: object
-        read_only = False
+        before = len(self.problems)
+        values: Mapping[str, Any]
         if isinstance(entry, str):
-            parts = entry.strip().split(":")
-            if len(parts) not in (2, 3) or (len(parts) == 3 and parts[2] not in ("ro", "rw")):
-                self.add(variable, entry, "It must read source:target, source:target:ro or source:target:rw.")
+            source, *rest = entry.strip().split(":")
+            flags = rest[1:]
+            access = [flag for flag in flags if flag in ("ro", "rw")]
+            if not rest or len(access) > 1 or sorted(flags) not in (sorted(access), sorted([*access, "local"])):
+                self.add(
+                    variable, entry, "It must read source:target, and then :ro or :rw and :local where that is meant."
+                )
                 return None
-            source, target, read_only = parts[0], parts[1], parts[2:] == ["ro"]
+            # As with Docker, what holds no '/' is the name of a volume.
+            values = {"source" if "/" in source else "volume": source, "target": rest[0], "read_only": "ro" in flags}
+            if "local" in flags:
+                values["shared"] = False
         elif isinstance(entry, Mapping):
-            self.unknown_keys(variable, entry, _MOUNT_KEYS)
-            source, target = entry.get("source"), entry.get("target")
-            if given(entry.get("read_only")):
-                read_only = self.attempt(lambda: parse_bool(variable + ".read_only", entry["read_only"]), False)
+            values = entry
         else:
             self.add(
                 variable,
@@ -604,8 +657,22 @@ class _Reader:
                 "It must be a mapping of source, target and read_only, or text such as source:target:ro.",
             )
             return None
-        source_path = self.path(variable + ".source", source)
-        target_path = self.path(variable + ".target", target)
+        is_volume = given(values.get("volume"))
+        if is_volume and given(values.get("source")):
+            self.add(variable + ".volume", values["volume"], "It is a source or a volume, not both.")
+            return None
+        keys = _VOLUME_KEYS if is_volume else _PATH_KEYS
+        others = set(_PATH_KEYS + _VOLUME_KEYS) - set(keys)
+        # In its JSON form a mount has the keys of both kinds, the other's without a value.
+        meant = {key: one for key, one in values.items() if key not in others or (given(one) and one != {})}
+        if is_volume and "shared" in meant:
+            self.add(variable + ".shared", meant.pop("shared"), "It is for a source; a volume has its driver for that.")
+        self.unknown_keys(variable, meant, keys)
+        read_only = False
+        if given(values.get("read_only")):
+            read_only = self.attempt(lambda: parse_bool(variable + ".read_only", values["read_only"]), False)
+        source_path = None if is_volume else self.path(variable + ".source", values.get("source"))
+        target_path = self.path(variable + ".target", values.get("target"))
         if target_path is not None:
             shadowed = [
                 own
@@ -614,10 +681,92 @@ class _Reader:
             ]
             shadowed += [own for own in _OWN_TREES if target_path.startswith(own + "/")]
             if shadowed:
-                self.add(variable + ".target", target, f"It would hide {shadowed[0]}, which every replica needs.")
-        if source_path is None or target_path is None:
+                message = f"It would hide {shadowed[0]}, which every replica needs."
+                self.add(variable + ".target", values.get("target"), message)
+        owner = self.owner(variable + ".owner", values["owner"]) if given(values.get("owner")) else None
+        mode = self.mode(variable + ".mode", values["mode"]) if given(values.get("mode")) else None
+        if is_volume:
+            name, driver, options = self.volume(variable, values)
+            if options and driver == LOCAL_DRIVER and (owner or mode):
+                message = "The local driver takes them as options, such as o: uid=1000,mode=0770."
+                self.add(variable + (".owner" if owner else ".mode"), owner or mode, message)
+            mount = Mount(None, target_path or "/", read_only, name, driver, options, owner, mode)
+        else:
+            shared = None
+            if given(values.get("shared")):
+                shared = self.attempt(lambda: parse_bool(variable + ".shared", values["shared"]), True)
+            mount = Mount(source_path, target_path or "/", read_only, owner=owner, mode=mode, shared=shared)
+        return mount if len(self.problems) == before else None
+
+    def owner(self, variable: str, value: object) -> str | None:
+        match = _OWNER.fullmatch(value.strip()) if isinstance(value, str) else None
+        # The last number means "leave it" to chown(2).
+        if match is None or any(int(number) >= 2**32 - 1 for number in match.groups()):
+            self.add(variable, value, "It must be the numbers of a user and a group in quotes, such as '1000:1000'.")
             return None
-        return Mount(source_path, target_path, read_only)
+        return "{}:{}".format(*map(int, match.groups()))
+
+    def mode(self, variable: str, value: object) -> str | None:
+        match = _MODE.fullmatch(value.strip()) if isinstance(value, str) else None
+        if match is None:
+            self.add(variable, value, "It must be three or four octal digits in quotes, such as '0770' or '2775'.")
+            return None
+        return match.group(1).rjust(4, "0")
+
+    def volume(
+        self, variable: str, values: Mapping[str, Any]
+    ) -> tuple[str | None, str | None, tuple[tuple[str, str], ...]]:
+        """Read name, driver and options of a volume."""
+        name = values.get("volume")
+        if not isinstance(name, str) or _VOLUME_NAME.fullmatch(name.strip()) is None:
+            self.add(
+                variable + ".volume",
+                name,
+                "The name of a volume has 2 to 255 characters: letters, digits, '_', '.' and '-', a letter or digit "
+                "first. A folder of the hosts is a source, an absolute path.",
+            )
+            return None, None, ()
+        driver = values.get("driver") if given(values.get("driver")) else LOCAL_DRIVER
+        if not isinstance(driver, str) or not is_plain(driver) or len(driver) > 255:
+            self.add(variable + ".driver", driver, "It must be the name of a volume driver, such as local.")
+            return None, None, ()
+        place = variable + ".driver_options"
+        found = values.get("driver_options") or {}
+        if not isinstance(found, Mapping):
+            self.add(place, found, "It must be a mapping of text to text, such as {type: nfs, device: ':/export'}.")
+            return None, None, ()
+        options: dict[str, str] = {}
+        for key, text in found.items():
+            if isinstance(text, int) and not isinstance(text, bool):
+                text = str(int(text))
+            if not isinstance(key, str) or not isinstance(text, str) or not is_plain(key) or not is_plain(text):
+                self.add(f"{place}.{show(key)}", text, "It must be text; put quotes around the value.")
+                continue
+            options["".join(key)] = "".join(text)
+        if driver.strip() == LOCAL_DRIVER:
+            self.local_options(place, options)
+        return "".join(name.strip()), "".join(driver.strip()), tuple(sorted(options.items()))
+
+    def local_options(self, variable: str, options: Mapping[str, str]) -> None:
+        """Refuse what would make the local driver mount a folder or a disk of the host."""
+        self.unknown_keys(variable, options, _LOCAL_OPTIONS)
+        kind, device = options.get("type"), options.get("device", "")
+        if options and kind not in REMOTE_TYPES:
+            self.add(
+                f"{variable}.type",
+                kind,
+                f"It must be one of {', '.join(REMOTE_TYPES)}: others reach folders or disks of the host itself. Mount "
+                "a folder of the hosts by its path, as a source.",
+            )
+        if device.startswith("/") and not (kind in ("cifs", "smb3") and device.startswith("//")):
+            self.add(
+                f"{variable}.device",
+                device,
+                "It must not be a path of the host. Mount a folder of the hosts by its path, as a source.",
+            )
+        for flag in options.get("o", "").split(","):
+            if flag.strip() in _FORBIDDEN_FLAGS + _PROPAGATION:
+                self.add(f"{variable}.o", options["o"], f"The option {flag.strip()} is not for sessions.")
 
     def mounts(self, variable: str, value: object) -> tuple[Mount, ...]:
         mounts: list[Mount] = []
@@ -626,8 +775,14 @@ class _Reader:
             mount = self.mount(place, entry)
             if mount is None:
                 continue
-            if any(mount.target == other.target for other in mounts):
-                self.add(place + ".target", mount.target, "Another mount has the same target.")
+            for other in mounts:
+                if mount.target == other.target:
+                    self.add(place + ".target", mount.target, "Another mount has the same target.")
+                if (mount.source, mount.volume) == (other.source, other.volume) and replace(
+                    mount, target=other.target, read_only=other.read_only
+                ) != other:
+                    message = "Another mount of it says otherwise; only target and read_only may differ."
+                    self.add(place, mount.source or mount.volume, message)
             mounts.append(mount)
         return tuple(sorted(mounts, key=lambda mount: mount.target))
 
@@ -1019,9 +1174,7 @@ def _flat(request: Request) -> dict[str, str]:
         if role.command is not None:
             flat[place + "command"] = " ".join(shlex.quote(word) for word in role.command)
     for mount in request.mounts:
-        flat["mounts." + mount.target] = "{} ({})".format(
-            mount.source, "read-only" if mount.read_only else "read-write"
-        )
+        flat["mounts." + mount.target] = mount.describe()
     for port in request.ports:
         key = f"ports.{port.host_ip}:{port.host_port}/{port.protocol}"
         flat[key] = str(port.container_port)

@@ -42,6 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED, is_device_path
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, mount_entries
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
@@ -113,6 +114,7 @@ class SessionHost:
         self._image_ids: dict[str, str] = {}
         self._image_variables: dict[str, dict[str, str]] = {}
         self.directory: SessionDirectory = state.session(self.session["id"])
+        self.data = SessionData(record, host, self.directory, engine)
         self.labels = {
             docker_engine.LABEL_SESSION_ID: self.session["id"],
             docker_engine.LABEL_SESSION_NAME: self.session["name"],
@@ -137,7 +139,10 @@ class SessionHost:
             self.ledger.require(self.session["id"], self.holder)
         elif self.holder is None and any(replica["name"] not in containers for replica in self.replicas):
             self._require_room(bool(containers))
+        if self.holder is not None and not check_mode:
+            self.data.prove(self.holder)
         made_links = self.link_steps()
+        is_running = any(entry["State"] == "running" for entry in containers.values())
         return [
             self._foreign_steps(set(containers), check_mode),
             self._file_steps(public_keys),
@@ -145,6 +150,7 @@ class SessionHost:
             made_links,
             self.peer_steps(),
             self._network_steps(containers, bool(made_links)),
+            *self.data.stages(is_running, check_mode),
             self._surplus_steps(containers),
             self._connect_steps(containers, bool(made_links)),
             self._container_steps(containers, public_keys),
@@ -525,6 +531,10 @@ class SessionHost:
                 restart = partial(self._restart, found["Id"], replica)
                 what = replica["container"]
                 steps.append(Step("restart", "container", what, restart, before="without its files", after="running"))
+            elif pid and self.data.has_lost_data(pid):
+                restart = partial(self._restart, found["Id"], replica)
+                what = replica["container"]
+                steps.append(Step("restart", "container", what, restart, before="without its data", after="running"))
             else:
                 steps += self._server_steps(found, replica, public_keys, pid)
         return steps
@@ -588,6 +598,17 @@ class SessionHost:
         )
 
     def _start(self, container: str, replica: dict[str, Any]) -> None:
+        self._begin(container, replica)
+        pid = self._pid(container) if self.data.paths else 0
+        if pid and self.data.has_lost_data(pid):
+            self.engine.stop_container(container, 0)
+            raise EngineError(
+                f"The replica {replica['name']} on {self.host} does not see the data that the host has mounted for it. "
+                "Docker Engine has to see what is mounted on the host while it runs: see whether its unit says "
+                "PrivateMounts=yes."
+            )
+
+    def _begin(self, container: str, replica: dict[str, Any]) -> None:
         if not self.has_ssh:
             self._start_container(container, replica)
             return
@@ -796,11 +817,10 @@ class SessionHost:
                 (str(folder / "ssh/ssh_config"), environment.SSH_CLIENT_FRAGMENT, True),
                 (environment.RUNTIME_ON_HOST, environment.RUNTIME, True),
             ]
-        own += [(mount["source"], mount["target"], mount["read_only"]) for mount in replica["mounts"]]
         return [
             {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}
             for source, target, read_only in own
-        ]
+        ] + mount_entries(self.session["id"], replica["mounts"])
 
     def _record_steps(self) -> Stage:
         wanted = started(self.record)

@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.cpus import cpus_in_order
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     Engine,
@@ -48,6 +48,7 @@ def host_facts(
     session_name: str,
     images: list[str],
     paths: list[str],
+    volumes: list[str],
     underlay_address: str | None,
     whole_records: bool = False,
     encryption: bool = False,
@@ -75,7 +76,7 @@ def host_facts(
         # Who waits watches for what this run may not have seen yet, so the signature is older than all of it.
         waited_for = _signature(session_name, _reservations(state, whole_records)[0], records)
         wanted = {*images, *_pinned_images(session_name, records)}
-        facts = _facts(engine, state, session_name, wanted, paths, underlay_address)
+        facts = _facts(engine, state, session_name, wanted, paths, volumes, underlay_address)
         if encryption:
             from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
@@ -102,6 +103,7 @@ def _facts(
     session_name: str,
     images: set[str],
     paths: list[str],
+    volumes: list[str],
     underlay_address: str | None,
 ) -> dict[str, Any]:
     if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
@@ -127,7 +129,8 @@ def _facts(
         "vnis": link.vnis(),
         "ports": _ports(link.listening_ports(), entries),
         "images": {reference: _image(engine, reference) for reference in sorted(images)},
-        "paths": {path: _path(path) for path in sorted(set(paths))},
+        "paths": {path: folders.path_facts(path) for path in sorted(set(paths))},
+        "volumes": {name: engine.volume(name) for name in sorted(set(volumes))},
     }
 
 
@@ -212,6 +215,9 @@ def _objects(
     for session_id in state.session_ids():
         if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
             add(session_id, "", survey.STATE)
+    for session_id in folders.pinned_sessions():
+        if not state.session(session_id).exists():
+            add(session_id, "", survey.STATE)
     for session_id, held in LedgerFile(str(state.root)).expired().items():
         add(session_id, held.claim.session_name, survey.LEASE)
     return {key: found[key] for key in sorted(found)}
@@ -276,9 +282,3 @@ def _image(engine: Engine, reference: str) -> dict[str, Any] | None:
         "digests": sorted(found.get("RepoDigests") or []),
         "architecture": found["Architecture"],
     }
-
-
-def _path(path: str) -> str:
-    if os.path.isdir(path):
-        return "directory"
-    return "file" if os.path.exists(path) else "missing"

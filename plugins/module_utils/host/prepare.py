@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Make ready what the replicas of one host need before any of them starts: reservation, record, keys."""
+"""Make ready what the replicas of one host need before any of them starts: reservation, record, folders, keys."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     is_note,
     note_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 
 PublicKeys = dict[str, dict[str, "str | None"]]
 
@@ -39,12 +40,13 @@ def prepare(
     check_mode: bool,
     recorded: Collection[str] = (),
 ) -> tuple[PublicKeys, list[str]]:
-    """Confirm the reservation, write the record down, make missing keys; a host without replicas keeps a note.
+    """Confirm the reservation, write the record down, make missing folders and keys; without replicas keep a note.
 
     holder: the run of the launch that holds the reservation. deadline: seconds within which the session has to run.
     recorded: sessions that this host had a record of when the launch looked.
     Returns the public halves of the keys of this host's replicas, and what was, or would be, done. Raises LedgerError
-    where the reservation has run out, StateError where the session was torn down since the launch looked.
+    where the reservation has run out, StateError where the session was torn down since the launch looked, FolderError
+    where a folder cannot be made or proven.
     """
     if host not in record["hosts"]:
         return {}, keep_records(state, [note_of(record)], check_mode, recorded)
@@ -57,8 +59,9 @@ def prepare(
         if record["status"] == PREPARING:
             # Before the first key: what is found later of a launch that was killed can then be told whose it is.
             keep_records(state, [record], check_mode)
+    actions = SessionData(record, host, session).prepare(holder, check_mode)
     public_keys, made = make_keys(session, record["plan"], host, regenerate_keys, check_mode)
-    return public_keys, [f"create key {key}" for key in made]
+    return public_keys, actions + [f"create key {key}" for key in made]
 
 
 def make_keys(

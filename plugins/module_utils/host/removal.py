@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import data
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
@@ -28,12 +29,13 @@ def removal_stages(
     session_id: str | None,
     known: Iterable[str],
     keep_record: bool = False,
+    undo: bool = False,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half
     there, or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their
-    records stay.
+    records stay. undo: what a failed launch made of data, empty folders and volumes, goes as well.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -68,6 +70,7 @@ def removal_stages(
         # What lies on a tunnel goes before it: the kernel would take it away by itself.
         [_link_step(name) for name in sorted(links) if name not in tunnels],
         [_link_step(name) for name in sorted(tunnels)],
+        *(stage for one in sorted(ids) for stage in data.removal_steps(state.session(one), one, engine, undo)),
         [
             Step(
                 "remove",

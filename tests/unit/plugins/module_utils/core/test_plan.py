@@ -37,7 +37,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
     render_shortfall,
     validate_plan,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Mount, Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,6 +65,7 @@ def make_facts(number=3, cpus=4, memory=16, **changes):
             "ports": [],
             "images": {},
             "paths": {},
+            "volumes": {},
             "records": [],
             **copy.deepcopy(changes),
         }
@@ -72,12 +73,33 @@ def make_facts(number=3, cpus=4, memory=16, **changes):
     }
 
 
+ALLOWED = {f"h{i}": {"cluster_compute_mount_roots": ["/a", "/srv"]} for i in range(1, 9)}
+
+
+def about_path(path, **changes):
+    """Return what a host reports of a folder that is there."""
+    parts = path.split("/")
+    return {
+        "kind": "directory",
+        "real": path,
+        "ancestors": {one: one for one in ["/", *("/".join(parts[:n]) for n in range(2, len(parts) + 1))]},
+        "parent": True,
+        "owner": "0:0",
+        "mode": "0755",
+        "filesystem": "ext4",
+        "origin": "/dev/vda1",
+        "inode": 12,
+        "read_only": False,
+        **changes,
+    }
+
+
 def make_plan(request=None, facts=None, session_id=SESSION, current=None, site=None):
     request = make_request(size=4, cpus=2) if request is None else request
-    facts = make_facts() if facts is None else facts
+    facts = make_facts(paths={m.source: about_path(m.source) for m in request.mounts}) if facts is None else facts
     placement = place(request, hosts_from_facts(facts, {}, request.name))
     assert isinstance(placement, Placement)
-    return build_plan(request, placement, session_id, facts, site or Settings(), current)
+    return build_plan(request, placement, session_id, facts, site or Settings(), current, inventory=ALLOWED)
 
 
 def test_a_multi_node_plan():
@@ -110,18 +132,15 @@ def test_a_multi_node_plan():
     assert plan["egress"] == {"name": "cc-3614fdf3-egress"}
     assert not egress.overlaps(network)
     assert plan["hosts"] == {
-        "h1": {
-            "underlay_address": "192.0.2.1",
+        f"h{number}": {
+            "underlay_address": f"192.0.2.{number}",
             "underlay_interface": "eth0",
             "tunnel_address": None,
-            "replicas": ["main1", "sub1"],
-        },
-        "h2": {
-            "underlay_address": "192.0.2.2",
-            "underlay_interface": "eth0",
-            "tunnel_address": None,
-            "replicas": ["sub2", "sub3"],
-        },
+            "replicas": replicas,
+            "mount_roots": [],
+            "data": {},
+        }
+        for number, replicas in ((1, ["main1", "sub1"]), (2, ["sub2", "sub3"]))
     }
     assert [
         (r["name"], r["role"], r["index"], r["rank"], r["host"], r["local_rank"], r["node_rank"])
@@ -236,7 +255,7 @@ def test_ports_are_on_main_only_and_mounts_everywhere():
     plan = make_plan(make_request(size=4, cpus=2, ports="8080:80", mounts="/srv/data:/data"))
     port = {"host_ip": "0.0.0.0", "host_port": 8080, "container_port": 80, "protocol": "tcp"}
     assert [replica["ports"] for replica in plan["replicas"]] == [[port], [], [], []]
-    mount = {"source": "/srv/data", "target": "/data", "read_only": False}
+    mount = Mount("/srv/data", "/data", False).to_dict()
     assert [replica["mounts"] for replica in plan["replicas"]] == [[mount]] * 4
 
 
@@ -552,26 +571,26 @@ def test_bad_inventory_is_named_with_its_host():
 
 def test_mounts_that_are_missing_are_named_with_their_hosts():
     request = make_request(size=4, cpus=2, mounts="/srv/a:/a,/srv/b:/b")
-    facts = make_facts(7, paths={"/srv/a": "directory", "/srv/b": "file"})
-    check_request_against_hosts(request, facts)
+    facts = make_facts(7, paths={"/srv/a": about_path("/srv/a"), "/srv/b": about_path("/srv/b", kind="file")})
+    check_request_against_hosts(request, facts, inventory=ALLOWED)
     for host in ("h2", "h7"):
-        facts[host]["paths"]["/srv/a"] = "missing"
+        facts[host]["paths"]["/srv/a"] = about_path("/srv/a", kind="missing")
     with pytest.raises(InvalidInput, match=r"session_mounts is '/srv/a': This source does not exist on h2, h7\."):
-        check_request_against_hosts(request, facts)
-    check_request_against_hosts(make_request(mounts="/srv/a:/a", excluded_hosts="h2,h7"), facts)
-    check_request_against_hosts(make_request(mounts="/srv/a:/a", hosts="h1"), facts)
+        check_request_against_hosts(request, facts, inventory=ALLOWED)
+    check_request_against_hosts(make_request(mounts="/srv/a:/a", excluded_hosts="h2,h7"), facts, inventory=ALLOWED)
+    check_request_against_hosts(make_request(mounts="/srv/a:/a", hosts="h1"), facts, inventory=ALLOWED)
     facts["h2"]["usable"] = facts["h7"]["usable"] = False
-    check_request_against_hosts(request, facts)
+    check_request_against_hosts(request, facts, inventory=ALLOWED)
 
 
 def test_with_a_placement_only_its_hosts_count():
     request = make_request(size=2, cpus=2, mounts="/srv/a:/a", ports="80")
-    facts = make_facts(2, paths={"/srv/a": "directory"})
+    facts = make_facts(2, paths={"/srv/a": about_path("/srv/a")})
     placement = place(request, hosts_from_facts(facts, {}))
     assert placement.hosts == ("h1",)
-    facts["h2"]["paths"]["/srv/a"] = "missing"
+    facts["h2"]["paths"]["/srv/a"] = about_path("/srv/a", kind="missing")
     facts["h2"]["ports"] = [{"address": "0.0.0.0", "port": 80, "protocol": "tcp"}]
-    check_request_against_hosts(request, facts, placement)
+    check_request_against_hosts(request, facts, placement, inventory=ALLOWED)
 
 
 @pytest.mark.parametrize(
@@ -726,7 +745,7 @@ def test_everything_that_is_changed_is_noticed(encrypted):
         free -= {("network", "mtu")}  # it has to agree with the tunnel's
     tried = 0
     for path, value in leaves(plan):
-        may_vary = path in free or "env" in path or path[-1] in ("underlay_address", "underlay_interface")
+        may_vary = path in free or "env" in path or path[-1] in ("underlay_address", "underlay_interface", "filesystem")
         kinds = [[], {}, object()] + ([] if value is None else [None])
         same_kind = value + 1 if isinstance(value, int) else f"{value}x" if isinstance(value, str) else "x"
         for other in kinds + ([] if may_vary else [same_kind]):

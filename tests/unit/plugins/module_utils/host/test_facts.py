@@ -55,7 +55,7 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     monkeypatch.setattr(StateDirectory, "records", records)
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
     monkeypatch.setattr(facts.Engine, "connect", lambda: None)
-    found = facts.host_facts(state, "other", [], [], None)
+    found = facts.host_facts(state, "other", [], [], [], None)
     assert found["usable"], found["problem"]
     view = survey({"h1": found})
     assert (view.abandoned, view.leaks) == ({}, {})
@@ -76,4 +76,4 @@ def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypa
     monkeypatch.setattr(facts, "_facts", ask_the_engine)
     monkeypatch.setattr(facts.Engine, "connect", lambda: None)
     state = StateDirectory(str(tmp_path))
-    assert facts.host_facts(state, "other", [], [], None)["signature"] != facts.signature(state, "other")
+    assert facts.host_facts(state, "other", [], [], [], None)["signature"] != facts.signature(state, "other")

@@ -65,7 +65,13 @@ def test_a_session_that_was_torn_down_meanwhile_is_not_recorded_again(state: Sta
 
 @pytest.mark.parametrize("host", ["h1", "h2"])
 def test_a_session_that_was_torn_down_since_the_launch_looked_is_not_prepared(host: str, state: StateDirectory) -> None:
-    plan = {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "network": None, "replicas": []}
+    plan = {
+        "session": {"id": SESSION, "name": "train"},
+        "request": {"mounts": []},
+        "hosts": {"h1": {"mount_roots": [], "data": {}}},
+        "network": None,
+        "replicas": [],
+    }
     record = prepared(WAITING, plan)
     ledger = LedgerFile(str(state.root))
     claim = Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1)

@@ -1,0 +1,358 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Folders and files of the host that sessions mount: opened below an allowed folder, and pinned.
+
+Docker Engine takes a path and follows it anew whenever a container starts, so whoever can write in the folder above
+could put a link there after it was checked. A path is therefore opened here, one name after the other and without
+following links, and what was opened is mounted (by its descriptor, so it is not looked up again) at a place below
+`PINS` that only root can reach. Containers mount that place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import is_below
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
+
+PINS = "/run/cluster-compute-data"
+"""Where pinned folders are mounted; gone with the boot. Nothing here is ever removed but empty folders and files."""
+
+# mount(2) and umount2(2); the numbers are the same on every machine.
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x1, 0x20, 0x1000, 0x4000, 0x40000
+MNT_DETACH = 0x2
+FLAGS = {
+    "ro": MS_RDONLY,
+    "nosuid": 0x2,
+    "nodev": 0x4,
+    "noexec": 0x8,
+    "noatime": 0x400,
+    "nodiratime": 0x800,
+    "relatime": 0x200000,
+}
+"""Options of a mount as /proc shows them, which a remount has to name again or they are lost."""
+
+
+class FolderError(SessionError):
+    """A folder is not there, not allowed, or cannot be mounted; the message is a full sentence."""
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """One line of /proc/PID/mountinfo (proc(5)). options: those of the mount, not of its file system."""
+
+    point: str
+    options: tuple[str, ...]
+    filesystem: str
+    origin: str
+
+
+def mounted(pid: int | str = "self") -> list[Mounted]:
+    """Return what is mounted for a process, in the order it was."""
+    with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        lines = [line.split(" ") for line in file.read().splitlines()]
+    found = []
+    for fields in lines:
+        kind = fields.index("-") + 1
+        found.append(Mounted(_plain(fields[4]), tuple(fields[5].split(",")), fields[kind], _plain(fields[kind + 1])))
+    return found
+
+
+def _plain(text: str) -> str:
+    """Return a name as it is: /proc writes blanks, line breaks and backslashes as octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+def mount_of(path: str) -> Mounted:
+    """Return the mount that a real path is on."""
+    best = Mounted("/", (), "unknown", "unknown")
+    for one in mounted():
+        if is_below(path, one.point) and len(one.point) >= len(best.point):
+            best = one
+    return best
+
+
+@contextmanager
+def opened(path: str, roots: Iterable[str]) -> Iterator[int]:
+    """Give a descriptor (O_PATH) of what *path* is, if that is really below one of *roots* that it is written below.
+
+    Links on the way are followed once, to learn the real path; that is opened name by name without following any, so
+    one that is put there meanwhile leads nowhere. The roots are the site's own, and trusted.
+    Raises FolderError.
+    """
+    descriptor = _open(path, list(roots))
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: str, roots: list[str]) -> int:
+    real = os.path.realpath(path)
+    for root in roots:
+        top = os.path.realpath(root)
+        if is_below(path, root) and is_below(real, top):
+            return _descend(path, top, [name for name in real[len(top) :].split("/") if name])
+    raise FolderError(f"{path} is really {real}, which is not below {', '.join(roots) or 'any allowed folder'}.")
+
+
+def _descend(path: str, top: str, names: list[str]) -> int:
+    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        found = os.open(top, flags)
+        for name in names:
+            above = found
+            try:
+                found = os.open(name, flags, dir_fd=above)
+            finally:
+                os.close(above)
+            if stat.S_ISLNK(os.fstat(found).st_mode):
+                os.close(found)
+                raise FolderError(f"{path} was changed while it was looked at: there is a symbolic link in it now.")
+        return found
+    except FileNotFoundError:
+        raise FolderError(f"{path} does not exist.") from None
+    except OSError as error:
+        raise FolderError(f"{path} cannot be opened: {error.strerror}.") from error
+
+
+def identity(about: os.stat_result) -> tuple[int, int]:
+    """Return what tells a folder or file from all others of this host."""
+    return about.st_dev, about.st_ino
+
+
+def pin_of(session_id: str, number: int) -> str:
+    """Return where mount *number* of a session is pinned."""
+    return f"{PINS}/{session_id}/{number}"
+
+
+def pinned(session_id: str) -> list[str]:
+    """Return the pins of a session that are there, mounted or not."""
+    folder = f"{PINS}/{session_id}"
+    return [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
+
+
+def pinned_sessions() -> list[str]:
+    """Return the ids of the sessions that have anything below `PINS`."""
+    names = os.listdir(PINS) if os.path.isdir(PINS) else []
+    return sorted(filter(is_session_id, names))
+
+
+def pin(descriptor: int, path: str, read_only: bool) -> None:
+    """Mount what *descriptor* is, with all that is mounted below it, at *path*; read-only all the way down if asked.
+
+    Raises FolderError.
+    """
+    for folder in (PINS, os.path.dirname(path)):
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.mkdir(path, 0o700)
+    else:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    _mount(f"/proc/self/fd/{descriptor}", path, MS_BIND | MS_REC)
+    try:
+        # Or what is unmounted here would be unmounted where it comes from (mount_namespaces(7)).
+        _mount(None, path, MS_REC | MS_PRIVATE)
+        if read_only:
+            # Engines before 25 make only the topmost mount read-only.
+            for one in mounted():
+                if is_below(one.point, path):
+                    kept = sum(flag for option, flag in FLAGS.items() if option in one.options)
+                    _mount(None, one.point, MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+    except FolderError:
+        release(path)
+        raise
+
+
+def unpin(path: str) -> None:
+    """Unmount a pin and remove the place it had, with the folders above if nothing else is in them."""
+    release(path)
+    for folder in (os.path.dirname(path), PINS):
+        try:
+            os.rmdir(folder)
+        except OSError:  # others are in it, or it is gone
+            break
+
+
+def release(path: str) -> None:
+    """Unmount a pin and remove the place it had, which is empty then. Gone already is fine."""
+    while any(one.point == path for one in mounted()):
+        _call("umount2", path, os.fsencode(path), MNT_DETACH)
+    try:
+        os.rmdir(path)
+    except NotADirectoryError:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def _mount(source: str | None, target: str, flags: int) -> None:
+    name = None if source is None else os.fsencode(source)
+    _call("mount", target, name, os.fsencode(target), None, flags, None)
+
+
+def _call(function: str, place: str, *arguments: bytes | int | None) -> None:
+    """Call mount(2) or umount2(2), for which Python has no function of its own."""
+    import ctypes  # most sessions get by without
+
+    told = [ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments]
+    if getattr(ctypes.CDLL(None, use_errno=True), function)(*told) != 0:
+        raise FolderError(f"The kernel refuses to {function} {place}: {os.strerror(ctypes.get_errno())}.")
+
+
+def sees(pid: int, wanted: tuple[int, int]) -> bool:
+    """Tell whether a folder or file, by its `identity`, is mounted anywhere for a process. Gone already is fine."""
+    try:
+        points = [one.point for one in mounted(pid)]
+    except OSError:
+        return True
+    for point in points:
+        try:
+            if identity(os.stat(f"/proc/{pid}/root{point}")) == wanted:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def make_folder(path: str, roots: Iterable[str], owner: tuple[int, int], mode: int) -> None:
+    """Make the folder *path*, whose parent is below one of *roots*. Raises FolderError, also where it exists."""
+    parent, _dummy, name = path.rpartition("/")
+    with opened(parent, roots) as above:
+        try:
+            os.mkdir(name, 0o700, dir_fd=above)
+            made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        except OSError as error:
+            raise FolderError(f"The folder {path} cannot be made: {error.strerror}.") from error
+        try:
+            os.fchown(made, *owner)
+            os.fchmod(made, mode)
+        except OSError as error:
+            os.rmdir(name, dir_fd=above)
+            raise FolderError(f"The folder {path} cannot be given to its owner: {error.strerror}.") from error
+        finally:
+            os.close(made)
+
+
+def remove_folder(path: str, roots: Iterable[str]) -> None:
+    """Remove the folder *path* if it is empty; one that is not, or is gone, is left as it is."""
+    parent, _dummy, name = path.rpartition("/")
+    try:
+        with opened(parent, roots) as above:
+            os.rmdir(name, dir_fd=above)
+    except (OSError, FolderError):
+        return
+
+
+def write_inside(folder: int, name: str, text: str) -> None:
+    """Write a new file in an open folder, in the place of one that is there. Raises OSError."""
+
+    def write() -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(name, flags, 0o644, dir_fd=folder), "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    _as_root_or_owner(folder, write)
+
+
+def read_inside(folder: int, name: str) -> str | None:
+    """Return what a small file in an open folder holds, None where there is none. Raises OSError."""
+    found: list[str] = []
+
+    def read() -> None:
+        with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
+            found.append(file.read(1024).decode("ascii", "replace"))
+
+    try:
+        _as_root_or_owner(folder, read)
+    except FileNotFoundError:
+        return None
+    return found[0]
+
+
+def remove_inside(folder: int, name: str) -> None:
+    """Remove a file in an open folder; gone already is fine. Raises OSError."""
+
+    def remove() -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+
+    _as_root_or_owner(folder, remove)
+
+
+def _as_root_or_owner(folder: int, act: Callable[[], None]) -> None:
+    """Do something in a folder; where root may not, as on NFS with root_squash, do it as the folder's owner."""
+    try:
+        act()
+        return
+    except PermissionError:
+        about = os.fstat(folder)
+        if about.st_uid == 0:
+            raise
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setegid(about.st_gid)
+    os.seteuid(about.st_uid)
+    try:
+        act()
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+def owner_of(about: os.stat_result) -> str:
+    """Return "uid:gid"."""
+    return f"{about.st_uid}:{about.st_gid}"
+
+
+def mode_of(about: os.stat_result) -> str:
+    """Return the mode as four octal digits."""
+    return f"{about.st_mode & 0o7777:04o}"
+
+
+def path_facts(path: str) -> dict[str, Any]:
+    """Return what planning needs to know of a path that a session is to mount (`core.data`)."""
+    real = os.path.realpath(path)
+    parts = [part for part in path.split("/") if part]
+    ancestors = ["/" + "/".join(parts[:number]) for number in range(len(parts) + 1)]
+    try:
+        about: os.stat_result | None = os.stat(path)
+    except OSError:
+        about = None
+    kind = "missing" if about is None else "directory" if os.path.isdir(path) else "file"
+    parent = os.path.dirname(path)
+    mount = mount_of(real)
+    return {
+        "kind": kind,
+        "real": real,
+        "ancestors": {one: os.path.realpath(one) for one in ancestors},
+        "parent": os.path.isdir(parent) and not os.path.islink(path),
+        "owner": about and owner_of(about),
+        "mode": about and mode_of(about),
+        "filesystem": mount.filesystem,
+        "origin": mount.origin,
+        "inode": about and about.st_ino,
+        "read_only": "ro" in mount.options or _is_read_only(path if about else parent),
+    }
+
+
+def _is_read_only(path: str) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False

@@ -1,0 +1,337 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What one host does about the data of a session: makes and proves folders before it starts, pins them, makes volumes.
+
+What a launch makes here that is not the session's own - folders, volumes, the files of the proof - is written down
+first, so that a launch that fails can take it away again, and what a killed one left is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from functools import partial
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.folders import FolderError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import (
+    LOCAL_HINT,
+    READS,
+    WRITES,
+    volume_conflict,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+
+PROOF_SECONDS = 2.0
+"""For how long a file that another host has written may stay unseen: file systems of a network keep what they know."""
+
+Mount = dict[str, Any]
+
+
+class SessionData:
+    """The data of one session on one host."""
+
+    def __init__(self, record: Record, host: str, directory: SessionDirectory, engine: Engine | None = None) -> None:
+        """Take the whole *record* of a session; *engine* may be missing for what needs none."""
+        self.session_id: str = record["id"]
+        self.session_name: str = record["name"]
+        self.is_new = record["status"] == PREPARING
+        self.host = host
+        self.hosts: dict[str, Any] = record["plan"]["hosts"]
+        self.mounts: list[Mount] = record["plan"]["request"]["mounts"]
+        self.roots: list[str] = self.hosts[host]["mount_roots"]
+        self.about: dict[str, dict[str, Any]] = self.hosts[host]["data"]
+        self.directory = directory
+        self.engine = engine
+        self._noting = threading.Lock()
+
+    @property
+    def paths(self) -> dict[str, Mount]:
+        """The mounts of paths, one for each path."""
+        return {mount["source"]: mount for mount in self.mounts if mount["source"] is not None}
+
+    @property
+    def volumes(self) -> dict[str, Mount]:
+        """The mounts of volumes, one for each volume."""
+        return {mount["volume"]: mount for mount in self.mounts if mount["volume"] is not None}
+
+    # ---- before anything starts -----------------------------------------------------------------------------------
+
+    def prepare(self, secret: str, check_mode: bool) -> list[str]:
+        """Make missing folders and begin the proof of those that are shared; return what was, or would be, done.
+
+        secret: what only this launch knows. Raises FolderError.
+        """
+        if not self.is_new:
+            return []
+        actions = []
+        for source, mount in self.paths.items():
+            # One that the hosts share is made by one of them, the others have to find it.
+            if (
+                (mount["owner"] or mount["mode"])
+                and self.about[source]["proof"] != READS
+                and not os.path.lexists(source)
+            ):
+                actions.append(f"create folder {source}")
+                if not check_mode:
+                    uid, gid = (mount["owner"] or "0:0").split(":")
+                    self._told(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
+                    self._note("folders", source)
+        for source in self.paths:
+            if self.about[source]["proof"] == WRITES and not check_mode:
+                self._note("proofs", source)
+                self._write_proof(source, secret)
+        return actions
+
+    def _write_proof(self, source: str, secret: str) -> None:
+        with folders.opened(source, self.roots) as folder:
+            try:
+                folders.write_inside(folder, _proof_name(self.session_id), _proof(secret, source))
+            except OSError as error:
+                raise FolderError(
+                    f"Neither root nor its owner can write a file in the folder {source} on {self.host} "
+                    f"({error.strerror}), so it cannot be proven that all hosts have the same. {LOCAL_HINT}"
+                ) from error
+
+    def prove(self, secret: str) -> None:
+        """Read in each shared folder what another host has written there. Raises FolderError where it is not there."""
+        if not self.is_new:
+            return
+        for source, about in self.about.items():
+            if about["proof"] is None:
+                continue
+            writer = next(name for name, one in self.hosts.items() if one["data"][source]["proof"] == WRITES)
+            if not self._finds(source, _proof(secret, source)):
+                raise FolderError(
+                    f"The folder {source} on {self.host} is not the folder that {writer} has there (session_mounts): "
+                    f"what {writer} writes in it is not seen here. Mount the same folder on every host. {LOCAL_HINT}"
+                )
+
+    def _finds(self, source: str, wanted: str) -> bool:
+        deadline = time.monotonic() + PROOF_SECONDS
+        while True:
+            try:
+                with folders.opened(source, self.roots) as folder:
+                    if folders.read_inside(folder, _proof_name(self.session_id)) == wanted:
+                        return True
+            except (OSError, FolderError):  # it is not even there, or nobody may read it
+                pass
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+
+    # ---- what containers mount ------------------------------------------------------------------------------------
+
+    def stages(self, is_running: bool, check_mode: bool) -> list[Stage]:
+        """Return the steps that pin paths and make volumes which are missing. is_running: any replica runs here.
+
+        What is pinned stays what it is while replicas run; in check mode a folder may be yet to be made. Raises
+        FolderError for a path that is missing, not allowed or not as asked, and for a volume of the same name that is
+        another one.
+        """
+        return [self._pin_steps(is_running, check_mode and self.is_new), self._volume_steps()]
+
+    def _pin_steps(self, is_running: bool, unseen: bool) -> Stage:
+        steps = []
+        points = {one.point for one in folders.mounted()} if self.paths else set()
+        for number, mount in enumerate(self.mounts):
+            source, path = mount["source"], folders.pin_of(self.session_id, number)
+            if source is None or (path in points and (is_running or self._is_same(source, path))):
+                continue
+            if not unseen:
+                self._told(self._check, mount)
+            action = "renew" if path in points else "create"
+            place = partial(self._told, self._pin, mount, path)
+            undo = partial(folders.unpin, path)
+            steps.append(Step(action, "mount", f"of {source} at {path}", place, undo, after=source))
+        return steps
+
+    def _is_same(self, source: str, path: str) -> bool:
+        try:
+            with folders.opened(source, self.roots) as found:
+                return folders.identity(os.fstat(found)) == folders.identity(os.stat(path))
+        except (OSError, FolderError):
+            return False
+
+    def _pin(self, mount: Mount, path: str) -> None:
+        folders.release(path)
+        with folders.opened(mount["source"], self.roots) as found:
+            self._check_open(mount, found)
+            folders.pin(found, path, mount["read_only"])
+
+    def _check(self, mount: Mount) -> None:
+        with folders.opened(mount["source"], self.roots) as found:
+            self._check_open(mount, found)
+
+    def _check_open(self, mount: Mount, found: int) -> None:
+        source = mount["source"]
+        if self.is_new:
+            about = os.fstat(found)
+            for name, value in (("owner", folders.owner_of(about)), ("mode", folders.mode_of(about))):
+                if mount[name] not in (None, value):
+                    raise FolderError(f"{source} has {name} {value} where {mount[name]} is asked, and is not changed.")
+            return
+        filesystem = folders.mount_of(os.path.realpath(source)).filesystem
+        if filesystem != self.about[source]["filesystem"]:
+            raise FolderError(
+                f"{source} is on a file system of type {filesystem}, and was on {self.about[source]['filesystem']} "
+                "when the session was launched: it seems not to be mounted."
+            )
+
+    def _told(self, act: Any, *arguments: Any) -> None:
+        """Do something, and say in an error which session and host it is about."""
+        try:
+            act(*arguments)
+        except FolderError as error:
+            raise FolderError(f"The data of session {self.session_name} on {self.host}: {error}") from error
+
+    def _volume_steps(self) -> Stage:
+        if self.engine is None:
+            return []
+        steps = []
+        for name, mount in self.volumes.items():
+            found = self.engine.volume(name)
+            self._refuse(name, mount, found)
+            if found is None:
+                make = partial(self._make_volume, self.engine, name, mount)
+                undo = partial(_remove_volume, self.engine, name, self.session_id)
+                steps.append(Step("create", "volume", name, make, undo, after=mount["driver_options"]))
+        return steps
+
+    def _refuse(self, name: str, mount: Mount, found: dict[str, Any] | None) -> None:
+        why = volume_conflict(mount, found)
+        if why:
+            raise FolderError(f"There is a volume {name} on {self.host} already: {why}")
+
+    def _make_volume(self, engine: Engine, name: str, mount: Mount) -> None:
+        if self.is_new:
+            self._note("volumes", name)
+        label = {docker_engine.LABEL_VOLUME: self.session_id}
+        engine.create_volume(name, mount["driver"], mount["driver_options"], label)
+        # The engine takes no offence at one that somebody else has made in this moment.
+        found = engine.volume(name)
+        self._refuse(name, mount, found)
+        if found and found["maker"] == self.session_id and (mount["owner"] or mount["mode"]):
+            place = engine.volume_place(name)
+            uid, gid = (mount["owner"] or "0:0").split(":")
+            os.chown(place, int(uid), int(gid))
+            os.chmod(place, _mode(mount))
+
+    def has_lost_data(self, pid: int) -> bool:
+        """Tell whether a running replica does not see what is, or is to be, pinned for it.
+
+        As after a restart by somebody else while it was not.
+        """
+        for number, mount in enumerate(self.mounts):
+            if mount["source"] is None:
+                continue
+            path = folders.pin_of(self.session_id, number)
+            try:
+                if any(one.point == path for one in folders.mounted()):
+                    wanted = folders.identity(os.stat(path))
+                else:
+                    with folders.opened(mount["source"], self.roots) as found:
+                        wanted = folders.identity(os.fstat(found))
+            except (OSError, FolderError):
+                continue  # it cannot be had at the moment
+            if not folders.sees(pid, wanted):
+                return True
+        return False
+
+    def _note(self, kind: str, name: str) -> None:
+        with self._noting:  # steps of a stage run side by side
+            made = self.directory.read_made()
+            names = [*made.get(kind, []), name]
+            self.directory.write_made({**made, kind: sorted(set(names)), "roots": self.roots})
+
+
+def mount_entries(session_id: str, mounts: list[Mount]) -> list[dict[str, Any]]:
+    """Return the mounts of a plan as the engine is told them (Docker Engine API, Mount)."""
+    return [
+        {
+            "Type": "bind",
+            "Source": folders.pin_of(session_id, number),
+            "Target": mount["target"],
+            "ReadOnly": mount["read_only"],
+        }
+        if mount["source"] is not None
+        else {
+            "Type": "volume",
+            "Source": mount["volume"],
+            "Target": mount["target"],
+            "ReadOnly": mount["read_only"],
+            # Or the first of many replicas would fill it from its image, owner and mode included.
+            "VolumeOptions": {"NoCopy": True},
+        }
+        for number, mount in enumerate(mounts)
+    ]
+
+
+def removal_steps(directory: SessionDirectory, session_id: str, engine: Engine, undo: bool) -> list[Stage]:
+    """Return the steps that unpin what a session has mounted and end its proofs.
+
+    undo: of a launch that has failed, the volumes and the empty folders that it made go as well.
+    """
+    made = directory.read_made()
+    pins = [
+        Step("remove", "mount", path, partial(folders.unpin, path), before="present")
+        for path in folders.pinned(session_id)
+    ]
+    rest = [
+        Step("remove", "proof", source, partial(_end_proof, source, made["roots"], session_id), before="present")
+        for source in made.get("proofs", [])
+    ]
+    if undo:
+        for name in made.get("volumes", []):
+            remove = partial(_remove_volume, engine, name, session_id)
+            rest.append(Step("remove", "volume", name, remove, before="present"))
+        for source in made.get("folders", []):
+            remove = partial(folders.remove_folder, source, made["roots"])
+            rest.append(Step("remove", "folder", source, remove, before="present"))
+    # A folder is empty when the proof in it has gone.
+    return [pins, *([one] for one in rest)]
+
+
+def _remove_volume(engine: Engine, name: str, session_id: str) -> None:
+    """Remove a volume that a session has made; one of somebody else's making is left as it is."""
+    found = engine.volume(name)
+    if found is not None and found["maker"] == session_id:
+        engine.remove_volume(name)
+
+
+def end_proofs(directory: SessionDirectory, session_id: str) -> None:
+    """Remove what this host wrote to prove that folders are shared."""
+    made = directory.read_made()
+    for source in made.get("proofs", []):
+        _end_proof(source, made["roots"], session_id)
+    if made.get("proofs"):
+        directory.write_made({**made, "proofs": []})
+
+
+def _end_proof(source: str, roots: list[str], session_id: str) -> None:
+    try:
+        with folders.opened(source, roots) as folder:
+            folders.remove_inside(folder, _proof_name(session_id))
+    except FolderError:
+        return  # the folder has gone, and the file with it
+
+
+def _proof_name(session_id: str) -> str:
+    return f".cluster-compute-{session_id}"
+
+
+def _proof(secret: str, source: str) -> str:
+    return hashlib.sha256(f"{secret} {source}".encode()).hexdigest()
+
+
+def _mode(mount: Mount) -> int:
+    return int(mount["mode"] or "0755", 8)
