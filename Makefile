@@ -64,6 +64,11 @@ sanity: setup ## ansible-test sanity and ansible-test units
 matrix: setup ## Unit tests and syntax checks with every supported ansible-core that can run here
 	@python tools/matrix.py
 
+.PHONY: other-kernel
+other-kernel: setup ## Tests of what the kernel has to be able to, under Debian 12's own in a virtual machine
+	@tools/need.sh qemu-system-x86_64=qemu-system-x86
+	@python tools/other_kernel.py python -m pytest -q tests/other_kernel
+
 .PHONY: molecule
 molecule: setup ## Molecule scenarios of the roles
 	@tools/molecule.sh
