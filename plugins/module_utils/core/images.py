@@ -213,7 +213,7 @@ class Need:
 
     def why_not(self, host: str) -> str:
         """Return why *host* does not have the image in the end."""
-        return f"{self.reference}: {self.problems.get(host) or self._nowhere()}"
+        return self.problems.get(host) or f"{self.reference}: {self._nowhere()}"
 
     def pinned(self) -> dict[str, Any]:
         """Return what the plan keeps: the digest to pull it by, and its id on each host that runs it."""
