@@ -65,7 +65,7 @@ class Sessions:
 
     folder: Path
     first: Run
-    asked: dict[str, Any]
+    asked: dict[str, dict[str, Any]]
 
     def key(self, name: str) -> str:
         """Return the path of one of the keys."""
@@ -156,7 +156,7 @@ def sessions(untouched_lab: object, tmp_path_factory: pytest.TempPathFactory) ->
         )
         runs = in_parallel(lambda asked: launch(asked).ok(), [trio, alone])
         in_parallel(lambda session: login(folder, session).ok(), ["trio", "alone"])
-        yield Sessions(folder, runs[0], trio)
+        yield Sessions(folder, runs[0], {"trio": trio, "alone": alone})
     finally:
         clear("trio", "alone")
         in_parallel(lambda host: try_on(host, ["docker", "rmi", "-f", MUSL, NUMBER]), HOSTS)
@@ -403,6 +403,15 @@ class TestMusl:
 class TestLife:
     """What becomes of the way in while the session lives, and after. In this order."""
 
+    def test_a_program_of_the_image_in_the_server_s_place_is_noticed(self, sessions: Sessions) -> None:
+        main = replicas("alone")["main1"]
+        main.run("sh", "-ec", "kill $(pidof sshd); sleep 0.5; httpd -p 2201 -h /tmp")
+        run = launch(sessions.asked["alone"])
+        main.run("killall", "httpd")
+        assert run.code != 0
+        assert "A program of the image, not the SSH server, listens on port 2201 of the replica main1" in run.failures
+        assert replicas("alone")["main1"].about["Id"] == main.about["Id"]
+
     @pytest.mark.parametrize("session", ["trio", "alone"])
     def test_what_is_lost_is_put_back(self, sessions: Sessions, session: str) -> None:
         main = replicas(session)["main1"]
@@ -422,7 +431,7 @@ class TestLife:
             assert play("repair").ok().actions() == {}
 
     def test_other_keys_are_taken_while_it_runs(self, sessions: Sessions, trio: dict[str, Replica]) -> None:
-        asked = {**sessions.asked, "session_authorized_keys": sessions.public("laptop")}
+        asked = {**sessions.asked["trio"], "session_authorized_keys": sessions.public("laptop")}
         fingerprint = outside("ssh-keygen", "-lf", sessions.key("laptop")).stdout.split()[1]
         told = launch(asked, "--check", "--diff").ok()
         assert f"authorized_keys.{fingerprint}" in told.differences()
@@ -446,7 +455,8 @@ class TestLife:
         assert launch(asked).ok().changed_hosts == set()
 
     def test_without_any_key_it_would_have_to_be_made_anew(self, sessions: Sessions) -> None:
-        run = launch({name: value for name, value in sessions.asked.items() if name != "session_authorized_keys"})
+        asked = sessions.asked["trio"]
+        run = launch({name: value for name, value in asked.items() if name != "session_authorized_keys"})
         assert run.code != 0
         assert "authorized_keys.SHA256:" in run.failures
         assert "session_recreate=true" in run.failures
