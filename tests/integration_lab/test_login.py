@@ -409,7 +409,7 @@ class TestLife:
         run = launch(sessions.asked["alone"])
         main.run("killall", "httpd")
         assert run.code != 0
-        assert "A program of the image, not the SSH server, listens on port 2201 of the replica main1" in run.failures
+        assert "The SSH server of the replica main1 on n2 does not answer on port 2201" in run.failures
         assert replicas("alone")["main1"].about["Id"] == main.about["Id"]
 
     @pytest.mark.parametrize("session", ["trio", "alone"])

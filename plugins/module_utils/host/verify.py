@@ -102,12 +102,10 @@ def _prove_server(replica: dict[str, Any], pid: int) -> None:
 
 def _prove_way_in(replica: dict[str, Any], pid: int, key: str) -> None:
     """Prove that what listens for the session's owner is the replica's SSH server and not a program of the image."""
-    found = ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT)
-    if found != key:
-        what = "Nothing" if found == "" else "A program of the image, not the SSH server,"
+    if ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT) != key:
         raise VerificationFailed(
-            f"{what} listens on port {LOGIN_PORT} of the replica {replica['name']} on {replica['host']}, where "
-            "session_authorized_keys are to log in. The image's own program has to leave this port alone."
+            f"The SSH server of the replica {replica['name']} on {replica['host']} does not answer on port "
+            f"{LOGIN_PORT}, where session_authorized_keys log in. The image's own program has to leave this port alone."
         )
 
 
