@@ -93,8 +93,6 @@ def _without_starts(taken: Snapshot) -> Snapshot:
             path for path in kinds["mounts"] if not path.startswith(("/run/docker/", "/var/lib/docker/"))
         ]
         kinds["networks"] = sorted(line.split(" ", 1)[-1] for line in kinds["networks"])
-        kinds["rules"] = sorted(re.sub(r"br-[0-9a-f]{12}", "br", rule) for rule in kinds["rules"])
-        kinds["routes"] = sorted(re.sub(r"br-[0-9a-f]{12}", "br", rule) for rule in kinds["routes"])
         kinds["addresses"] = [one[1:] for one in kinds["addresses"]]
         kinds["links"] = sorted([one[1], one[2], one[3]] for one in kinds["links"])
         kinds["state"] = {

@@ -243,15 +243,23 @@ def test_leaks_are_found_and_removed(untouched_lab: Snapshot) -> None:
     before = snapshot()
     script("n1", f"ip link add ccxghost type bridge; ip link set dev ccxghost alias '{alias}'")
     labels = "--label cluster-compute.session-id=00000000-0000-4000-8000-000000000000"
+    comment = "cluster-compute 00000000-0000-4000-8000-000000000000 ghost 0123456789ab"
+    rule = f"-m comment --comment '{comment}' -j"
+    script(
+        "n3",
+        f"iptables -N cc-00000000; iptables -A cc-00000000 {rule} DROP; "
+        f"iptables -I DOCKER-USER -s 192.0.2.9 {rule} cc-00000000",
+    )
     script("n2", f"docker network create --internal {labels} --label cluster-compute.session-name=ghost cc-ghost")
     audit = play("audit", {}, "--check")
     assert audit.code != 0
     assert "n1: leak: session ghost" in audit.failures
     assert "n2: leak: session ghost" in audit.failures
+    assert "n3: leak: session ghost" in audit.failures
     play("repair", {}).ok()
     assert try_on("n1", ["ip", "link", "show", "ccxghost"]).returncode == 0
     run = play("gc", {}).ok()
-    assert run.changed_hosts == {"n1", "n2"}
+    assert run.changed_hosts == set(HOSTS)
     assert differences(before, snapshot()) == []
     assert play("gc", {}).ok().changed_hosts == set()
 

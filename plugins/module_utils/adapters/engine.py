@@ -66,6 +66,8 @@ API_ENDPOINT_MAC = (1, 44)
 """From Docker Engine 25.0 on: several endpoints at creation, and a MAC address for each of them."""
 API_ENDPOINT_IFNAME = (1, 48)
 """From Docker Engine 28.0 on: the driver option that names a container's interface."""
+API_FIREWALL = (1, 49)
+"""From Docker Engine 28.1 on: the engine says what it writes its firewall rules with."""
 OPTION_IFNAME = "com.docker.network.endpoint.ifname"
 
 _LOADED = re.compile(r"^Loaded image(?: ID)?: (\S+)", re.MULTILINE)
@@ -186,6 +188,13 @@ class Engine:
             # Stores of different kinds give the same image different ids.
             "image_store": "containerd" if "containerd.snapshotter" in str(info.get("DriverStatus")) else "docker",
         }
+
+    def uses_nftables(self) -> bool:
+        """Tell whether this engine writes its rules with nftables instead of iptables (Engine API, SystemInfo)."""
+        if self.api_version < API_FIREWALL:
+            return False
+        about = self.call("describe itself", self._client.info).get("FirewallBackend") or {}
+        return str(about.get("Driver", "")).startswith("nftables")
 
     def containers(self) -> list[dict[str, Any]]:
         """Return every container, running or not, whoever owns it; sorted by name."""

@@ -21,6 +21,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import EGRESS_PREFIX, INNER_PREFIX
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
 ALIAS_PREFIX = "cluster-compute "
@@ -238,6 +239,15 @@ def addresses() -> list[str]:
     return sorted({address["local"] for link in links for address in link.get("addr_info", []) if "local" in address})
 
 
+def interface_to(address: str) -> str | None:
+    """Return the interface through which this host reaches *address*, None where it has no route there."""
+    try:
+        found = _json(["ip", "-j", "route", "get", address])
+    except LinkError:
+        return None
+    return str(found[0]["dev"]) if found else None
+
+
 def subnets() -> list[str]:
     """Return every subnet this host has an address in or a route to, default routes excepted, sorted."""
     found = set()
@@ -285,7 +295,7 @@ def underlay(wanted: str | None) -> dict[str, Any]:
 
 
 def _is_virtual(interface: str, links: list[dict[str, Any]]) -> bool:
-    return interface.startswith(("docker", "br-")) or any(
+    return interface.startswith(("docker", "br-", EGRESS_PREFIX, INNER_PREFIX)) or any(
         link["ifname"] == interface and link.get("ifalias", "").startswith(ALIAS_PREFIX) for link in links
     )
 

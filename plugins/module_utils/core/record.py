@@ -10,6 +10,7 @@ a place, its hosts keep the whole and every other host a *note*: the record with
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -40,6 +41,7 @@ _KEYS = (
     "hosts",
     "report",
     "history",
+    "tunnel",
     "request",
     "plan",
 )
@@ -77,6 +79,7 @@ def new_record(session_id: str, owner: str, request: Mapping[str, Any]) -> Recor
         "hosts": [],
         "report": [],
         "history": [],
+        "tunnel": None,
         "request": dict(request),
         "plan": None,
     }
@@ -108,10 +111,12 @@ def started(record: Mapping[str, Any]) -> Record:
 def note_of(record: Mapping[str, Any]) -> Record:
     """Return what hosts that carry no replica keep of a session that has its place.
 
-    A note says RUNNING from the start: nobody corrects it later, and where its hosts say otherwise they are right.
+    A note says RUNNING from the start: nobody corrects it later, and where its hosts say otherwise they are right. Of
+    the plan it has what keeps containers of the note's host out of the session's tunnel.
     """
     status = RUNNING if record["status"] == PREPARING else record["status"]
-    return {**record, "status": status, "request": None, "plan": None, "report": [], "history": []}
+    tunnel = tunnel_of(record["plan"]) if record["plan"] else record["tunnel"]
+    return {**record, "status": status, "tunnel": tunnel, "request": None, "plan": None, "report": [], "history": []}
 
 
 def is_note(record: Mapping[str, Any]) -> bool:
@@ -172,6 +177,7 @@ def read_record(data: object, session_id: str | None = None) -> Record:
     if isinstance(request, Mapping) and request.get("name") != data["name"]:
         problems.append(f"its request is named {show(request.get('name'))}")
     expect(plan is None or _is_plan(plan, data), "plan")
+    expect(data["tunnel"] is None or _is_tunnel(data["tunnel"]), "tunnel")
     if data["status"] == PENDING and (request is None or queue is None or plan is not None):
         problems.append("a pending session needs a request and its place in the queue, and has no plan")
     if data["status"] in (PREPARING, RUNNING) and (request is None) != (plan is None):
@@ -190,6 +196,38 @@ def _is_plan(plan: object, record: Mapping[str, Any]) -> bool:
         return False
     same = isinstance(session, Mapping) and (session.get("id"), session.get("name")) == (record["id"], record["name"])
     return same and sorted(map(str, plan["hosts"])) == sorted(hosts) and isinstance(plan.get("replicas"), list)
+
+
+def tunnel_of(plan: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what hosts without a replica have to know of a plan's overlay; None where it has none to be guarded.
+
+    Into the overlay of an encrypted session nothing gets that its WireGuard did not let through: it takes packets from
+    that link alone.
+
+    vni: its identifier. port: the UDP port. endpoints: the underlay addresses of all its hosts.
+    """
+    network = plan.get("network")
+    if network is None or network["vni"] is None or network["tunnel"] is not None:
+        return None
+    endpoints = [str(one["underlay_address"]) for one in plan["hosts"].values()]
+    return {"vni": network["vni"], "port": network["port"], "endpoints": endpoints}
+
+
+def _is_tunnel(tunnel: object) -> bool:
+    if not isinstance(tunnel, Mapping) or set(tunnel) != {"vni", "port", "endpoints"}:
+        return False
+    endpoints = tunnel["endpoints"]
+    return _is_whole(tunnel["vni"]) and _is_whole(tunnel["port"]) and _are_addresses(endpoints)
+
+
+def _are_addresses(found: object) -> bool:
+    """Tell whether *found* is a list of at least one address, all of them of one version."""
+    if not isinstance(found, list) or not found:
+        return False
+    try:
+        return len({ipaddress.ip_address(str(one)).version for one in found}) == 1
+    except ValueError:
+        return False
 
 
 def _is_whole(value: object) -> bool:

@@ -24,9 +24,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     Record,
 )
 
-CONTAINER, NETWORK, LINK, STATE, LEASE = "container", "network", "link", "state", "lease"
-"""Kinds of things of a session that a host reports in ``objects``: STATE is its folder in the state directory, LEASE an
-entry of the ledger that has run out and holds nothing."""
+CONTAINER, NETWORK, LINK, RULES, STATE, LEASE = "container", "network", "link", "rules", "state", "lease"
+"""Kinds of things of a session that a host reports in ``objects``: RULES are those of its firewall, STATE is its folder
+in the state directory, LEASE an entry of the ledger that has run out and holds nothing."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,10 @@ class _Session:
     def is_being_launched(self) -> bool:
         """Whether a launch that may still be at work holds room for it."""
         return any(stage != COMMITTED for stage in self.stages.values())
+
+    def parts(self, host: str) -> set[str]:
+        """Return what a host has of it beyond the rules that keep others out, which every host of the group has."""
+        return self.objects.get(host, set()) - {RULES}
 
     def has(self, *kinds: str) -> bool:
         """Whether any host has any of these kinds."""
@@ -192,7 +196,7 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
             if host not in best["hosts"]:
                 _judge_elsewhere(result, session, host, best)
     if best["status"] == RUNNING and records.is_note(best) and not away:
-        lost = not any(host in session.objects or host in session.stages for host in best["hosts"])
+        lost = not any(session.parts(host) or host in session.stages for host in best["hosts"])
         if lost and set(best["hosts"]) <= reached:
             for host in session.places:
                 why = f"Only notes of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
@@ -201,7 +205,7 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
 
 def _judge_elsewhere(result: Survey, session: _Session, host: str, best: Record) -> None:
     """Judge a host that carries no replica of a session that runs: an old copy there becomes a note."""
-    if session.objects.get(host) or host in session.stages:
+    if session.parts(host) or host in session.stages:
         why = f"The session runs on {', '.join(best['hosts'])} by now."
         _note(result.abandoned, host, Removal(session.id, session.name, True, why, best["revision"]))
     copy = session.copies.get(host)

@@ -5,7 +5,8 @@
 """Bring the sessions of this host back after a reboot or a restart of its engine: the program that runs at boot.
 
 It runs twice. Before the engine starts it makes the links of the overlays, because an engine gives up a network whose
-link is not there; when the engine answers, it puts back everything else that is missing.
+link is not there, and the rules that keep its containers out of sessions; when the engine answers, it puts back
+everything else that is missing.
 
 It asks no other host and no controller; what it does is written to standard output, one line each.
 """
@@ -27,10 +28,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING, is_note
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    RUNNING,
+    Record,
+    is_note,
+    note_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
+    Stage,
     descriptions,
     perform,
 )
@@ -92,13 +100,7 @@ def _make_links(state: StateDirectory) -> int:
     code = 0
     for record in records:
         try:
-            host = state.session(record["id"]).read_host()
-            if host is None or host not in record["hosts"] or is_note(record) or record["status"] != RUNNING:
-                continue
-            no_engine: Any = None
-            session = SessionHost(no_engine, state, LedgerFile(str(state.root)), record, host, "")
-            known = state.session(record["id"]).read_public_keys()
-            stages = [session.tunnel_steps(known), session.link_steps(), session.peer_steps()]
+            stages = _early_stages(state, record)
             perform(stages)
         except (SessionError, OSError) as error:
             _say(f"Session {record['name']}: {error}")
@@ -107,6 +109,21 @@ def _make_links(state: StateDirectory) -> int:
             for line in descriptions(stages):
                 _say(line)
     return code
+
+
+def _early_stages(state: StateDirectory, record: Record) -> list[Stage]:
+    """Return what a session needs of this host before the engine starts: rules, and where it runs here its link."""
+    if record["status"] != RUNNING:
+        return []
+    nftables = guard.will_use_nftables()
+    host = state.session(record["id"]).read_host()
+    if host is None or host not in record["hosts"] or is_note(record):
+        wanted = guard.isolation_of_note(note_of(record))
+        return [] if wanted is None else [guard.rule_steps(wanted, nftables)]
+    no_engine: Any = None
+    session = SessionHost(no_engine, state, LedgerFile(str(state.root)), record, host, "")
+    known = state.session(record["id"]).read_public_keys()
+    return [session.rule_steps(nftables), session.tunnel_steps(known), session.link_steps(), session.peer_steps()]
 
 
 def _need_libraries() -> None:

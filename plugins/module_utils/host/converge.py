@@ -30,7 +30,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     write_file,
     write_in_place,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import accounts, environment, failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import (
+    accounts,
+    environment,
+    failure,
+    isolation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.capabilities import (
     DEFAULT_CAPABILITIES,
@@ -41,7 +46,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED, is_device_path
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, mount_entries
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
@@ -50,6 +55,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 MOUNT = environment.DIRECTORY
 SSH_MOUNT = f"{MOUNT}/ssh"
 EGRESS_INTERFACE = "eth0"
+OPTION_BRIDGE = "com.docker.network.bridge.name"
 STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
 
@@ -145,6 +151,7 @@ class SessionHost:
         is_running = any(entry["State"] == "running" for entry in containers.values())
         return [
             self._foreign_steps(set(containers), check_mode),
+            self.rule_steps(self.engine.uses_nftables()),
             self._file_steps(public_keys),
             self.tunnel_steps(public_keys),
             made_links,
@@ -349,6 +356,10 @@ class SessionHost:
             f"The host {self.host} already has a link named {name} that belongs to somebody else; it is not touched."
         )
 
+    def rule_steps(self, nftables: bool) -> Stage:
+        """Return what is missing of the firewall's rules, before there is anything to guard; it needs no engine."""
+        return guard.rule_steps(isolation.isolation_of(self.plan, self.host), nftables)
+
     def link_steps(self) -> Stage:
         """Return what is missing of the overlay's link on this host; it needs no engine."""
         wanted = self._vxlan()
@@ -448,7 +459,7 @@ class SessionHost:
             self.egress["name"]: {
                 "subnet": self.egress["subnet"],
                 "driver": "bridge",
-                "options": {},
+                "options": {OPTION_BRIDGE: isolation.egress_bridge(self.session["id"])},
                 "internal": False,
             }
         }
@@ -457,7 +468,8 @@ class SessionHost:
                 driver, options = "macvlan", {"parent": self.network["link"], "macvlan_mode": "bridge"}
             else:
                 # Without an address on the bridge neither the host nor anything routed through it gets in.
-                driver, options = "bridge", {"com.docker.network.bridge.inhibit_ipv4": "true"}
+                bridge = isolation.inner_bridge(self.session["id"])
+                driver, options = "bridge", {OPTION_BRIDGE: bridge, "com.docker.network.bridge.inhibit_ipv4": "true"}
             choices[self.network["name"]] = {
                 "subnet": self.network["subnet"],
                 "driver": driver,

@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, folders, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.cpus import cpus_in_order
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     Engine,
@@ -212,6 +212,8 @@ def _objects(
                 add(session_id, labels.get(docker_engine.LABEL_SESSION_NAME, ""), kind)
     for session_id, name in link.session_links().values():
         add(session_id, name, survey.LINK)
+    for session_id, name in firewall.sessions().items():
+        add(session_id, name, survey.RULES)
     for session_id in state.session_ids():
         if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
             add(session_id, "", survey.STATE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ssh_keys import converge_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
@@ -23,7 +24,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     is_note,
     note_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions, perform
 
 PublicKeys = dict[str, dict[str, "str | None"]]
 
@@ -49,7 +52,9 @@ def prepare(
     where a folder cannot be made or proven.
     """
     if host not in record["hosts"]:
-        return {}, keep_records(state, [note_of(record)], check_mode, recorded)
+        note = note_of(record)
+        actions = keep_records(state, [note], check_mode, recorded)
+        return {}, actions + _keep_out(state, note, check_mode)
     session = state.session(record["id"])
     if record["id"] in recorded and session.read_record() is None and not check_mode:
         ledger.release(record["id"], holder)
@@ -90,6 +95,19 @@ def make_keys(
         for keys in public_keys.values():
             keys["tunnel"] = public
     return public_keys, names
+
+
+def _keep_out(state: StateDirectory, note: Record, check_mode: bool) -> list[str]:
+    """Keep containers of this host, which carries no replica, out of the session's tunnel; return what was done."""
+    if not check_mode and state.session(note["id"]).read_record() is None:
+        return []  # it was torn down just now
+    wanted = guard.isolation_of_note(note)
+    if wanted is None:
+        return []
+    stages = [guard.rule_steps(wanted, Engine.connect().uses_nftables())]
+    if not check_mode:
+        perform(stages)
+    return descriptions(stages)
 
 
 def keep_records(

@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import data
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, guard
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
@@ -70,6 +70,7 @@ def removal_stages(
         # What lies on a tunnel goes before it: the kernel would take it away by itself.
         [_link_step(name) for name in sorted(links) if name not in tunnels],
         [_link_step(name) for name in sorted(tunnels)],
+        guard.removal_steps({key: name for key, name in firewall.sessions().items() if is_meant(name, key)}),
         *(stage for one in sorted(ids) for stage in data.removal_steps(state.session(one), one, engine, undo)),
         [
             Step(
@@ -114,7 +115,7 @@ def known_sessions(
         held = entry["Labels"]
         if docker_engine.session_id_of(held):
             add(docker_engine.session_id_of(held), held.get(docker_engine.LABEL_SESSION_NAME, ""), [])
-    for key, name in link.session_links().values():
+    for key, name in [*link.session_links().values(), *firewall.sessions().items()]:
         if is_meant(name, key):
             add(key, name, [])
     for key, reservation in ledger.read().items():

@@ -9,7 +9,7 @@ A controller adds what other hosts know; the unit at boot does without.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,10 +34,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     latest,
     note_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost, has_ssh
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
+    Stage,
     descriptions,
     difference,
     perform,
@@ -176,10 +177,18 @@ class _Mender:
             return  # it was torn down just now
         if record["status"] == RUNNING and not is_note(record) and host is not None and host in record["hosts"]:
             self._converge(record, host)
-        elif not is_note(record) and record["status"] == RUNNING:
-            self._keep(note_of(record))
+        elif record["status"] == RUNNING:
+            note = note_of(record)
+            self._keep(note)
+            self._keep_out(note)
         else:
             self._keep(record)
+
+    def _keep_out(self, note: Record) -> None:
+        """Keep containers of this host, which carries no replica of the session, out of its tunnel."""
+        wanted = guard.isolation_of_note(note)
+        if wanted is not None:
+            self._perform([guard.rule_steps(wanted, self.engine.uses_nftables())])
 
     def _keep(self, record: Record) -> None:
         for action in keep_records(self.state, [record], self.check_mode):
@@ -194,7 +203,9 @@ class _Mender:
                 self._did(f"create key {name}", "key", name, None, "made")
         keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record["id"], {}), **own}
         self.result.public_keys[record["id"]] = own
-        stages = SessionHost(self.engine, self.state, self.ledger, record, host, "", self.room).stages(keys)
+        self._perform(SessionHost(self.engine, self.state, self.ledger, record, host, "", self.room).stages(keys))
+
+    def _perform(self, stages: Sequence[Stage]) -> None:
         if not self.check_mode:
             perform(stages, undo=False)
         told = difference(stages)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine
 
@@ -46,3 +48,25 @@ def test_devices_of_a_label() -> None:
     held = {engine.LABEL_DEVICES: '{"tpu":["/dev/t"],"gpu":["GPU-1","GPU-2"]}'}
     assert engine.devices_of(held) == (("gpu", ("GPU-1", "GPU-2")), ("tpu", ("/dev/t",)))
     assert engine.devices_of({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("api", "about", "uses_nftables"),
+    [
+        ("1.41", {}, False),
+        ("1.47", {"FirewallBackend": {"Driver": "nftables"}}, False),
+        ("1.49", {"FirewallBackend": {"Driver": "iptables"}}, False),
+        ("1.52", {"FirewallBackend": {"Driver": "iptables+firewalld", "Info": [["ReloadedAt", "x"]]}}, False),
+        ("1.52", {"FirewallBackend": {"Driver": "nftables"}}, True),
+        ("1.52", {"FirewallBackend": None}, False),
+        ("1.52", {}, False),
+    ],
+)
+def test_the_engine_says_what_it_writes_its_rules_with(api: str, about: dict[str, Any], uses_nftables: bool) -> None:
+    class Client:
+        api_version = api
+
+        def info(self) -> dict[str, Any]:
+            return about
+
+    assert engine.Engine(Client()).uses_nftables() is uses_nftables

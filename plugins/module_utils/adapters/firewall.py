@@ -1,0 +1,243 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Read and change the host's firewall: the rules of sessions in it, and nothing else.
+
+The programs are those that are called so on the host, and thus those that its engine uses. Each change is one
+transaction (iptables-restore(8), nft(8)); rules of others are neither moved nor rewritten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import isolation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import USER_CHAIN, Rules
+
+IPTABLES = "iptables"
+IP6TABLES = "ip6tables"
+NFT = "nft"
+
+LOCK_SECONDS = "20"
+"""For how long iptables waits for others that change the rules."""
+
+# A shell without login may not have the folders of the programs of root.
+_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+_ENVIRONMENT = {**os.environ, "PATH": _PATH, "LC_ALL": "C"}
+
+_RULE = re.compile(r"-A (\S+) (.*)")
+_COMMENT = re.compile(r'--comment ("(?:[^"\\]|\\.)*"|\S+)')
+_EVERYTHING = re.compile(r"(?:-m comment --comment (?:\"[^\"]*\"|\S+) )?-j (?:ACCEPT|RETURN|DROP|REJECT)\b.*")
+"""A rule without a condition: what comes after it is never asked."""
+
+Found = dict[str, list[str]]
+"""The digests of a session's rules by chain, in their order; "?" for a rule of somebody else in a chain of its own."""
+
+
+class FirewallError(SessionError):
+    """The firewall refused; the message holds the command and what it said."""
+
+
+def _run(command: list[str], stdin: str | None = None) -> str:
+    return program.run(command, stdin, error=FirewallError, environment=_ENVIRONMENT)
+
+
+def _has(name: str) -> bool:
+    return shutil.which(name, path=_PATH) is not None
+
+
+def _kinds() -> list[str]:
+    """Return which of iptables and ip6tables there is on this host."""
+    every = [IPTABLES, IP6TABLES] if os.path.exists("/proc/net/if_inet6") else [IPTABLES]
+    return [name for name in every if _has(f"{name}-save")]
+
+
+# ---- iptables -------------------------------------------------------------------------------------------------------
+
+
+class Iptables:
+    """The table ``filter`` of iptables or ip6tables, as it is at one moment."""
+
+    def __init__(self, name: str) -> None:
+        """Read it. *name*: IPTABLES or IP6TABLES."""
+        self.name = name
+        self.chains: dict[str, list[str]] = {}
+        for line in _run([f"{name}-save", "-t", "filter"]).splitlines():
+            if line.startswith(":"):
+                self.chains.setdefault(line[1:].split(" ")[0], [])
+            elif match := _RULE.match(line):
+                self.chains.setdefault(match.group(1), []).append(match.group(2))
+
+    def sessions(self) -> dict[str, str]:
+        """Return the sessions that have rules: id to name."""
+        found = {}
+        for rules in self.chains.values():
+            for rule in rules:
+                owner = _owner(rule)
+                if owner is not None:
+                    found[owner[0]] = owner[1]
+        return found
+
+    def found(self, session_id: str) -> Found:
+        """Return what there is of a session. A rule behind one that decides about everything is as good as missing."""
+        result: Found = {}
+        own = isolation.chain_name(session_id)
+        for chain, rules in self.chains.items():
+            if _is_own(chain, own):
+                result[chain] = [_digest(rule, session_id) or "?" for rule in rules]
+                continue
+            reached = rules
+            for number, rule in enumerate(rules):
+                if _EVERYTHING.fullmatch(rule):
+                    reached = rules[:number]
+                    break
+            if some := [digest for rule in reached if (digest := _digest(rule, session_id))]:
+                result[chain] = some
+        if USER_CHAIN in result and not self._asks_users():
+            result[USER_CHAIN].append("?")  # nobody gets there
+        return result
+
+    def _asks_users(self) -> bool:
+        for rule in self.chains.get("FORWARD", []):
+            if rule == f"-j {USER_CHAIN}":
+                return True
+            if _EVERYTHING.fullmatch(rule):
+                return False
+        return False
+
+    def put(self, session_id: str, session_name: str, rules: Rules) -> None:
+        """Put *rules* in place of all that the session has."""
+        lines = self._removals(session_id)
+        if USER_CHAIN in rules:
+            lines += [] if USER_CHAIN in self.chains else [f"-N {USER_CHAIN}"]
+            lines += [] if self._asks_users() else [f"-I FORWARD 1 -j {USER_CHAIN}"]
+        own = isolation.chain_name(session_id)
+        chains = [chain for chain in rules if _is_own(chain, own)]
+        lines += [f"-N {chain}" for chain in chains]
+        for chain, some in rules.items():
+            # One after the other before all others, so the last one first.
+            for rule in some if chain in chains else reversed(some):
+                comment = isolation.iptables_comment(session_id, session_name, rule)
+                where = f"-A {chain}" if chain in chains else f"-I {chain} 1"
+                match, _jump, target = rule.rpartition("-j ")
+                lines.append(f'{where} {match}-m comment --comment "{comment}" -j {target}')
+        self._restore(lines)
+
+    def remove(self, session_id: str) -> None:
+        """Remove all that the session has; a chain that no engine asked for goes with the last rule in it."""
+        lines = self._removals(session_id)
+        others = [rule for rule in self.chains.get(USER_CHAIN, []) if not _digest(rule, session_id)]
+        if lines and USER_CHAIN in self.chains and not others and "DOCKER" not in self.chains:
+            lines += [f"-D FORWARD -j {USER_CHAIN}" for rule in self.chains["FORWARD"] if rule == f"-j {USER_CHAIN}"]
+            lines.append(f"-X {USER_CHAIN}")
+        self._restore(lines)
+
+    def _removals(self, session_id: str) -> list[str]:
+        own = isolation.chain_name(session_id)
+        chains = [chain for chain in self.chains if _is_own(chain, own)]
+        lines = [
+            f"-D {chain} {rule}"
+            for chain, rules in self.chains.items()
+            for rule in rules
+            if chain not in chains and _digest(rule, session_id)
+        ]
+        return [*lines, *(f"-F {chain}" for chain in chains), *(f"-X {chain}" for chain in chains)]
+
+    def _restore(self, lines: list[str]) -> None:
+        if lines:
+            text = "\n".join(["*filter", *lines, "COMMIT"]) + "\n"
+            _run([f"{self.name}-restore", "--noflush", "--wait", LOCK_SECONDS], text)
+
+
+def _is_own(chain: str, own: str) -> bool:
+    return chain == own or chain.startswith(f"{own}-")
+
+
+def _owner(rule: str) -> tuple[str, str, str] | None:
+    match = _COMMENT.search(rule)
+    if match is None:
+        return None
+    words = shlex.split(match.group(1))
+    return isolation.read_comment(words[0]) if words else None
+
+
+def _digest(rule: str, session_id: str) -> str:
+    owner = _owner(rule)
+    return owner[2] if owner is not None and owner[0] == session_id else ""
+
+
+# ---- nftables -------------------------------------------------------------------------------------------------------
+
+
+def nft_sessions() -> dict[str, tuple[str, str]]:
+    """Return the sessions that have a table: id to its name and that of the table; none without the program."""
+    if not _has(NFT):
+        return {}
+    found = {}
+    for entry in _nft_json(["list", "tables", "inet"]):
+        name = entry.get("table", {}).get("name", "")
+        owner = isolation.read_table_name(name)
+        if owner is not None:
+            found[owner[0]] = (owner[1], name)
+    return found
+
+
+def nft_found(table: str) -> Found:
+    """Return the digests of the rules of a table that exists, by chain; "?" for one that is not ours."""
+    result: Found = {}
+    for entry in _nft_json(["list", "table", "inet", table]):
+        if "chain" in entry:
+            about = entry["chain"]
+            known = about.get("hook") == about["name"] and about.get("policy") == "accept"
+            result.setdefault(about["name"], [] if known else ["?"])
+        elif "rule" in entry:
+            result.setdefault(entry["rule"]["chain"], []).append(entry["rule"].get("comment", "?"))
+    return result
+
+
+def nft_put(table: str, rules: Rules) -> None:
+    """Put a table with *rules* in place of one of the same name."""
+    _run([NFT, "-f", "-"], isolation.nft_table(table, rules))
+
+
+def nft_remove(table: str) -> None:
+    """Remove a table."""
+    _run([NFT, "delete", "table", "inet", table])
+
+
+def _nft_json(words: list[str]) -> list[dict[str, Any]]:
+    return list(json.loads(_run([NFT, "-j", *words]))["nftables"])
+
+
+# ---- both -----------------------------------------------------------------------------------------------------------
+
+
+def sessions() -> dict[str, str]:
+    """Return all sessions that have rules on this host, in whatever form: id to name."""
+    found = {key: name for key, (name, _table) in nft_sessions().items()}
+    for name in _kinds():
+        found.update(Iptables(name).sessions())
+    return found
+
+
+def remove(session_id: str) -> None:
+    """Remove all rules of a session, in whatever form they are."""
+    for name in _kinds():
+        Iptables(name).remove(session_id)
+    known = nft_sessions()
+    if session_id in known:
+        nft_remove(known[session_id][1])
+
+
+def digests(rules: Mapping[str, list[str]]) -> Found:
+    """Return what `Iptables.found` and `nft_found` return where exactly *rules* are there."""
+    return {chain: [isolation.digest(rule) for rule in some] for chain, some in rules.items()}

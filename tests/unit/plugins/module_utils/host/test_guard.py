@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
+
+
+@pytest.mark.parametrize(
+    ("text", "uses_nftables"),
+    [
+        ('{"firewall-backend": "nftables"}', True),
+        ('{"firewall-backend": "iptables"}', False),
+        ("{}", False),
+        ("[]", False),
+        ("{", False),
+        (None, False),
+    ],
+)
+def test_before_the_engine_runs_its_settings_tell(
+    text: str | None, uses_nftables: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "daemon.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.setattr(guard, "ENGINE_SETTINGS", path)
+    assert guard.will_use_nftables() is uses_nftables
+
+
+def test_a_session_that_waits_needs_no_rules() -> None:
+    tunnel = {"vni": 5000, "port": 4789, "endpoints": ["127.0.0.1"]}
+    record = {"id": "x", "name": "train", "status": "PENDING", "tunnel": tunnel}
+    assert guard.isolation_of_note(record) is None
+    assert guard.isolation_of_note({**record, "status": "RUNNING", "tunnel": None}) is None
+    found = guard.isolation_of_note({**record, "status": "RUNNING"})
+    assert found is not None
+    assert found.tunnel is not None
+    assert (found.tunnel.interface, found.egress, found.inner) == ("lo", None, None)
