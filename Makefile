@@ -78,7 +78,7 @@ integration: setup ## Tests on labs with real engines, two labs side by side
 	pytest tests/integration_lab --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: bench
-bench: setup ## Time a launch against a plain playbook and against the Docker API
+bench: setup ## Time launches, placement, reservations, the SSH runtime and the way of images
 	@tools/bench.sh
 
 .PHONY: build
