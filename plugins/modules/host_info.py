@@ -99,10 +99,9 @@ host:
         - Version, API version and architecture of Docker Engine, whether it can limit swap, and how it stores images.
       type: dict
       returned: if usable
-    cpu_numbers:
-      description: Numbers of the CPUs that can be used, those of one core and of one NUMA node beside each other.
-      type: list
-      elements: int
+    topology:
+      description: The cores with their CPUs and NUMA nodes, and how much memory each node has, in bytes.
+      type: dict
       returned: if usable
     capacity:
       description: CPUs in thousandths and memory in bytes, as Docker Engine sees them.

@@ -133,3 +133,27 @@ def test_repair_takes_no_device_from_others(cards: None) -> None:
     assert taken in again.failures
     assert set(replicas("first")) == {"main1"}
     assert held("second")[0] == {CARDS[1]}
+
+
+def test_whole_cores_are_given_away_with_the_memory_of_their_node(cards: None) -> None:
+    pinned = {**ONE, "session_accelerators": "", "session_policy": "inventory"}
+    siblings = "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list"
+    # The CPUs of the machine are real; that the first two are threads of one core is what the host is told.
+    script("n2", f"echo 0-1 >/tmp/siblings; for file in {siblings}; do mount --bind /tmp/siblings $file; done")
+    try:
+        launch({**pinned, "session_name": "first"}, hosts=SITE).ok()
+        main = replicas("first")["main1"]
+        status = dict(line.split(":\t", 1) for line in main.run("cat", "/proc/1/status").splitlines())
+        assert status["Cpus_allowed_list"] == "0-1"
+        assert status["Mems_allowed_list"] == main.about["HostConfig"]["CpusetMems"] == "0"
+        assert main.about["HostConfig"]["CpuQuota"] == 100_000
+        run = launch({**pinned, "session_name": "second"}, hosts=SITE).ok()
+        assert replicas("second") == {}
+        assert next(line.split()[-3:] for line in run.said if "pinned CPU" in line) == ["2", "0", "2"], run.said
+    finally:
+        clear(*NAMES)
+        script("n2", f"for file in {siblings}; do umount $file; done; rm /tmp/siblings")
+    # As the machine is, each of two sessions gets a core of its own, and one that pins nothing runs on all of them.
+    launch({**pinned, "session_name": "first", "session_size": 2, "session_mode": "single-node"}, hosts=SITE).ok()
+    found = [one.about["HostConfig"] for one in replicas("first").values()]
+    assert sorted((one["CpusetCpus"], one["CpusetMems"]) for one in found) == [("0", "0"), ("1", "0")]

@@ -71,7 +71,8 @@ class Host:
 
     allocatable: what sessions may use in all. free: what no other session holds now. labels: (key, value).
     max_replicas: how many replicas more it may take, None for no limit. replica_limit: how many it may have in all.
-    devices, free_devices: what it gives out by name, all of it and what no other session holds.
+    devices, free_devices: what it gives out by name, all of it and what no other session holds. threads: how many CPUs
+    a core counts for, where whole ones are given away.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Host:
     replica_limit: int | None = None
     devices: Devices = ()
     free_devices: Devices = ()
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -220,15 +222,16 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
         if role.resources in seen:
             continue
         seen.add(role.resources)
-        asked = {CPUS: role.resources.cpus, MEMORY: role.resources.memory, **dict(role.resources.devices)}
+        asked = _asked(role.resources)
         room = [_amounts(host.allocatable) for host in hosts]
-        if any(all(r.get(resource, 0) >= amount for resource, amount in asked.items()) for r in room):
+        wanted = [_asked(role.resources, host.threads) for host in hosts]
+        if any(all(r.get(resource, 0) >= amount for resource, amount in w.items()) for r, w in zip(room, wanted)):
             continue
         place_ = "session_" if common else f"session_roles[{position}] ({role.name})."
         too_much = False
         for resource, amount in asked.items():
             most = max(r.get(resource, 0) for r in room)
-            if amount > most:
+            if all(w[resource] > r.get(resource, 0) for r, w in zip(room, wanted)):
                 too_much = True
                 field = resource if resource in (CPUS, MEMORY) else f"accelerators.{resource}"
                 if resource == PINNED:
@@ -250,6 +253,10 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
         raise InvalidInput(problems)
 
 
+def _asked(resources: Resources, threads: int = 1) -> dict[str, int]:
+    return {CPUS: resources.cpus, MEMORY: resources.memory, **dict(resources.devices(threads))}
+
+
 def _amounts(capacity: Capacity) -> dict[str, int]:
     return {CPUS: capacity.cpus, MEMORY: capacity.memory, **dict(capacity.devices)}
 
@@ -265,29 +272,44 @@ def _paths(hosts: Sequence[Host], keys: Sequence[str]) -> list[list[tuple[str, .
 
 
 class _Shapes:
-    """A request and its hosts in the numbers of `packing`."""
+    """A request and its hosts in the numbers of `packing`.
+
+    How many CPUs a replica takes by pinning depends on how many threads the cores of its host have. So there is one
+    resource of pinned CPUs for each number of threads, and hosts of other numbers have as much of it as can be asked.
+    """
 
     def __init__(self, request: Request, hosts: Sequence[Host], rooms: Sequence[Capacity]) -> None:
-        classes = sorted({name for role in request.roles for name, count in role.resources.devices})
-        self.names = (CPUS, MEMORY, *classes, REPLICAS)
+        classes = sorted({name for role in request.roles for name, _count in role.resources.accelerators})
+        pins = any(role.resources.pin_cpus for role in request.roles)
+        threads = sorted({host.threads for host in hosts}) if pins else []
+        self.names = (CPUS, MEMORY, *classes, *(PINNED for _number in threads), REPLICAS)
+        self.threads = (*(None for _name in self.names[: 2 + len(classes)]), *threads, None)
+        """For each resource the number of threads of the hosts that it is about, None for all hosts."""
         shapes: list[Vector] = []
         counts: list[int] = []
         self.of_role: list[int] = []
         for role in request.roles:
-            asked = dict(role.resources.devices)
-            shape = (role.resources.cpus, role.resources.memory, *(asked.get(name, 0) for name in classes), 1)
+            asked = dict(role.resources.accelerators)
+            pinned = [dict(role.resources.devices(number)).get(PINNED, 0) for number in threads]
+            amounts = (asked.get(name, 0) for name in classes)
+            shape = (role.resources.cpus, role.resources.memory, *amounts, *pinned, 1)
             if shape not in shapes:
                 shapes.append(shape)
                 counts.append(0)
             self.of_role.append(shapes.index(shape))
             counts[self.of_role[-1]] += role.replicas
+        whole = [
+            sum(count * shape[2 + len(classes) + d] for count, shape in zip(counts, shapes))
+            for d in range(len(threads))
+        ]
         vectors: list[Vector] = []
         leftover: list[Vector] = []
         limit = request.max_replicas_per_host or request.size
         for index, (host, room) in enumerate(zip(hosts, rooms)):
             have = dict(room.devices)
             most = min(limit, request.size if host.max_replicas is None else host.max_replicas)
-            free = (room.cpus, room.memory, *(have.get(name, 0) for name in classes), most)
+            pinnable = [have.get(PINNED, 0) if host.threads == number else w for number, w in zip(threads, whole)]
+            free = (room.cpus, room.memory, *(have.get(name, 0) for name in classes), *pinnable, most)
             vectors.append(tuple(max(0, amount) for amount in free))
             # What a host would leave behind: accelerators nobody asked for weigh most, then CPUs, then memory.
             idle = sum(count for name, count in room.devices if name not in (*classes, PINNED))
@@ -336,24 +358,26 @@ def _shortfall(request: Request, hosts: Sequence[Host], numbers: _Shapes, proven
         HostShortfall(
             host.name,
             max(task.slots_of(room, shape) for shape in range(len(task.shapes))),
-            tuple(_missing(numbers.names, asked, room)),
+            tuple(_missing(numbers, asked, room, host.threads)),
         )
         for host, room in zip(hosts, task.rooms)
     )
-    sums = [sum(room[d] for room in task.rooms) for d in range(task.dimensions)]
+    least = min((number for number in numbers.threads if number), default=None)
+    pinnable = sum(dict(host.free.devices).get(PINNED, 0) for host in hosts)
+    sums = [pinnable if name == PINNED else sum(room[d] for room in task.rooms) for d, name in enumerate(numbers.names)]
     largest, size_proven = _largest_size(request, hosts, task)
     all_idle = [replace(host, max_replicas=host.replica_limit) for host in hosts]
     idle = _Shapes(request, all_idle, [host.allocatable for host in hosts]).task
     when_idle = idle.one_host() is not None
     if not when_idle and not single:
         when_idle = idle.fewest(range(len(hosts)), SEARCH_WORK // 4).hosts is not None
-    totals = tuple(_missing(numbers.names, total, sums))
+    totals = tuple(_missing(numbers, total, sums, least))
     return Shortfall(request.mode, request.size, largest, rows, totals, when_idle, proven and size_proven)
 
 
-def _missing(names: Sequence[str], asked: Sequence[int], free: Sequence[int]) -> Iterator[Missing]:
-    for name, ask, have in zip(names, asked, free):
-        if ask:
+def _missing(numbers: _Shapes, asked: Sequence[int], free: Sequence[int], threads: int | None) -> Iterator[Missing]:
+    for name, about, ask, have in zip(numbers.names, numbers.threads, asked, free):
+        if ask and about in (None, threads):
             yield Missing(name, ask, have, max(0, ask - have))
 
 

@@ -32,6 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.addre
     parse_vni_pool,
     prefix_for,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cpus import Pinned, Topology, give_out
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import (
     DRIVERS,
     READS,
@@ -249,10 +250,8 @@ def _host(
         cpus = max(0, int(capacity.get("cpus", 0)) - reserved_cpus)
     if memory is None:
         memory = max(0, int(capacity.get("memory", 0)) - reserved_memory)
-    cpu_names = tuple(str(cpu) for cpu in facts.get("cpu_numbers") or ())
-    # What is kept back for the host are the first CPUs, on which kernels do most of their own work.
-    pinnable = cpu_names[max(0, len(cpu_names) - cpus // 1000) :]
-    devices = read("accelerators", parse_devices, ()) + (((PINNED, pinnable),) if pinnable else ())
+    pinnable = Topology.from_facts(facts.get("topology") or {}).last(cpus // 1000)
+    devices = read("accelerators", parse_devices, ()) + (((PINNED, pinnable.names),) if pinnable.cores else ())
     labels = read("labels", _labels, ())
     limit = read("max_replicas", _limit, None)
     if problems:
@@ -263,20 +262,28 @@ def _host(
         (kind, tuple(one for one in names if not any(same_device(one, other) for other in taken)))
         for kind, names in devices
     )
+    free_cores = pinnable.among(dict(free_devices).get(PINNED, ()))
+    free_devices = tuple((kind, free_cores.names if kind == PINNED else names) for kind, names in free_devices)
     return Host(
         name=name,
-        allocatable=Capacity(cpus, memory, count_devices(devices)),
+        allocatable=Capacity(cpus, memory, _counts(devices, len(pinnable.cores) * pinnable.threads)),
         free=Capacity(
             max(0, cpus - sum(claim.cpus for claim in held)),
             max(0, memory - sum(claim.memory for claim in held)),
-            count_devices(free_devices),
+            _counts(free_devices, len(free_cores.cores) * pinnable.threads),
         ),
         labels=labels,
         max_replicas=None if limit is None else max(0, limit - sum(claim.replicas for claim in held)),
         replica_limit=limit,
         devices=devices,
         free_devices=free_devices,
+        threads=pinnable.threads,
     )
+
+
+def _counts(devices: Devices, pinnable: int) -> tuple[tuple[str, int], ...]:
+    """Return how many there are of each class; of the CPUs so many as replicas can be given."""
+    return tuple((kind, pinnable if kind == PINNED else count) for kind, count in count_devices(devices))
 
 
 def _held(facts: Mapping[str, Any], ignore_session: str | None, with_undecided: bool) -> list[Claim]:
@@ -523,7 +530,9 @@ def build_plan(
     )
     main_host = placement.assignments[0][1]
     ssh_port = _ssh_port(request, session_id, main_host, hosts_facts[main_host], settings, current)
-    entries = _entries(request, session_id, host_of, placement.node_order, network, free_devices or {}, ssh_port)
+    free = free_devices or {}
+    pinned = _pin(request, host_of, hosts_facts, free)
+    entries = _entries(request, session_id, host_of, placement.node_order, network, free, pinned, ssh_port)
     data = data_of_hosts(request, placement.hosts, hosts_facts, inventory or {})
     hosts = {}
     for host in placement.hosts:
@@ -585,6 +594,7 @@ def _entries(
     node_order: Sequence[str],
     network: Mapping[str, Any] | None,
     free_devices: Mapping[str, Devices],
+    pinned: Mapping[str, Pinned],
     ssh_port: int | None,
 ) -> list[dict[str, Any]]:
     """Return the plan's entry of every replica, in rank order."""
@@ -606,6 +616,10 @@ def _entries(
         local_rank = there.get(host, 0)
         there[host] = local_rank + 1
         kernel = kernel_id(session_id, name)
+        devices = {kind: _take(left.get(host, {}), kind, count) for kind, count in role.resources.accelerators}
+        own = pinned.get(name, Pinned())
+        if role.resources.pin_cpus:
+            devices[PINNED] = list(own.cpus)
         entries.append(
             {
                 "name": name,
@@ -621,7 +635,8 @@ def _entries(
                 "container": f"{request.name}-{name}",
                 "image": role.image,
                 "resources": role.resources.to_dict(),
-                "devices": {kind: _take(left.get(host, {}), kind, count) for kind, count in role.resources.devices},
+                "devices": devices,
+                "memory_nodes": list(own.memory_nodes),
                 "command": None if role.command is None else list(role.command),
                 "capabilities": list(role.capabilities),
                 "memlock": role.memlock,
@@ -647,6 +662,26 @@ def _ssh_port(
     taken = {int(one["port"]) for one in facts.get("ports") or () if (int(one["port"]), "tcp") not in own}
     taken |= {port.host_port for port in request.ports}
     return choose_ssh_port(settings.ssh_ports, taken, session_id)
+
+
+def _pin(
+    request: Request,
+    host_of: Mapping[str, str],
+    hosts_facts: Mapping[str, Mapping[str, Any]],
+    free_devices: Mapping[str, Devices],
+) -> dict[str, Pinned]:
+    """Return the CPUs that each replica is given for itself. Raises ValueError where a host has too few."""
+    asked: dict[str, list[tuple[str, int, int]]] = {}
+    for name, role, _index in request.replicas():
+        if role.resources.pin_cpus:
+            amount = (name, role.resources.cpus // 1000, role.resources.memory)
+            asked.setdefault(host_of[name], []).append(amount)
+    pinned: dict[str, Pinned] = {}
+    for host, replicas in asked.items():
+        topology = Topology.from_facts(hosts_facts[host].get("topology") or {})
+        free = topology.among(dict(free_devices.get(host, ())).get(PINNED, ()))
+        pinned.update(give_out(free, replicas))
+    return pinned
 
 
 def _take(left: dict[str, list[str]], kind: str, count: int) -> list[str]:
@@ -1031,8 +1066,9 @@ def _check_replicas(check: _Checker, plan: Mapping[str, Any], request: Request) 
     if not check.expect(good, "node_rank", sorted(ranks), "one number a host, main1's host first,"):
         return
     try:
-        devices = _devices_by_host(replicas, hosts)
-        entries = _entries(request, plan["session"]["id"], host_of, order, plan["network"], devices, plan["ssh_port"])
+        devices, pinned = _devices_by_host(replicas, hosts), _pinned_in(request, replicas)
+        network, ssh_port = plan["network"], plan["ssh_port"]
+        entries = _entries(request, plan["session"]["id"], host_of, order, network, devices, pinned, ssh_port)
     except ValueError as error:
         check.problems.append(str(error))
         return
@@ -1082,10 +1118,29 @@ def _devices_by_host(replicas: Sequence[Mapping[str, Any]], hosts: Iterable[str]
         ):
             raise ValueError(f"The pinned CPUs on {host} are {show(pinned)}, where different numbers are expected.")
         try:
-            result[host] = parse_devices(devices) + (((PINNED, tuple(pinned)),) if pinned else ())
+            result[host] = parse_devices(devices)
         except ValueError as error:
             raise ValueError(f"The devices of the replicas on {host} are malformed: {error}") from None
     return result
+
+
+def _pinned_in(request: Request, replicas: Sequence[Mapping[str, Any]]) -> dict[str, Pinned]:
+    """Return the CPUs that a plan gives to replicas for themselves. Raises ValueError for what is malformed.
+
+    How many they are at least follows from the request; whole cores may have more.
+    """
+    pinned = {}
+    for (name, role, _index), replica in zip(request.replicas(), replicas):
+        if not role.resources.pin_cpus:
+            continue
+        cpus, nodes = replica["devices"].get(PINNED, []), replica.get("memory_nodes")
+        least = role.resources.cpus // 1000
+        if len(cpus) < least:
+            raise ValueError(f"There are {len(cpus)} pinned CPUs of {name} where at least {least} are expected.")
+        if not isinstance(nodes, list) or not all(_is_whole(node, 0, 65535) for node in nodes):
+            raise ValueError(f"The memory nodes of {name} are {show(nodes)}, where numbers are expected.")
+        pinned[name] = Pinned(tuple(cpus), tuple(nodes))
+    return pinned
 
 
 def _is_word(value: object) -> bool:

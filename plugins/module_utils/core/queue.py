@@ -109,7 +109,7 @@ def without(hosts: Sequence[Host], request: Request, placement: Placement) -> li
             continue
         devices = dict(host.free.devices)
         for resources in there:
-            for key, count in resources.devices:
+            for key, count in resources.devices(host.threads):
                 devices[key] = max(0, devices.get(key, 0) - count)
         free = Capacity(
             max(0, host.free.cpus - sum(one.cpus for one in there)),

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cpus import whole_cores
+
 MINIMUM_CPUS = 10
 """Least CPU of a container in millicpus: the kernel's shortest CPU quota is 1 ms of Docker's period of 100 ms."""
 MAXIMUM_CPUS = 65536 * 1000
@@ -223,10 +225,13 @@ class Resources:
     accelerators: tuple[tuple[str, int], ...] = ()
     pin_cpus: bool = False
 
-    @property
-    def devices(self) -> tuple[tuple[str, int], ...]:
-        """How many of each class it is given by name."""
-        return (*self.accelerators, (PINNED, self.cpus // 1000)) if self.pin_cpus else self.accelerators
+    def devices(self, threads: int = 1) -> tuple[tuple[str, int], ...]:
+        """How many of each class it is given by name, on a host whose cores count for so many *threads*.
+
+        Pinned CPUs are those of whole cores.
+        """
+        cores = whole_cores(self.cpus // 1000, threads)
+        return (*self.accelerators, (PINNED, cores * threads)) if self.pin_cpus else self.accelerators
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form that the plan carries."""

@@ -890,6 +890,7 @@ def _devices(replica: dict[str, Any]) -> dict[str, Any]:
         told["Devices"] = [{"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths]
     if PINNED in replica["devices"]:
         told["CpusetCpus"] = ",".join(replica["devices"][PINNED])
+        told["CpusetMems"] = ",".join(map(str, replica["memory_nodes"]))
     if known:
         told["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": known, "Capabilities": [["gpu"]]}]
     return told

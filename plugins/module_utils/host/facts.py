@@ -11,9 +11,8 @@ import json
 import os
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import cpus, firewall, folders, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, folders, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.cpus import cpus_in_order
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     Engine,
     EngineError,
@@ -114,7 +113,7 @@ def _facts(
     entries = [entry for entry in every if docker_engine.is_replica(entry)]
     return {
         "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},
-        "cpu_numbers": cpus_in_order(),
+        "topology": cpus.topology(cpus.usable_cpus()),
         "capacity": {key: description[key] for key in ("cpus", "memory")},
         "containers": [_container(engine, state, entry) for entry in entries],
         "foreign_containers": [

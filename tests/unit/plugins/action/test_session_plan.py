@@ -53,7 +53,7 @@ def host(*records: Record, held: Sequence[Reservation] = (), number: int = 1, **
         "usable": True,
         "engine": {"architecture": "x86_64", "limits_swap": True, "image_store": "docker"},
         "capacity": {"cpus": 2000, "memory": 8 << 30},
-        "cpu_numbers": [0, 1],
+        "topology": {"cores": [{"node": 0, "cpus": [0]}, {"node": 0, "cpus": [1]}], "memory": {"0": 8 << 30}},
         "containers": [],
         "foreign_containers": [],
         "objects": {},

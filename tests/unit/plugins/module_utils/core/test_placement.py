@@ -8,6 +8,7 @@ import itertools
 import random
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import packing
@@ -15,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
+    Missing,
     Placement,
     Shortfall,
     place,
@@ -514,6 +516,41 @@ def test_pinned_cpus_are_counted_by_themselves():
     with pytest.raises(InvalidInput) as error:
         place(make_request(cpus=65, pin_cpus=True), [make_host("wide", 80, accelerators={PINNED: 80})])
     assert [problem.variable for problem in error.value.problems] == ["session_pin_cpus"]
+
+
+def test_hosts_whose_cores_have_several_threads_give_whole_cores_away():
+    double = replace(make_host("double", 16, accelerators={PINNED: 8}), threads=2)
+    plain = make_host("plain", 16, accelerators={PINNED: 5})
+
+    def most(cpus, *hosts, **more):
+        short = place(make_request(size=64, cpus=cpus, pin_cpus=True, **more), hosts)
+        assert isinstance(short, Shortfall)
+        return short.largest_size
+
+    assert [most(cpus, double) for cpus in (1, 2, 3, 4, 5)] == [4, 4, 2, 2, 1]
+    assert [most(cpus, plain) for cpus in (1, 2, 3, 4, 5)] == [5, 2, 1, 1, 1]
+    assert [most(cpus, double, plain) for cpus in (1, 2, 3, 4, 5)] == [9, 6, 3, 3, 2]
+    assert place(make_request(size=5, cpus=1, pin_cpus=True), [double, plain]).hosts == ("plain",)
+    found = place(make_request(size=9, cpus=1, pin_cpus=True), [double, plain])
+    assert counts_by_host(found) == {"double": 4, "plain": 5}
+    roles = [
+        {"name": "main", "cpus": 5},
+        {"name": "a", "replicas": 2, "cpus": 1},
+        {"name": "b", "replicas": 1, "cpus": 2},
+        {"name": "c", "replicas": 1, "pin_cpus": False},
+    ]
+    found = place(make_request(roles=roles, pin_cpus=True), [double, plain])
+    where = dict(found.assignments)
+    takes = {"double": {"main1": 6, "a1": 2, "a2": 2, "b1": 2}, "plain": {"main1": 5, "a1": 1, "a2": 1, "b1": 2}}
+    for host, most_of in (("double", 8), ("plain", 5)):
+        assert sum(taken for name, taken in takes[host].items() if where[name] == host) <= most_of
+    short = place(make_request(size=10, cpus=3, pin_cpus=True), [double, plain])
+    rows = {entry.host: [row for row in entry.resources if row.resource == PINNED] for entry in short.hosts}
+    assert rows == {"double": [Missing(PINNED, 4, 8, 0)], "plain": [Missing(PINNED, 3, 5, 0)]}
+    assert [row for row in short.total if row.resource == PINNED] == [Missing(PINNED, 30, 13, 17)]
+    tiny = replace(double, allocatable=replace(double.allocatable, devices=((PINNED, 2),)))
+    with pytest.raises(InvalidInput, match=r"session_pin_cpus is '3': No host can give that to one replica; .* is 2"):
+        place(make_request(cpus=3, pin_cpus=True), [tiny])
 
 
 def test_accelerators_are_counted_and_idle_ones_are_spared():

@@ -52,6 +52,14 @@ def make_request(**given_values) -> Request:
     return parse_request({f"session_{key}": value for key, value in values.items()})
 
 
+def topology(*cores, nodes=(), memory=None):
+    """Return the facts of cores with these CPUs; nodes: the NUMA node of each core."""
+    return {
+        "cores": [{"node": node, "cpus": list(cpus)} for cpus, node in zip(cores, nodes or [0] * len(cores))],
+        "memory": {"0": 16 * GIB} if memory is None else memory,
+    }
+
+
 def make_facts(number=3, cpus=4, memory=16, **changes):
     return {
         f"h{i}": {
@@ -500,12 +508,69 @@ def test_accelerators_in_use_are_not_free():
     facts = make_facts(1)
     held = {"gpu": ["/dev/b"], PINNED: ["3"]}
     facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "memory": 1, "devices": held}]
-    facts["h1"]["cpu_numbers"] = [0, 2, 1, 3]
+    facts["h1"]["topology"] = topology([0], [2], [1], [3])
     inventory = {"cluster_compute_accelerators": {"gpu": ["/dev/a", "/dev/b", "/dev/c"]}, "cluster_compute_cpus": 3}
     (host,) = hosts_from_facts(facts, {"h1": inventory})
     assert host.free_devices == (("gpu", ("/dev/a", "/dev/c")), (PINNED, ("2", "1")))
     assert host.free.devices == (("gpu", 2), (PINNED, 2))
     assert host.allocatable.devices == (("gpu", 3), (PINNED, 3)), "the first CPU is kept back for the host"
+
+
+def test_of_a_core_that_is_held_in_part_nothing_is_free():
+    facts = make_facts(1)
+    held = {PINNED: ["6"]}
+    facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "memory": 1, "devices": held}]
+    facts["h1"]["topology"] = topology([0, 4], [1, 5], [2, 6], [3, 7])
+    (host,) = hosts_from_facts(facts, {"h1": {"cluster_compute_cpus": 7}})
+    assert host.threads == 2
+    assert host.devices == ((PINNED, ("1", "5", "2", "6", "3", "7")),), "half a core is not given away"
+    assert host.free_devices == ((PINNED, ("1", "5", "3", "7")),)
+    assert (host.allocatable.devices, host.free.devices) == (((PINNED, 6),), ((PINNED, 4),))
+    facts["h1"]["topology"] = topology([0, 4], [1, 5], [2], [3])
+    (host,) = hosts_from_facts(facts, {"h1": {"cluster_compute_cpus": 6}})
+    assert (host.threads, host.allocatable.devices) == (1, ((PINNED, 4),)), "every core counts as the least of them"
+
+
+def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
+    facts = make_facts(1, cpus=8)
+    nodes = [0, 0, 1, 1]
+    memory = {"0": 2 * GIB, "1": 2 * GIB}
+    facts["h1"]["topology"] = topology([0, 4], [2, 6], [1, 5], [3, 7], nodes=nodes, memory=memory)
+    roles = [{"name": "main", "cpus": 1}, {"name": "sub", "replicas": 1, "cpus": 3}]
+
+    def planned(**more):
+        request = make_request(roles=roles, pin_cpus=True, **more)
+        hosts = hosts_from_facts(facts, {})
+        found = place(request, hosts)
+        plan = build_plan(request, found, SESSION, facts, Settings(), free_devices={"h1": hosts[0].free_devices})
+        validate_plan(plan)
+        assert sorted(name for _kind, names in claims_of(plan)["h1"].devices for name in names) == sorted(
+            cpu for one in plan["replicas"] for cpu in one["devices"][PINNED]
+        )
+        return [(one["devices"][PINNED], one["memory_nodes"], one["resources"]["cpus"]) for one in plan["replicas"]]
+
+    assert planned() == [(["1", "5"], [1], 1000), (["0", "2", "4", "6"], [0], 3000)]
+    assert planned(memory="3g") == [(["1", "5"], [], 1000), (["0", "2", "4", "6"], [], 3000)]
+    facts["h1"]["topology"]["cores"].pop()
+    facts["h1"]["topology"]["cores"].pop(0)
+    roles.pop()
+    roles[0]["cpus"] = 3
+    assert planned() == [(["1", "2", "5", "6"], [0, 1], 3000)]
+    facts["h1"]["topology"]["memory"] = {"0": 4 * GIB}
+    assert planned() == [(["1", "2", "5", "6"], [], 3000)], "a node without memory"
+    request = make_request(roles=roles, pin_cpus=True)
+    hosts = hosts_from_facts(facts, {})
+    free = {"h1": hosts[0].free_devices}
+    plan = build_plan(request, place(request, hosts), SESSION, facts, Settings(), free_devices=free)
+    for key, value, problem in (
+        ("devices", {PINNED: ["1", "5"]}, "There are 2 pinned CPUs of main1 where at least 3 are expected."),
+        ("memory_nodes", ["0"], "The memory nodes of main1 are ['0'], where numbers are expected."),
+        ("memory_nodes", None, "The memory nodes of main1 are not given"),
+    ):
+        broken = copy.deepcopy(plan)
+        broken["replicas"][0][key] = value
+        with pytest.raises(InvalidPlan, match=re.escape(problem)):
+            validate_plan(broken)
 
 
 def test_a_device_that_is_held_by_another_spelling_is_not_free():
@@ -518,7 +583,7 @@ def test_a_device_that_is_held_by_another_spelling_is_not_free():
 
 def test_replicas_get_certain_devices_in_rank_order():
     facts = make_facts(1)
-    facts["h1"]["cpu_numbers"] = [0, 2, 1, 3]
+    facts["h1"]["topology"] = topology([0], [2], [1], [3])
     request = make_request(size=3, accelerators="gpu=1", cpus=1, pin_cpus=True)
     names = ["/dev/a", "/dev/b+/dev/c", "GPU-1"]
     hosts = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": {"gpu": names}, "cluster_compute_cpus": 3}})
@@ -537,7 +602,7 @@ def test_replicas_get_certain_devices_in_rank_order():
         ({"gpu": ["/dev/a"], PINNED: ["1"]}, "The pinned CPUs on h1 are"),
         ({"gpu": ["../a"], PINNED: ["2"]}, "The devices of the replicas on h1 are malformed"),
         ({"gpu": ["/dev/a"], PINNED: ["1-3"]}, "The pinned CPUs on h1 are"),
-        ({"gpu": ["/dev/a"]}, "There are 0 of pinned CPU on the host where 1 are expected."),
+        ({"gpu": ["/dev/a"]}, "There are 0 pinned CPUs of main1 where at least 1 are expected."),
         ({"gpu": [], PINNED: ["2"]}, "There are 0 of gpu on the host where 1 are expected."),
         ({"gpu": ["/dev/a"], PINNED: ["2"], "tpu": ["/dev/t"]}, "replica main1"),
         ("all", "The devices of main1 are 'all'"),

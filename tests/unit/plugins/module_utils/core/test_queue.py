@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue
     without,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -293,3 +294,16 @@ def test_the_head_waits_only_for_those_that_ran_when_it_became_the_head(
 def test_the_same_queue_takes_the_same_turns(hosts: list[Host], asked: list[Request], chance: random.Random) -> None:
     queue = [Waiting(f"id-{n}", replace(one, name=f"s{n}"), n // 2) for n, one in enumerate(asked)]
     assert take_turns(chance.sample(queue, len(queue)), hosts, (), KNOWN) == take_turns(queue, hosts, (), KNOWN)
+
+
+def test_who_goes_first_leaves_whole_cores():
+    double = replace(make_host("h1", 8), threads=2)
+    have = replace(double.free, devices=((PINNED, 4),))
+    host = replace(double, allocatable=have, free=have)
+    request = parse_request({"session_name": "a", "session_image": "i", "session_pin_cpus": True})
+    found = place(request, [host])
+    assert isinstance(found, Placement)
+    (left,) = without([host], request, found)
+    assert left.free.devices == ((PINNED, 2),)
+    (left,) = without([left], request, found)
+    assert isinstance(place(request, [left]), Shortfall)

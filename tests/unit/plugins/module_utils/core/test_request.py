@@ -789,7 +789,7 @@ def test_cpus_that_are_pinned_are_whole():
         size=2,
         roles=[{"name": "main", "pin_cpus": False, "cpus": "0.5"}, {"name": "sub", "replicas": 1}],
     )
-    assert [role.resources.devices for role in request.roles] == [(), (("pinned CPU", 2),)]
+    assert [role.resources.devices() for role in request.roles] == [(), (("pinned CPU", 2),)]
     with pytest.raises(InvalidInput) as error:
         parse(cpus="1500m", pin_cpus=True)
     assert [(one.variable, one.value) for one in error.value.problems] == [("session_cpus", "1.5")]

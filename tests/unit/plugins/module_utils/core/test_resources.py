@@ -295,8 +295,10 @@ def test_devices_that_only_share_a_path_are_different():
 
 
 def test_pinned_cpus_are_given_by_name_like_accelerators():
-    assert Resources(2000, MINIMUM_MEMORY, 1, (("gpu", 1),)).devices == (("gpu", 1),)
-    assert Resources(2000, MINIMUM_MEMORY, 1, (("gpu", 1),), True).devices == (("gpu", 1), (PINNED, 2))
+    assert Resources(2000, MINIMUM_MEMORY, 1, (("gpu", 1),)).devices() == (("gpu", 1),)
+    assert Resources(2000, MINIMUM_MEMORY, 1, (("gpu", 1),), True).devices() == (("gpu", 1), (PINNED, 2))
+    for cpus, threads, taken in ((1, 2, 2), (2, 2, 2), (3, 2, 4), (5, 4, 8)):
+        assert Resources(cpus * 1000, MINIMUM_MEMORY, 1, pin_cpus=True).devices(threads) == ((PINNED, taken),)
 
 
 def test_resources_round_trip_and_refuse_what_is_malformed():

@@ -1,0 +1,128 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which CPUs a replica is given for itself: whole cores, of as few NUMA nodes as possible.
+
+A CPU is what the kernel numbers: one hardware thread. Threads of one core share its units, so a core is never divided
+between replicas. A host counts with the threads that each of its cores has at least, so that what placement counts is
+always there, also where cores differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Core:
+    """One core: its NUMA node, and the numbers of its CPUs, the lowest first."""
+
+    node: int
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What one replica is given: CPUs, the lowest first, and the nodes its memory comes from, none for all of them."""
+
+    cpus: tuple[str, ...] = ()
+    memory_nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The cores of a host that sessions may have, those of one node beside each other.
+
+    memory: bytes of each node that has any, as (node, bytes).
+    """
+
+    cores: tuple[Core, ...] = ()
+    memory: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Topology:
+        """Read what `adapters.cpus` found."""
+        return cls(
+            tuple(Core(core["node"], tuple(core["cpus"])) for core in facts.get("cores") or ()),
+            tuple(sorted((int(node), amount) for node, amount in (facts.get("memory") or {}).items())),
+        )
+
+    @property
+    def threads(self) -> int:
+        """How many CPUs each core has at least; 1 where there are no cores."""
+        return min((len(core.cpus) for core in self.cores), default=1)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The numbers of all CPUs, as text, core by core."""
+        return tuple(str(cpu) for core in self.cores for cpu in core.cpus)
+
+    @property
+    def count(self) -> int:
+        """How many CPUs replicas can be given at most."""
+        return len(self.cores) * self.threads
+
+    def last(self, cpus: int) -> Topology:
+        """Return the last cores that have no more than so many CPUs together.
+
+        What is kept back for the host are the first ones, on which kernels do most of their own work.
+        """
+        first = len(self.cores)
+        while first and cpus >= len(self.cores[first - 1].cpus):
+            first -= 1
+            cpus -= len(self.cores[first].cpus)
+        return Topology(self.cores[first:], self.memory)
+
+    def among(self, names: Collection[str]) -> Topology:
+        """Return the cores all of whose CPUs are in *names*."""
+        free = set(names)
+        return Topology(tuple(one for one in self.cores if free.issuperset(map(str, one.cpus))), self.memory)
+
+
+def whole_cores(cpus: int, threads: int) -> int:
+    """Return how many cores of so many threads it takes for so many CPUs."""
+    return -(-cpus // threads)
+
+
+def give_out(free: Topology, asked: Sequence[tuple[str, int, int]]) -> dict[str, Pinned]:
+    """Give whole cores of *free* to each replica of *asked*: (name, CPUs, bytes of memory) in rank order.
+
+    Who asks for most chooses first, so that its cores are of one node where that can be. Memory comes from the nodes
+    of a replica's CPUs, unless they have less than it may use.
+    Raises ValueError where there are fewer cores than are asked for.
+    """
+    left = list(free.cores)
+    memory = dict(free.memory)
+    result = {}
+    for name, cpus, amount in sorted(asked, key=lambda one: -one[1]):
+        chosen = _choose(left, whole_cores(cpus, free.threads))
+        left = [core for core in left if core not in chosen]
+        nodes = tuple(sorted({core.node for core in chosen}))
+        is_enough = all(node in memory for node in nodes) and sum(memory[node] for node in nodes) >= amount
+        numbers = sorted(cpu for core in chosen for cpu in core.cpus)
+        result[name] = Pinned(tuple(map(str, numbers)), nodes if is_enough else ())
+    return result
+
+
+def _choose(free: Sequence[Core], count: int) -> list[Core]:
+    """Return so many of the *free* cores, of one node where one has enough, else of as few as possible.
+
+    Of several such nodes the one with the fewest is taken, so that others stay whole for who needs more.
+    """
+    if count > len(free):
+        raise ValueError(f"{count} cores are asked for where {len(free)} are free.")
+    nodes: dict[int, list[Core]] = {}
+    for core in free:
+        nodes.setdefault(core.node, []).append(core)
+    chosen: list[Core] = []
+    while len(chosen) < count:
+        missing = count - len(chosen)
+        enough = [node for node, cores in nodes.items() if len(cores) >= missing]
+        if enough:
+            best = min(enough, key=lambda node: (len(nodes[node]), node))
+        else:
+            best = max(nodes, key=lambda node: (len(nodes[node]), -node))
+        chosen += nodes.pop(best)[:missing]
+    return chosen
