@@ -104,8 +104,9 @@ class ActionModule(ActionBase):
             planner = _Planner(request, asked["owner"], asked["recreate"], group, settings)
             result = planner.decide(arguments["waits"], arguments["queued"], arguments["tidy"])
         except CoreError as error:
-            return {"failed": True, "msg": f"The session cannot be launched.\n{error}"}
-        result["warnings"] = _warnings(result, group, planner.problems)
+            found = _undetected(arguments["hosts"]) if "session_accelerators" in str(error) else []
+            return {"failed": True, "msg": "\n".join(["The session cannot be launched.", str(error), *found])}
+        result["warnings"] = _warnings(result, group, planner.problems) + _undetected(arguments["hosts"])
         return result
 
 
@@ -120,6 +121,16 @@ def _warnings(result: Mapping[str, Any], group: GroupFacts, problems: list[str])
             "swapaccount=1), so replicas there can swap beyond session_memory."
         )
     return warnings
+
+
+def _undetected(hosts: Mapping[str, Any]) -> list[str]:
+    """Return which classes of accelerators could not be detected on which hosts, and why."""
+    return [
+        f"Accelerators {kind} of {name} were not detected: {about['problem']}"
+        for name, result in hosts.items()
+        for kind, about in ((result.get("host") or {}).get("accelerators") or {}).items()
+        if about["problem"]
+    ]
 
 
 class _Planner:

@@ -64,6 +64,10 @@ options:
       - Whether to try what the host needs for encrypted sessions, in a network namespace of its own.
     type: bool
     default: false
+  accelerators:
+    description:
+      - The variable C(cluster_compute_accelerators) of the host. Classes in it that are to be detected are.
+    type: raw
 requirements:
   - Docker SDK for Python 5.0 or newer
   - iproute2
@@ -124,6 +128,10 @@ host:
       returned: if usable
     underlay:
       description: Address, interface and MTU that tunnels use.
+      type: dict
+      returned: if usable
+    accelerators:
+      description: For each class that is to be detected the names, their device files, and why there are none.
       type: dict
       returned: if usable
     addresses:
@@ -214,6 +222,7 @@ def main() -> None:
             "volumes": {"type": "list", "elements": "str", "default": []},
             "underlay_address": {"type": "str"},
             "encryption": {"type": "bool", "default": False},
+            "accelerators": {"type": "raw"},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },
         supports_check_mode=True,
@@ -229,6 +238,7 @@ def main() -> None:
         asked["whole_records"],
         asked["encryption"],
         asked["ways_in"],
+        asked["accelerators"],
     )
     module.exit_json(changed=False, host=host)
 

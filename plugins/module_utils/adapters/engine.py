@@ -185,6 +185,8 @@ class Engine:
             "cpus": int(info["NCPU"]) * 1000,
             "memory": int(info["MemTotal"]),
             "limits_swap": bool(info.get("SwapLimit")),
+            # Engines that do not hand over CDI devices, or are not told to, have no folders for them.
+            "cdi": bool(info.get("CDISpecDirs")),
             # Stores of different kinds give the same image different ids.
             "image_store": "containerd" if "containerd.snapshotter" in str(info.get("DriverStatus")) else "docker",
         }

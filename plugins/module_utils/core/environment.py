@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import is_nvidia_uuid
+
 DIRECTORY = "/etc/cluster-compute"
 """Where the files below lie in every replica."""
 ENVIRONMENT_FILE = DIRECTORY + "/environment"
@@ -89,7 +91,10 @@ MPI_SETTINGS = (
     ("PRTE_MCA_hwloc_default_binding_policy", "none"),
 )
 
-EXTRA_NAMES = ("RANK", "NODE_RANK", "CLUSTER_COMPUTE_HOST")
+EXTRA_NAMES = ("RANK", "NODE_RANK", "CLUSTER_COMPUTE_HOST", "NVIDIA_VISIBLE_DEVICES")
+NO_CARD = "void"
+"""Tells NVIDIA's runtime to add nothing. Images set ``all``, and where that runtime is the engine's default they would
+see every card of the host."""
 
 CONTRACT_NAMES: frozenset[str] = frozenset(
     SEED_NAMES + EXTRA_NAMES + INTERFACE_NAMES + tuple(name for name, value in MPI_SETTINGS)
@@ -145,12 +150,14 @@ def replica_environment(
     node_rank: int,
     kernel_id: str,
     host: str,
+    devices: Mapping[str, Sequence[str]] | None = None,
     user: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return every variable of one replica, the user's own included.
 
     index: one-based in the role. rank: zero-based in the session. local_rank: zero-based among the session's
     replicas on the same host. node_rank: zero-based index of that host, main's host being 0. host: inventory name.
+    devices: what the replica has by name, by class.
     ``BACKENDAI_CLUSTER_LOCAL_RANK`` is the global rank, as Backend.AI has it, whatever its name suggests.
     Raises ValueError where a user's variable takes a name of the contract (a request is checked long before).
     """
@@ -158,6 +165,11 @@ def replica_environment(
     taken = sorted(CONTRACT_NAMES.intersection(environment))
     if taken:
         raise ValueError("{} is set by the collection and cannot be set by the user.".format(", ".join(taken)))
+    names = [name for some in (devices or {}).values() for name in some]
+    cards = sum(is_nvidia_uuid(name) or name.startswith("nvidia.com/") for name in names)
+    if cards:
+        # CUDA numbers what a container has from 0 on; some programs read numbers only. Users may narrow it down.
+        environment.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(cards))))
     environment.update(view._shared)
     environment.update(
         {
@@ -171,6 +183,7 @@ def replica_environment(
             "LOCAL_RANK": str(local_rank),
             "NODE_RANK": str(node_rank),
             "CLUSTER_COMPUTE_HOST": host,
+            "NVIDIA_VISIBLE_DEVICES": ",".join(filter(is_nvidia_uuid, names)) or NO_CARD,
             "TF_CONFIG": f'{{"cluster": {view._tf_cluster}, "task": {{"type": "worker", "index": {rank}}}}}',
         }
     )
@@ -204,6 +217,7 @@ def environments(plan: Mapping[str, Any], host: str) -> dict[str, dict[str, str]
             node_rank=replica["node_rank"],
             kernel_id=replica["kernel_id"],
             host=host,
+            devices=replica["devices"],
             user=user[replica["role"]],
         )
         for replica in plan["replicas"]

@@ -15,6 +15,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable, cast
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import (
@@ -44,6 +45,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.data 
     sharing_problems,
     some_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.detection import parse_site_devices
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import LOGIN_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     InvalidInput,
@@ -251,7 +253,14 @@ def _host(
     if memory is None:
         memory = max(0, int(capacity.get("memory", 0)) - reserved_memory)
     pinnable = Topology.from_facts(facts.get("topology") or {}).last(cpus // 1000)
-    devices = read("accelerators", parse_devices, ()) + (((PINNED, pinnable.names),) if pinnable.cores else ())
+    engine = facts.get("engine") or {}
+    parse = partial(
+        parse_site_devices,
+        found=facts.get("accelerators") or {},
+        has_cdi=bool(engine.get("cdi")),
+        engine=str(engine.get("version")),
+    )
+    devices = read("accelerators", parse, ()) + (((PINNED, pinnable.names),) if pinnable.cores else ())
     labels = read("labels", _labels, ())
     limit = read("max_replicas", _limit, None)
     if problems:

@@ -162,11 +162,30 @@ Devices = tuple[tuple[str, tuple[str, ...]], ...]
 
 _DEVICE_PATH = re.compile(r"/dev(/[A-Za-z0-9_:,-][A-Za-z0-9._:,-]*)+")
 _NVIDIA = re.compile(r"(GPU|MIG)-[A-Za-z0-9./-]+")
+_CDI = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9_.-]*=[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?", re.ASCII
+)
+
+ACCELERATORS_ALLOWED = (
+    "Give a mapping of accelerator class to a list of different names, each the path of a device such as "
+    "/dev/dri/renderD128, several joined by '+', an NVIDIA UUID as nvidia-smi -L prints it, or a CDI device such as "
+    "vendor.com/class=name. Or have the host detect a class: nvidia, or {cdi: vendor.com/class}."
+)
 
 
 def is_device_path(name: str) -> bool:
-    """Tell whether an accelerator is one or several device files, not one that the engine's NVIDIA driver knows."""
+    """Tell whether an accelerator is one or several device files."""
     return all(_DEVICE_PATH.fullmatch(path) for path in name.split("+"))
+
+
+def is_nvidia_uuid(name: str) -> bool:
+    """Tell whether an accelerator is one that the engine's NVIDIA driver knows."""
+    return _NVIDIA.fullmatch(name) is not None
+
+
+def is_cdi_name(name: str) -> bool:
+    """Tell whether an accelerator is one of the Container Device Interface, by its full name."""
+    return _CDI.fullmatch(name) is not None
 
 
 def same_device(one: str, other: str) -> bool:
@@ -181,13 +200,10 @@ def same_device(one: str, other: str) -> bool:
 def parse_devices(value: object) -> Devices:
     """Return the accelerators of a host, a mapping of class to a list of names, sorted by class.
 
-    A name is what the engine is told: the path of a device, several joined by ``+``, or the UUID that ``nvidia-smi -L``
-    prints. Raises ValueError with a full sentence that says what is allowed.
+    A name is what the engine is told: the path of a device, several joined by ``+``, the UUID that ``nvidia-smi -L``
+    prints, or the full name of a CDI device. Raises ValueError with a full sentence that says what is allowed.
     """
-    allowed = (
-        "Give a mapping of accelerator class to a list of different names, each the path of a device such as "
-        "/dev/dri/renderD128, several joined by '+', or an NVIDIA UUID as nvidia-smi -L prints it."
-    )
+    allowed = ACCELERATORS_ALLOWED
     if not isinstance(value, Mapping):
         raise ValueError(allowed)
     result = []
@@ -197,7 +213,7 @@ def parse_devices(value: object) -> Devices:
         if isinstance(names, str) or not isinstance(names, Sequence) or len(names) > MAXIMUM_DEVICES:
             raise ValueError(allowed)
         for name in names:
-            if not isinstance(name, str) or not (is_device_path(name) or _NVIDIA.fullmatch(name)):
+            if not isinstance(name, str) or not (is_device_path(name) or is_nvidia_uuid(name) or is_cdi_name(name)):
                 raise ValueError(allowed)
             if any(same_device(name, other) for other in seen):
                 raise ValueError(f"{name} is named twice. {allowed}")

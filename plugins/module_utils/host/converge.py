@@ -45,7 +45,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, Room, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record, started
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED, is_device_path
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+    PINNED,
+    is_cdi_name,
+    is_device_path,
+    is_nvidia_uuid,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, mount_entries
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_failure
@@ -884,15 +889,17 @@ def _devices(replica: dict[str, Any]) -> dict[str, Any]:
     names = [name for kind, some in replica["devices"].items() if kind != PINNED for name in some]
     # Accelerators may share a device file, as AMD's do /dev/kfd.
     paths = dict.fromkeys(path for name in names if is_device_path(name) for path in name.split("+"))
-    known = [name for name in names if not is_device_path(name)]
+    requests = [
+        {"Driver": "nvidia", "DeviceIDs": [*filter(is_nvidia_uuid, names)], "Capabilities": [["gpu"]]},
+        {"Driver": "cdi", "DeviceIDs": [*filter(is_cdi_name, names)]},
+    ]
     told: dict[str, Any] = {}
     if paths:
         told["Devices"] = [{"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths]
     if PINNED in replica["devices"]:
         told["CpusetCpus"] = ",".join(replica["devices"][PINNED])
         told["CpusetMems"] = ",".join(map(str, replica["memory_nodes"]))
-    if known:
-        told["DeviceRequests"] = [{"Driver": "nvidia", "DeviceIDs": known, "Capabilities": [["gpu"]]}]
+    told["DeviceRequests"] = [request for request in requests if request["DeviceIDs"]]
     return told
 
 

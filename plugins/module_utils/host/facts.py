@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import cpus, firewall, folders, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.accelerators import detect
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     Engine,
     EngineError,
@@ -52,11 +53,12 @@ def host_facts(
     whole_records: bool = False,
     encryption: bool = False,
     ways_in: bool = False,
+    accelerators: object = None,
 ) -> dict[str, Any]:
     """Return the facts of this host.
 
     encryption: whether to try what encrypted sessions need. ways_in: whether what its owner needs to log in to
-    *session_name* is among them.
+    *session_name* is among them. accelerators: ``cluster_compute_accelerators``, of which some are detected.
 
     A host that cannot run sessions is described by ``usable: false`` and a ``problem``, a full sentence, instead of
     an exception: whether that is an error is for the caller to say.
@@ -80,6 +82,7 @@ def host_facts(
             from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
             facts["encryption"] = wireguard.problem()
+        facts["accelerators"] = detect(accelerators)
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["ports"] = _with_reserved(facts["ports"], reservations)

@@ -81,6 +81,7 @@ def test_all_of_a_sub_exactly():
     )
     assert environment == {
         "DATA": "/data",
+        "NVIDIA_VISIBLE_DEVICES": "void",
         "BACKENDAI_CLUSTER_SIZE": "4",
         "BACKENDAI_CLUSTER_HOSTS": "main1,sub1,sub2,sub3",
         "BACKENDAI_CLUSTER_REPLICAS": "main:1,sub:3",
@@ -195,3 +196,24 @@ def test_no_file_with_a_strange_name(name):
 def test_no_file_with_a_nul():
     with pytest.raises(ValueError, match="cannot be written"):
         environment_file({"A": "a\0b"})
+
+
+@pytest.mark.parametrize(
+    ("devices", "user", "nvidia", "cuda"),
+    [
+        ({}, {}, "void", None),
+        ({"card": ["/dev/a"], "pinned CPU": ["1"]}, {}, "void", None),
+        ({"gpu": ["GPU-1", "GPU-2"], "mig": ["MIG-3"]}, {}, "GPU-1,GPU-2,MIG-3", "0,1,2"),
+        ({"gpu": ["nvidia.com/gpu=0", "nvidia.com/gpu=1"]}, {}, "void", "0,1"),
+        ({"gpu": ["GPU-1"]}, {"CUDA_VISIBLE_DEVICES": ""}, "GPU-1", ""),
+        ({}, {"CUDA_VISIBLE_DEVICES": "3"}, "void", "3"),
+    ],
+)
+def test_cards_that_a_replica_sees(devices, user, nvidia, cuda):
+    where = {"index": 1, "rank": 0, "local_rank": 0, "node_rank": 0, "kernel_id": SESSION, "host": "node-a"}
+    environment = replica_environment(view(), replica="main1", role="main", devices=devices, user=user, **where)
+    assert (environment["NVIDIA_VISIBLE_DEVICES"], environment.get("CUDA_VISIBLE_DEVICES")) == (nvidia, cuda)
+
+
+def test_nobody_asks_for_other_cards():
+    assert "NVIDIA_VISIBLE_DEVICES" in CONTRACT_NAMES

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The accelerators of this host, as NVIDIA's tool and the specifications of the Container Device Interface tell."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.program import run
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.detection import (
+    NVIDIA,
+    CdiDevice,
+    detected_classes,
+    different_devices,
+    parse_nvidia,
+    read_cdi,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+
+PROGRAM = "nvidia-smi"
+PATIENCE = 20
+"""Seconds for NVIDIA's tool: it wakes cards that sleep, and hangs on some that are broken."""
+CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+"""Where the engine looks for specifications; of two devices of one name the later folder's counts."""
+
+
+class AcceleratorError(SessionError):
+    """The accelerators of a class cannot be found out; the message is a full sentence."""
+
+
+def detect(declared: object) -> dict[str, dict[str, Any]]:
+    """Return what is to be detected of ``cluster_compute_accelerators``: class to names, device files and problem.
+
+    paths: the device files of each name, where they are known. problem: why nothing was found, or empty.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for kind, source in detected_classes(declared).items():
+        try:
+            if source == NVIDIA:
+                found[kind] = {"names": nvidia(), "paths": {}, "problem": ""}
+            else:
+                devices = cdi(source)
+                paths = {device.name: sorted(device.paths) for device in devices}
+                found[kind] = {"names": list(paths), "paths": paths, "problem": ""}
+        except AcceleratorError as error:
+            found[kind] = {"names": [], "paths": {}, "problem": str(error)}
+    return found
+
+
+def nvidia() -> list[str]:
+    """Return the UUIDs of this host's NVIDIA cards and MIG instances. Raises AcceleratorError where there are none."""
+    if shutil.which(PROGRAM) is None:
+        raise AcceleratorError(f"{PROGRAM} is not installed; it comes with NVIDIA's driver.")
+    said = run([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE)
+    found = parse_nvidia(said)
+    if not found:
+        raise AcceleratorError(f"'{PROGRAM} -L' lists no card: {said.strip()}")
+    return found
+
+
+def cdi(kind: str, folders: tuple[str, ...] = CDI_FOLDERS) -> list[CdiDevice]:
+    """Return the CDI devices of *kind* on this host. Raises AcceleratorError where there are none."""
+    found: list[CdiDevice] = []
+    for folder in folders:
+        for path in sorted(Path(folder).glob("*")):
+            if path.suffix in (".json", ".yaml", ".yml"):
+                try:
+                    found += read_cdi(_read(path), kind)
+                except (OSError, ValueError) as error:
+                    raise AcceleratorError(f"The CDI specification {path} cannot be read: {error}.") from error
+    devices = different_devices(found)
+    if not devices:
+        raise AcceleratorError(f"No CDI specification in {' or '.join(folders)} has devices of the kind {kind}.")
+    return devices
+
+
+def _read(path: Path) -> Any:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        return json.loads(text)
+    try:
+        import yaml
+    except ImportError:
+        raise AcceleratorError(
+            f"The CDI specification {path} is YAML, and the host lacks the package python3-yaml. Run the prepare_hosts "
+            "playbook, which installs it where cluster_compute_accelerators asks for CDI devices."
+        ) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error

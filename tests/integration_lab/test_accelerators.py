@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Accelerators that hosts detect: CDI devices for real, NVIDIA cards from recorded output of their tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    STATE,
+    Run,
+    Snapshot,
+    clear,
+    differences,
+    launch,
+    on,
+    play,
+    replicas,
+    script,
+    snapshot,
+)
+
+KIND = "example.com/card"
+CARDS = {"zero": "c 1 5", "full": "c 1 7"}
+"""Devices that every machine has, by names of their own: one reads as zeros and takes all, the other takes nothing."""
+SPECIFICATION = {
+    "cdiVersion": "0.5.0",
+    "kind": KIND,
+    "devices": [{"name": name, "containerEdits": {"deviceNodes": [{"path": f"/dev/cc-{name}"}]}} for name in CARDS]
+    + [{"name": "all", "containerEdits": {"deviceNodes": [{"path": f"/dev/cc-{name}"} for name in CARDS]}}],
+}
+CDI = {"n3": {"cluster_compute_accelerators": {"card": {"cdi": KIND}}}}
+NVIDIA = {"n2": {"cluster_compute_accelerators": {"gpu": "nvidia"}}}
+UUIDS = [f"GPU-{number}5c89852-d268-c3f3-1b07-005d5ae1dc3f" for number in range(2)]
+RECORDED = "".join(f"GPU {number}: NVIDIA A100-SXM4-80GB (UUID: {uuid})\n" for number, uuid in enumerate(UUIDS))
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
+ASKED: dict[str, Any] = {
+    "session_image": BUSYBOX,
+    "session_cpus": "0.2",
+    "session_memory": "16m",
+    "session_command": "sleep 8888",
+}
+NAMES = ("cards", "others")
+
+
+def _restart_engine(host: str) -> None:
+    script(host, "service docker restart >/dev/null; until docker info >/dev/null 2>&1; do sleep 0.2; done")
+
+
+@pytest.fixture
+def cards(untouched_lab: Snapshot) -> Iterator[None]:
+    """Give n3 two devices, their specification, and an engine that hands CDI devices over."""
+    settings = on("n3", "cat", "/etc/docker/daemon.json")
+    wider = {**json.loads(settings), "experimental": True, "features": {"cdi": True}}
+    make = "".join(f"mknod -m 666 /dev/cc-{name} {kind}\n" for name, kind in CARDS.items())
+    try:
+        script("n3", f"{make}mkdir -p /etc/cdi\ncat >/etc/cdi/cards.json <<'END'\n{json.dumps(SPECIFICATION)}\nEND\n")
+        on("n3", "tee", "/etc/docker/daemon.json", stdin=json.dumps(wider))
+        _restart_engine("n3")
+        yield
+    finally:
+        clear(*NAMES)
+        on("n3", "tee", "/etc/docker/daemon.json", stdin=settings)
+        script("n3", "rm -r /dev/cc-zero /dev/cc-full /etc/cdi")
+        _restart_engine("n3")
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def _plan(run: Run) -> Any:
+    return [one["values"] for one in run.of("Plan the session") if one["values"].get("record")][-1]
+
+
+def test_cdi_devices_are_detected_handed_over_and_nobody_else_s(cards: None) -> None:
+    two = {**ASKED, "session_size": 2, "session_accelerators": "card=1"}
+    launch({**two, "session_name": "cards"}, hosts=CDI).ok()
+    found = replicas("cards")
+    assert {one.host for one in found.values()} == {"n3"}
+    seen = {name: one.run("sh", "-c", "ls /dev/cc-*").split() for name, one in found.items()}
+    assert seen == {"main1": ["/dev/cc-zero"], "sub1": ["/dev/cc-full"]}
+    assert found["main1"].run("sh", "-c", "head -c 4 /dev/cc-zero | tr '\\0' z") == "zzzz"
+    assert "No space left" in found["sub1"].attempt("sh", "-c", "echo lost >/dev/cc-full").stderr
+    ledger = json.loads(on("n3", "cat", f"{STATE}/ledger.json"))
+    (held,) = [one["claim"]["devices"] for one in ledger["reservations"]]
+    assert held == {"card": [f"{KIND}=zero", f"{KIND}=full"]}
+    run = launch({**two, "session_name": "others", "session_size": 1}, hosts=CDI).ok()
+    assert replicas("others") == {}
+    assert any("card" in line.split() for line in run.said), run.said
+    script("n3", "docker rm -f cards-sub1 >/dev/null")
+    play("repair", hosts=CDI).ok()
+    assert replicas("cards")["sub1"].run("sh", "-c", "ls /dev/cc-*").split() == ["/dev/cc-full"]
+    assert launch({**two, "session_name": "cards"}, hosts=CDI).ok().changed_hosts == set()
+
+
+def test_an_engine_without_cdi_is_refused_by_name() -> None:
+    for host in ("n1", "n3"):
+        site = {host: CDI["n3"]}
+        run = launch({**ASKED, "session_name": "cards", "session_accelerators": "card=1"}, hosts=site)
+        assert run.code != 0
+        assert f"cluster_compute_accelerators of host {host} is " in run.failures
+        assert "does not hand over CDI devices. It takes 25.0 or newer" in run.failures
+        assert run.changed_hosts == set()
+
+
+def test_what_reads_specifications_is_installed_where_it_is_needed() -> None:
+    run = play("prepare_hosts", {}, "--check", hosts=CDI).ok()
+    assert run.changed_hosts == {"n3"}
+
+
+@pytest.fixture
+def tool(untouched_lab: Snapshot) -> Iterator[None]:
+    """Put a program in the place of NVIDIA's tool that prints what the file beside it holds: there is no card here."""
+    program = 'cat /tmp/recorded; [ "$*" = -L ] && exit "$(cat /tmp/code)"'
+    try:
+        script(
+            "n2",
+            f"printf '%s\\n' '#!/bin/sh' '{program}' >/usr/local/bin/nvidia-smi; chmod 755 /usr/local/bin/nvidia-smi",
+        )
+        yield
+    finally:
+        clear(*NAMES)
+        script("n2", "rm -f /usr/local/bin/nvidia-smi /tmp/recorded /tmp/code")
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def test_nvidia_cards_are_detected_reserved_and_asked_for(tool: None) -> None:
+    asked = {**ASKED, "session_name": "cards", "session_accelerators": {"gpu": 1}, "session_size": 2}
+    script("n2", f"cat >/tmp/recorded <<'END'\n{RECORDED}END\necho 0 >/tmp/code")
+    decided = _plan(launch(asked, "--check", hosts=NVIDIA).ok())
+    assert [one["devices"] for one in decided["record"]["plan"]["replicas"]] == [{"gpu": [uuid]} for uuid in UUIDS]
+    assert decided["claims"]["n2"]["claim"]["devices"] == {"gpu": UUIDS}
+    # An engine without NVIDIA's toolkit says that it was asked, and nothing is left.
+    run = launch(asked, hosts=NVIDIA)
+    assert run.code != 0
+    assert "n2" in run.failures
+    assert 'could not select device driver "nvidia" with capabilities: [[gpu]]' in run.failures
+    assert replicas("cards") == {}
+    many = launch({**asked, "session_accelerators": {"gpu": 3}}, hosts=NVIDIA)
+    assert "session_accelerators.gpu is '3': No host can give that to one replica; the most any has" in many.failures
+    script("n2", f"echo '{MISMATCH}' >/tmp/recorded; echo 18 >/tmp/code")
+    broken = launch(asked, hosts=NVIDIA)
+    assert broken.code != 0
+    assert "session_accelerators.gpu is '1'" in broken.failures
+    assert (
+        f"Accelerators gpu of n2 were not detected: 'nvidia-smi -L' failed with status 18: {MISMATCH}"
+        in broken.failures
+    )

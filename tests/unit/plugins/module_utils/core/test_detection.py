@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Accelerators that a host detects: what its tools print, and what a site may mix."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.detection import (
+    CdiDevice,
+    detected_classes,
+    different_devices,
+    parse_nvidia,
+    parse_site_devices,
+    read_cdi,
+)
+
+ONE = "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-1d3b0d5c-7f1a-4a6e-9d0b-2a5c8e7f6b31)\n"
+EIGHT = "".join(
+    f"GPU {number}: NVIDIA A100-SXM4-80GB (UUID: GPU-{number}5c89852-d268-c3f3-1b07-005d5ae1dc3f)\n"
+    for number in range(8)
+)
+MIXED = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77)
+  MIG 3g.20gb     Device  0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f)
+  MIG 1c.3g.20gb  Device  1: (UUID: MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-16c3a4ad-3b7e-4e0b-8a84-0f5d8b0d6c55)
+"""
+OLDER = """GPU 0: A100-SXM4-40GB (UUID: GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0)
+  MIG 3g.20gb Device 0: (UUID: MIG-GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0/1/0)
+  MIG 3g.20gb Device 1: (UUID: MIG-GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0/2/0)
+"""
+"""In the forms that `nvidia-smi -L` has, with and without instances, of drivers from 450 on."""
+
+
+def test_cards_and_instances_by_uuid() -> None:
+    assert parse_nvidia(ONE) == ["GPU-1d3b0d5c-7f1a-4a6e-9d0b-2a5c8e7f6b31"]
+    assert parse_nvidia(EIGHT) == [f"GPU-{number}5c89852-d268-c3f3-1b07-005d5ae1dc3f" for number in range(8)]
+    assert parse_nvidia(MIXED) == [
+        "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f",
+        "MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb",
+        "GPU-16c3a4ad-3b7e-4e0b-8a84-0f5d8b0d6c55",
+    ]
+    card = "MIG-GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0"
+    assert parse_nvidia(OLDER) == [f"{card}/1/0", f"{card}/2/0"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "No devices were found\n",
+        "No devices found.\n",
+        "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 550.144\n",
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest "
+        "NVIDIA driver is installed and running.\n",
+        "  MIG 3g.20gb Device 0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f)\n",
+    ],
+)
+def test_what_lists_no_card(text: str) -> None:
+    assert parse_nvidia(text) == []
+
+
+def _specification(**devices: list[dict[str, str]] | None) -> dict[str, Any]:
+    return {
+        "cdiVersion": "0.6.0",
+        "kind": "vendor.com/card",
+        "devices": [{"name": name, "containerEdits": {"deviceNodes": nodes}} for name, nodes in devices.items()],
+        "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"]},
+    }
+
+
+def test_devices_of_a_cdi_specification() -> None:
+    first, second = {"path": "/dev/card0"}, {"path": "/dev/card1", "hostPath": "/dev/real1"}
+    shared = {"path": "/dev/control"}
+    found = read_cdi(
+        _specification(
+            **{
+                "all": [shared, first, second],
+                "pair": [first, second, shared],
+                "0": [shared, first],
+                "uuid-0": [first, shared],
+                "1": [second],
+                "2": None,
+            }
+        ),
+        "vendor.com/card",
+    )
+    assert different_devices(found) == [
+        CdiDevice("vendor.com/card=0", frozenset({"/dev/control", "/dev/card0"})),
+        CdiDevice("vendor.com/card=1", frozenset({"/dev/real1"})),
+        CdiDevice("vendor.com/card=2", frozenset()),
+    ]
+    assert read_cdi(_specification(a=[first]), "vendor.com/other") == []
+
+
+def test_of_one_name_the_later_specification_counts() -> None:
+    name = "vendor.com/card=0"
+    assert different_devices([CdiDevice(name, frozenset("a")), CdiDevice(name, frozenset("b"))]) == [
+        CdiDevice(name, frozenset("b"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("specification", "problem"),
+    [
+        ([], "it has no kind"),
+        ({}, "it has no kind"),
+        ({"kind": "vendor.com/card", "devices": {}}, "its devices are no list"),
+        ({"kind": "vendor.com/card", "devices": [7]}, "its devices are no list"),
+        ({"kind": "vendor.com/card", "devices": [{"containerEdits": {}}]}, "a device has no name"),
+        (_specification(a=[7]), "its deviceNodes are no list"),  # type: ignore[list-item]
+    ],
+)
+def test_malformed_specifications(specification: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        read_cdi(specification, "vendor.com/card")
+
+
+def _devices(value: object, has_cdi: bool = True, **found: Any) -> Any:
+    return parse_site_devices(value, found, has_cdi, "26.1.5")
+
+
+def test_classes_are_declared_or_detected() -> None:
+    declared = {"gpu": "nvidia", "fpga": {"cdi": " vendor.com/fpga "}, "card": ["/dev/a"], "wrong": "amd", "odd": 7}
+    assert detected_classes(declared) == {"gpu": "nvidia", "fpga": "vendor.com/fpga"}
+    assert detected_classes("nvidia") == detected_classes(None) == {}
+    del declared["wrong"], declared["odd"]
+    found = {"gpu": {"names": ["GPU-1", "GPU-2"], "paths": {}}, "fpga": {"names": [], "paths": {}}}
+    assert _devices(declared, **found) == (("card", ("/dev/a",)), ("gpu", ("GPU-1", "GPU-2")))
+    assert _devices(declared) == (("card", ("/dev/a",)),), "a host that was not asked"
+    assert _devices({"x": ["vendor.com/x=a-1", "vendor.com/x=b"]}) == (("x", ("vendor.com/x=a-1", "vendor.com/x=b")),)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "nvidia",
+        {"gpu": "amd"},
+        {"gpu": True},
+        {"gpu": {"cdi": "vendor"}},
+        {"gpu": {"cdi": 7}},
+        {"gpu": {"cdi": "vendor.com/x=1"}},
+        {"gpu": {"cdi": "vendor.com/x", "more": 1}},
+        {"gpu": ["vendor.com/x"]},
+        {"gpu": ["vendor.com/x="]},
+        {"gpu": ["vendor.com/x=1", "vendor.com/x=1"]},
+    ],
+)
+def test_what_is_neither(value: object) -> None:
+    with pytest.raises(ValueError, match=r"Or have the host detect a class: nvidia, or {cdi: vendor\.com/class}"):
+        _devices(value)
+
+
+@pytest.mark.parametrize("value", [{"x": {"cdi": "vendor.com/x"}}, {"x": ["/dev/a", "vendor.com/x=1"]}])
+def test_cdi_needs_an_engine_that_hands_it_over(value: object) -> None:
+    _devices(value)
+    with pytest.raises(
+        ValueError, match=re.escape("Docker Engine, 26.1.5, does not hand over CDI devices. It takes 25.0")
+    ):
+        _devices(value, has_cdi=False)
+    assert _devices({"gpu": "nvidia", "x": ["/dev/a"]}, has_cdi=False) == (("x", ("/dev/a",)),)
+
+
+def test_no_card_by_two_names() -> None:
+    found = {"names": ["vendor.com/x=1"], "paths": {"vendor.com/x=1": ["/dev/control", "/dev/x1"]}}
+    names = {"x": {"cdi": "vendor.com/x"}, "y": ["/dev/control+/dev/x2"]}
+    _devices(names, x=found)
+    for declared in ("/dev/x1", "/dev/x1+/dev/control", "/dev/control+/dev/x1+/dev/z"):
+        with pytest.raises(ValueError, match=r"is what the CDI device vendor.com/x=1 consists of. Name it one way."):
+            _devices({**names, "y": [declared]}, x=found)
+    with pytest.raises(ValueError, match="known by UUID and by CDI name"):
+        _devices({"gpu": "nvidia", "other": ["nvidia.com/gpu=0"]}, gpu={"names": ["GPU-1"]})
