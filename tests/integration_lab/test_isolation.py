@@ -86,8 +86,8 @@ def _rules(host: str, command: str = "iptables") -> str:
 
 
 def _by_chain(rules: str) -> dict[str, list[str]]:
-    """Return the rules in their order, by chain."""
-    lines = rules.splitlines()
+    """Return the rules in their order, by chain; engines repeat some of their own when they restart."""
+    lines = list(dict.fromkeys(rules.splitlines()))
     chains = [line.split()[0][1:] for line in lines if line.startswith(":")]
     return {chain: [line for line in lines if line.startswith(f"-A {chain} ")] for chain in chains}
 
@@ -221,6 +221,12 @@ def _route(host: str, *words: str) -> None:
         subprocess.run(["ip", "-netns", FOREIGN.namespace, "route", "replace", *words], check=True)
 
 
+def _forget_routes() -> None:
+    """Take the routes from the hosts that lead to the other's sessions; those into a link went with it."""
+    routes = 'ip route show | grep " via .* dev eth0" | grep -v default | cut -d " " -f 1 | xargs -r -n 1 ip route del'
+    in_parallel(lambda host: script(host, routes), HOSTS)
+
+
 @pytest.fixture(scope="module")
 def before(untouched_lab: object) -> Iterator[dict[str, str]]:
     """Give the rules of each host before the sessions; exactly those are there when they are gone."""
@@ -237,6 +243,7 @@ def site(before: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> It
         stack.enter_context(_foreign_machine(file))
         stack.enter_context(_strangers())
         stack.callback(lambda: in_parallel(lambda name: teardown(name).ok(), REQUESTS))
+        stack.callback(_forget_routes)
         runs = in_parallel(lambda item: launch({**BASE, "session_name": item[0], **item[1]}), REQUESTS.items())
         for run in runs:
             run.ok()

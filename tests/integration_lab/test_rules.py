@@ -118,9 +118,9 @@ def _run(namespace: str, *words: str, stdin: str = "") -> str:
     return done.stdout
 
 
-def _change(verb: str, form: str, plan: dict[str, Any] = PLAN) -> list[str]:
-    """Put or remove the rules in the namespace that is the host, and return what was done."""
-    return list(json.loads(_run(HOST, sys.executable, "-c", CHANGE, verb, json.dumps(plan), form)))
+def _change(verb: str, form: str, plan: dict[str, Any] | None = None) -> list[str]:
+    """Put or remove the rules of *plan* (PLAN) in the namespace that is the host, and return what was done."""
+    return list(json.loads(_run(HOST, sys.executable, "-c", CHANGE, verb, json.dumps(plan or PLAN), form)))
 
 
 def _rules() -> list[str]:

@@ -28,7 +28,7 @@ def _tool(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def _problem(declared: dict[str, Any]) -> str:
-    (about,) = accelerators.detect(declared).values()
+    about = next(iter(accelerators.detect(declared).values()))
     assert (about["names"], about["paths"]) == ([], {})
     return str(about["problem"])
 
