@@ -13,6 +13,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.client_configuration import (
     CONFIGURATION,
+    check_directory,
     check_login,
     client_files,
 )
@@ -53,6 +54,7 @@ class ActionModule(ActionBase):
             _check_main(group, main)
             public_keys, users = _known(group, record["id"])
             address = _address(task_vars["hostvars"][main["host"]], main["host"])
+            check_directory(directory, *_contents(directory))
             files = client_files(plan, public_keys, users, address, directory, arguments["identity_file"])
         except CoreError as error:
             return {"failed": True, "msg": f"There is no way in.\n{error}"}
@@ -63,6 +65,20 @@ class ActionModule(ActionBase):
             "files": files,
             "lines": [f"ssh -F {configuration} {replica['name']}" for replica in plan["replicas"]],
         }
+
+
+def _contents(directory: str) -> tuple[list[str], str]:
+    """Return what is in a folder, if there is one, and its configuration. Raises InvalidInput for what is no folder."""
+    try:
+        entries = os.listdir(directory)
+        if CONFIGURATION not in entries:
+            return entries, ""
+        with open(os.path.join(directory, CONFIGURATION), encoding="utf-8", errors="replace") as file:
+            return entries, file.read()
+    except FileNotFoundError:
+        return [], ""
+    except OSError as error:
+        raise InvalidInput.single("login_directory", directory, f"It cannot be read: {error}.") from error
 
 
 def _record(group: GroupFacts, name: str) -> Record | None:

@@ -10,7 +10,7 @@ under the first one, wherever main1 is reached, and nothing else is accepted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import SSH_PORT
@@ -25,6 +25,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
 
 CONFIGURATION = "config"
 KNOWN_HOSTS = "known_hosts"
+HEADING = "# The session "
+"""What a configuration that was written here begins with."""
 
 _ADDRESS = re.compile(r"[A-Za-z0-9_.:-]+")
 _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@$-]*")
@@ -58,6 +60,20 @@ def check_login(record: Record | None, session_name: str, resource_group: str) -
     return record
 
 
+def check_directory(directory: str, entries: Collection[str], configuration: str) -> None:
+    """Refuse a folder that the two files, and a mode for its owner alone, would take from somebody.
+
+    entries: what is in it. configuration: the content of a file `CONFIGURATION` in it. Raises InvalidInput.
+    """
+    if entries and not configuration.startswith(HEADING):
+        raise InvalidInput.single(
+            "login_directory",
+            directory,
+            f"It holds other files, such as {min(entries)}, which stay as they are. Name a folder that is new, empty, "
+            "or was written by login.",
+        )
+
+
 def client_files(
     plan: Mapping[str, Any],
     public_keys: Mapping[str, Mapping[str, str]],
@@ -89,7 +105,7 @@ def client_files(
             "session_name", session, f"No host knows the host key of {', '.join(unknown)}. Run the repair playbook."
         )
     lines = [
-        f"# The session {session} ({plan['session']['id']}).",
+        f"{HEADING}{session} ({plan['session']['id']}).",
         f"# ssh -F {_quote(f'{directory}/{CONFIGURATION}')} {names[0]}",
     ]
     for rank, name in enumerate(names):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.client_configuration import (
+    check_directory,
     check_login,
     client_files,
 )
@@ -76,6 +77,15 @@ def test_as_ssh_reads_it(tmp_path: Path, folder: str) -> None:
             assert {one for one in missing if "userknownhostsfile" not in one} == set()
     assert "proxyjump train.main1" not in read(place / "config", "main1")
     assert files["known_hosts"] == "train.main1 ssh-ed25519 AAAAmain1\ntrain.sub1 ssh-ed25519 AAAAsub1\n"
+
+
+def test_a_folder_of_somebody_else_is_not_taken() -> None:
+    own = client_files(PLAN, KEYS, USERS, "h1", "/d")["config"]
+    check_directory("/d", [], "")
+    check_directory("/d", ["config", "known_hosts", "notes"], own)
+    for entries, configuration in ((["id_ed25519"], ""), (["config", "known_hosts"], "Host *\n    User alice\n")):
+        with pytest.raises(InvalidInput, match="login_directory is '/d': It holds other files"):
+            check_directory("/d", entries, configuration)
 
 
 def test_of_who_is_not_known_main1_s_user_is_taken() -> None:
