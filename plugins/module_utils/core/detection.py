@@ -126,7 +126,10 @@ def read_cdi(specification: object, kind: str) -> list[CdiDevice]:
         name = device.get("name")
         if not isinstance(name, (str, int)) or isinstance(name, bool):
             raise ValueError("a device has no name")
-        nodes = _list((device.get("containerEdits") or {}).get("deviceNodes"), "deviceNodes")
+        edits = device.get("containerEdits") or {}
+        if not isinstance(edits, Mapping):
+            raise ValueError("its containerEdits are no mapping")
+        nodes = _list(edits.get("deviceNodes"), "deviceNodes")
         # What a device is called inside a container may differ from what it is on the host.
         paths = frozenset(str(node.get("hostPath") or node.get("path")) for node in nodes)
         found.append(CdiDevice(f"{kind}={name}", paths))

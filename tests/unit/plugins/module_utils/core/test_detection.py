@@ -112,6 +112,7 @@ def test_of_one_name_the_later_specification_counts() -> None:
         ({"kind": "vendor.com/card", "devices": [7]}, "its devices are no list"),
         ({"kind": "vendor.com/card", "devices": [{"containerEdits": {}}]}, "a device has no name"),
         (_specification(a=[7]), "its deviceNodes are no list"),  # type: ignore[list-item]
+        ({"kind": "vendor.com/card", "devices": [{"name": "0", "containerEdits": [7]}]}, "its containerEdits are no"),
     ],
 )
 def test_malformed_specifications(specification: Any, problem: str) -> None:
