@@ -52,7 +52,7 @@ class ActionModule(ActionBase):
             validate_plan(plan)
             main = plan["replicas"][0]
             _check_main(group, main)
-            public_keys, users = _known(group, record["id"])
+            public_keys, users = _known(group, plan)
             address = _address(task_vars["hostvars"][main["host"]], main["host"])
             check_directory(directory, *_contents(directory))
             files = client_files(plan, public_keys, users, address, directory, arguments["identity_file"])
@@ -101,13 +101,22 @@ def _check_main(group: GroupFacts, main: Mapping[str, Any]) -> None:
         )
 
 
-def _known(group: GroupFacts, session_id: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the public halves of all keys of a session, and the users of its replicas as far as hosts tell."""
+def _known(group: GroupFacts, plan: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the public halves of all keys of a session, and the users of its replicas as far as hosts tell.
+
+    A host is right about its own replicas; one that was away may know keys of others that were made anew since.
+    """
+    session_id = plan["session"]["id"]
     public_keys: dict[str, Any] = {}
     users: dict[str, str] = {}
     for facts in group.facts.values():
         public_keys.update(facts["public_keys"].get(session_id, {}))
         users.update(facts["users"].get(session_id, {}))
+    for replica in plan["replicas"]:
+        facts = group.facts.get(replica["host"], {"public_keys": {}})
+        own = facts["public_keys"].get(session_id, {})
+        if replica["name"] in own:
+            public_keys[replica["name"]] = own[replica["name"]]
     return public_keys, users
 
 

@@ -1,15 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is read of the folder in which the owner's files are to lie."""
+"""What the owner's files are made from, and the folder in which they are to lie."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.action.session_login import _contents
+from ansible_collections.cluster_compute.session.plugins.action.session_login import _contents, _known
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts
 
 
 def test_what_is_in_the_folder(tmp_path: Path) -> None:
@@ -26,3 +27,18 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     place.write_text("", encoding="utf-8")
     with pytest.raises(InvalidInput, match="login_directory"):
         _contents(str(place))
+
+
+def test_a_host_is_right_about_its_own_replicas() -> None:
+    plan = {
+        "session": {"id": "s"},
+        "replicas": [{"name": name, "host": host} for name, host in (("main1", "h1"), ("sub1", "h2"), ("sub2", "h3"))],
+    }
+    facts = {
+        "h1": {"public_keys": {"s": {"main1": "new", "sub1": "old", "sub2": "known"}}, "users": {"s": {"main1": "a"}}},
+        "h2": {"public_keys": {"s": {"main1": "old", "sub1": "new"}}, "users": {"s": {"sub1": "b"}}},
+        "h4": {"public_keys": {"t": {"main1": "other"}}, "users": {}},
+    }
+    keys, users = _known(GroupFacts(facts, {}, [], [], {}), plan)
+    assert keys == {"main1": "new", "sub1": "new", "sub2": "known"}
+    assert users == {"main1": "a", "sub1": "b"}
