@@ -166,7 +166,10 @@ def _owner(rule: str) -> tuple[str, str, str] | None:
     match = _COMMENT.search(rule)
     if match is None:
         return None
-    words = shlex.split(match.group(1))
+    try:
+        words = shlex.split(match.group(1))
+    except ValueError:
+        return None  # a comment of several lines; none of ours is
     return isolation.read_comment(words[0]) if words else None
 
 
