@@ -26,7 +26,14 @@ def run(
     """
     try:
         done = subprocess.run(
-            command, input=stdin or "", env=environment, capture_output=True, text=True, check=False, timeout=seconds
+            command,
+            input=stdin or "",
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",  # what others wrote, as in comments of their firewall rules, may be in any encoding
+            check=False,
+            timeout=seconds,
         )
     except FileNotFoundError as cause:
         raise error(
