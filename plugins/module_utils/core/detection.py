@@ -87,6 +87,12 @@ def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], ha
             "way for all of them."
         )
     files = {name: set(paths) for about in found.values() for name, paths in about.get("paths", {}).items()}
+    of_classes = [{name: files[name] for name in about.get("paths", {}) if files[name]} for about in found.values()]
+    for number, some in enumerate(of_classes):
+        for name, paths in some.items():
+            for other, theirs in ((other, theirs) for one in of_classes[:number] for other, theirs in one.items()):
+                if paths <= theirs or theirs <= paths:
+                    raise ValueError(f"The CDI devices {other} and {name} share their files. Detect one of the kinds.")
     for name in filter(is_device_path, every):
         mine = set(name.split("+"))
         for other, paths in files.items():

@@ -124,6 +124,19 @@ def _devices(value: object, has_cdi: bool = True, **found: Any) -> Any:
     return parse_site_devices(value, found, has_cdi, "26.1.5")
 
 
+def test_kinds_that_share_devices_are_refused() -> None:
+    declared = {"card": {"cdi": "vendor.com/card"}, "render": {"cdi": "vendor.com/render"}}
+    card = {"names": ["vendor.com/card=0"], "paths": {"vendor.com/card=0": ["/dev/c0", "/dev/r0"]}}
+    render = {"names": ["vendor.com/render=0"], "paths": {"vendor.com/render=0": ["/dev/r0"]}}
+    for one, other in ((card, render), (render, card)):
+        with pytest.raises(ValueError, match="share their files"):
+            _devices(declared, card=one, render=other)
+    render["paths"] = {"vendor.com/render=0": ["/dev/r1", "/dev/c0"]}
+    assert len(_devices(declared, card=card, render=render)) == 2
+    render["paths"] = {"vendor.com/render=0": []}
+    assert len(_devices(declared, card=card, render=render)) == 2
+
+
 def test_classes_are_declared_or_detected() -> None:
     declared = {"gpu": "nvidia", "fpga": {"cdi": " vendor.com/fpga "}, "card": ["/dev/a"], "wrong": "amd", "odd": 7}
     assert detected_classes(declared) == {"gpu": "nvidia", "fpga": "vendor.com/fpga"}
