@@ -97,12 +97,22 @@ def opened(path: str, roots: Iterable[str]) -> Iterator[int]:
 
 
 def _open(path: str, roots: list[str]) -> int:
+    _wake(path)
     real = os.path.realpath(path)
     for root in roots:
         top = os.path.realpath(root)
         if is_below(path, root) and is_below(real, top):
             return _descend(path, top, [name for name in real[len(top) :].split("/") if name])
     raise FolderError(f"{path} is really {real}, which is not below {', '.join(roots) or 'any allowed folder'}.")
+
+
+def _wake(path: str) -> None:
+    """Walk *path*, so that what is mounted on first use, by autofs or x-systemd.automount, is mounted.
+
+    Neither stat(2) of a folder nor opening it with O_PATH does that (open(2)): they give the empty folder in its place.
+    """
+    with suppress(OSError):
+        os.stat(f"{path}/.")
 
 
 def _descend(path: str, top: str, names: list[str]) -> int:
@@ -327,6 +337,7 @@ def mode_of(about: os.stat_result) -> str:
 
 def path_facts(path: str) -> dict[str, Any]:
     """Return what planning needs to know of a path that a session is to mount (`core.data`)."""
+    _wake(path)
     real = os.path.realpath(path)
     parts = [part for part in path.split("/") if part]
     ancestors = ["/" + "/".join(parts[:number]) for number in range(len(parts) + 1)]

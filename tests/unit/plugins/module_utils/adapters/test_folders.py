@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,26 @@ def test_a_link_that_is_put_there_after_the_look_is_not_followed(
     monkeypatch.setattr(os.path, "realpath", swap)
     with pytest.raises(FolderError, match=r"there is a symbolic link in it now|cannot be opened"):
         open_identity(root / "inner/deep", root)
+
+
+def test_what_is_mounted_on_first_use_is_mounted_before_it_is_looked_at(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mount as the kernel does for an automount point: when a path leads through it, not when it is the path's end."""
+    really = os.stat
+
+    def stat(path: str, **named: int) -> os.stat_result:
+        if str(path).startswith(f"{root}/inner/"):
+            with suppress(FileExistsError):
+                os.mkdir(root / "inner/share")
+        return really(path, **named)
+
+    monkeypatch.setattr(os, "stat", stat)
+    with folders.opened(str(root / "inner"), [str(root)]) as found:
+        assert sorted(os.listdir(f"/proc/self/fd/{found}")) == ["deep", "share"]
+    (root / "inner/share").rmdir()
+    folders.path_facts(str(root / "inner"))
+    assert os.path.isdir(root / "inner/share")
 
 
 def test_names_in_mountinfo_are_read_as_they_are() -> None:
