@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 from typing import Any
 
@@ -32,7 +33,7 @@ class ActionModule(HostAction):
         state = given.get("state")
         try:
             if state in ("resolved", "pulled"):
-                given["logins"] = self._logins(given, task_vars)
+                given["logins"] = json.dumps(self._logins(given, task_vars))
         except CoreError as error:
             return {"failed": True, "msg": str(error)}
         if state in ("serving", "received"):
