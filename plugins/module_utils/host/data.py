@@ -309,20 +309,28 @@ def _remove_volume(engine: Engine, name: str, session_id: str) -> None:
 
 
 def end_proofs(directory: SessionDirectory, session_id: str) -> None:
-    """Remove what this host wrote to prove that folders are shared."""
+    """Remove what this host wrote to prove that folders are shared; what cannot be removed now goes at the teardown."""
     made = directory.read_made()
-    for source in made.get("proofs", []):
-        _end_proof(source, made["roots"], session_id)
-    if made.get("proofs"):
-        directory.write_made({**made, "proofs": []})
+    proofs = made.get("proofs", [])
+    left = [source for source in proofs if not _end_proof(source, made["roots"], session_id)]
+    if left != proofs:
+        directory.write_made({**made, "proofs": left})
 
 
-def _end_proof(source: str, roots: list[str], session_id: str) -> None:
+def _end_proof(source: str, roots: list[str], session_id: str) -> bool:
+    """Remove the file of the proof; return whether it is gone.
+
+    Where the folder's file system refuses that, it refused the file as well, or fails by now: neither may keep a
+    session from being removed, and its place from being free.
+    """
     try:
         with folders.opened(source, roots) as folder:
             folders.remove_inside(folder, _proof_name(session_id))
     except FolderError:
-        return  # the folder has gone, and the file with it
+        return True  # the folder has gone, and the file with it
+    except OSError:
+        return False
+    return True
 
 
 def _proof_name(session_id: str) -> str:

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a launch wrote into folders that are not its own is removed, and never in the way of a teardown."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    SessionDirectory,
+    StateDirectory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import data
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
+
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+
+
+@pytest.fixture
+def proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SessionDirectory:
+    """Give the state of a session that has written its proof into two folders."""
+    me, write = (os.getuid(), os.getgid()), state_module.write_file
+    monkeypatch.setattr(state_module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
+    session = StateDirectory(str(tmp_path / "state")).session(SESSION)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / data._proof_name(SESSION)).write_text("x")
+    session.write_made({"proofs": [str(tmp_path / name) for name in ("one", "two")], "roots": [str(tmp_path)]})
+    return session
+
+
+def test_a_folder_that_lets_nothing_be_removed_is_not_in_the_way_of_a_teardown(
+    proven: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one with root_squash that is closed to all but root, or a file system that has become read-only."""
+    really = folders.remove_inside
+
+    def refuse(folder: int, name: str) -> None:
+        if os.readlink(f"/proc/self/fd/{folder}").endswith("/one"):
+            raise PermissionError(13, "Permission denied")
+        really(folder, name)
+
+    monkeypatch.setattr(folders, "remove_inside", refuse)
+    data.end_proofs(proven, SESSION)
+    assert proven.read_made()["proofs"] == [str(tmp_path / "one")]
+    assert os.listdir(tmp_path / "two") == []
+    no_engine: Any = None
+    perform(data.removal_steps(proven, SESSION, no_engine, undo=True))
+    monkeypatch.setattr(folders, "remove_inside", really)
+    perform(data.removal_steps(proven, SESSION, no_engine, undo=True))
+    assert os.listdir(tmp_path / "one") == []
