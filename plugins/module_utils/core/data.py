@@ -48,6 +48,10 @@ NETWORK_FILESYSTEMS = frozenset(
 )
 """Types of file systems, as the kernel names them, that several hosts mount from the same place."""
 
+OWN_MEMORY = "tmpfs"
+"""The type of file system that the local driver mounts from nowhere else. Each other one the site has to allow by name,
+as "local:nfs": a file server trusts the host that mounts, so what it gives is no less than a path of the host."""
+
 WRITES, READS = "writes", "reads"
 """What a host does to prove that a folder is the same on all hosts of a session."""
 
@@ -72,7 +76,7 @@ def parse_drivers(value: object) -> tuple[str, ...]:
     """Read `DRIVERS`. Raises ValueError."""
     drivers = split_list(value)
     if not all(isinstance(driver, str) and driver.strip() and is_plain(driver) for driver in drivers):
-        raise ValueError("It must be a list of names of volume drivers, such as [local].")
+        raise ValueError("It must be a list of names of volume drivers, such as [local, local:nfs].")
     return tuple(sorted({driver.strip() for driver in drivers}))
 
 
@@ -187,9 +191,12 @@ def _otherwise(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Map
 
 def _driver(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
     drivers = drivers_of(inventory, host)
-    if mount.driver in drivers:
+    kind = dict(mount.driver_options).get("type", OWN_MEMORY) if mount.driver == LOCAL_DRIVER else OWN_MEMORY
+    wanted = str(mount.driver) if kind == OWN_MEMORY else f"{LOCAL_DRIVER}:{kind}"
+    if wanted in drivers:
         return ""
-    return f"On {{hosts}} the site allows only volumes of {_text(', '.join(drivers) or 'no driver')} ({DRIVERS})."
+    allowed = _text(", ".join(drivers) or "no driver")
+    return f"On {{hosts}} the site allows only volumes of {allowed} ({DRIVERS}), and this is one of {_text(wanted)}."
 
 
 def volume_conflict(mount: Mapping[str, Any], found: Mapping[str, Any] | None) -> str:

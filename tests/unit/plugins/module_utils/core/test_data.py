@@ -209,6 +209,17 @@ def test_volumes_that_exist_are_taken_as_they_are_or_refused():
     assert "only volumes of no driver" in said("data:/x", facts(), {"h1": {DRIVERS: []}})[0]
 
 
+def test_what_a_file_server_gives_to_the_host_is_for_the_site_to_allow():
+    small = {"volume": "data", "target": "/x", "driver_options": {"type": "tmpfs", "device": "tmpfs"}}
+    export = {"volume": "data", "target": "/x", "driver_options": {"type": "nfs", "o": "addr=a", "device": ":/home"}}
+    assert said(small, facts()) == []
+    assert "On h1, h2, h3 the site allows only volumes of local (" in said(export, facts())[0]
+    assert "and this is one of local:nfs." in said(export, facts())[0]
+    assert said(export, facts(), {host: {DRIVERS: ["local:nfs"]} for host in HOSTS}) == []
+    assert said(export, facts(), {host: {DRIVERS: ["local", "local:nfs4"]} for host in HOSTS}) != []
+    assert "this is one of local." in said("data:/x", facts(), {host: {DRIVERS: "local:nfs"} for host in HOSTS})[0]
+
+
 def shared(mount, found, hosts=HOSTS):
     problems = [str(problem) for problem in sharing_problems(request(mount), hosts, found)]
     data = data_of_hosts(request(mount), hosts, found, SITE)
