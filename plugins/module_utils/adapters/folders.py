@@ -115,6 +115,17 @@ def _wake(path: str) -> None:
         os.stat(f"{path}/.")
 
 
+def ask_again(path: str) -> None:
+    """Have a file system of a network forget that *path*, or something in it, was not there.
+
+    NFS believes that for half a minute (nfs(5), acdirmin); it asks the server when a folder is opened for reading, the
+    one above first, and not when it is opened with O_PATH.
+    """
+    for folder in (os.path.dirname(path), path):
+        with suppress(OSError):
+            os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+
 def _descend(path: str, top: str, names: list[str]) -> int:
     flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     try:

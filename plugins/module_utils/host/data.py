@@ -119,6 +119,7 @@ class SessionData:
     def _finds(self, source: str, wanted: str) -> bool:
         deadline = time.monotonic() + PROOF_SECONDS
         while True:
+            folders.ask_again(source)
             try:
                 with folders.opened(source, self.roots) as folder:
                     if folders.read_inside(folder, _proof_name(self.session_id)) == wanted:

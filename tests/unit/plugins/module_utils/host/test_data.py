@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
 
@@ -55,3 +56,28 @@ def test_a_folder_that_lets_nothing_be_removed_is_not_in_the_way_of_a_teardown(
     monkeypatch.setattr(folders, "remove_inside", really)
     perform(data.removal_steps(proven, SESSION, no_engine, undo=True))
     assert os.listdir(tmp_path / "one") == []
+
+
+def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS, which says that it is missing until the folder above is opened for reading."""
+    source, really, asked = tmp_path / "new", os.open, []
+
+    def open_folder(path: Any, flags: int, *given: Any, **named: Any) -> int:
+        if path == str(tmp_path) and not flags & os.O_PATH and not asked:
+            asked.append(path)
+            source.mkdir()
+            (source / data._proof_name(SESSION)).write_text(data._proof("secret", str(source)))
+        return really(path, flags, *given, **named)
+
+    monkeypatch.setattr(os, "open", open_folder)
+    monkeypatch.setattr(data, "PROOF_SECONDS", 0.0)
+    one = {"mount_roots": [str(tmp_path)], "data": {str(source): {"filesystem": "nfs4", "proof": "reads"}}}
+    writer = {**one, "data": {str(source): {"filesystem": "nfs4", "proof": "writes"}}}
+    plan = {"hosts": {"h1": writer, "h2": one}, "request": {"mounts": []}}
+    record: Any = {"id": SESSION, "name": "train", "status": PREPARING, "plan": plan}
+    session = data.SessionData(record, "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
+    session.prove("secret")
+    with pytest.raises(folders.FolderError, match="is not the folder that h1 has there"):
+        session.prove("another")
