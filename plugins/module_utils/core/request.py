@@ -687,8 +687,12 @@ class _Reader:
         mode = self.mode(variable + ".mode", values["mode"]) if given(values.get("mode")) else None
         if is_volume:
             name, driver, options = self.volume(variable, values)
-            if options and driver == LOCAL_DRIVER and (owner or mode):
-                message = "The local driver takes them as options, such as o: uid=1000,mode=0770."
+            if (options or driver != LOCAL_DRIVER) and (owner or mode):
+                # What such a driver mounts is not at its place on the host before a container uses it.
+                message = (
+                    "Only volumes of the local driver without options are given them. Others take them as options, "
+                    "if at all, such as o: uid=1000,mode=0770."
+                )
                 self.add(variable + (".owner" if owner else ".mode"), owner or mode, message)
             mount = Mount(None, target_path or "/", read_only, name, driver, options, owner, mode)
         else:

@@ -99,6 +99,7 @@ def test_text_and_mapping_mean_the_same():
         ({"volume": "data", "target": "/b", "driver_options": "type=nfs"}, ".driver_options"),
         ({"volume": "data", "target": "/b", "driver_options": {"type": True}}, ".driver_options.'type'"),
         ({"volume": "data", "target": "/b", "driver_options": {"type": "tmpfs"}, "mode": "0700"}, ".mode"),
+        ({"volume": "data", "target": "/b", "driver": "sshfs", "owner": "1:1"}, ".owner"),
     ],
 )
 def test_malformed_mounts_are_refused_by_name(mount, variable):
