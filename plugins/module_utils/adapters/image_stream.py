@@ -20,6 +20,7 @@ import signal
 import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,6 +33,10 @@ LONGEST = 4 * 3600
 """Seconds after which a server ends whatever it is doing."""
 CONNECT = 10
 """Seconds for a connection, and for what both sides say first."""
+PAUSE = 0.2
+"""Seconds after which a server that waits looks whether it sends by now."""
+MOST_STRANGERS = 100
+"""Connections of which a server does not know yet who it is; more are closed at once."""
 STALL = 600
 """Seconds without a byte after which a transfer is given up: an engine packs a large image before it sends it."""
 PORT_WAIT = 30
@@ -150,28 +155,43 @@ def _let_go_of_everything_but(kept: int) -> None:
 def _serve(
     listener: socket.socket, context: ssl.SSLContext, expected: str, chunks: Callable[[], Iterator[bytes]]
 ) -> None:
+    """Send *chunks* to the first who names the token; who connects and says nothing keeps nobody from it."""
     deadline = time.monotonic() + WAIT
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return
-        listener.settimeout(left)
-        try:
-            plain, _peer = listener.accept()
-        except OSError:
-            return
+    free, first = threading.Semaphore(MOST_STRANGERS), threading.Lock()
+    chosen, done = threading.Event(), threading.Event()
+
+    def greet(plain: socket.socket) -> None:
         try:
             plain.settimeout(CONNECT)
             with context.wrap_socket(plain, server_side=True) as connection:
-                if not hmac.compare_digest(_read(connection, len(expected)), expected.encode()):
-                    continue
-                listener.close()
-                _watch(connection)
-                _send(connection, chunks)
-                return
+                said = _read(connection, len(expected))
+                if hmac.compare_digest(said, expected.encode()) and first.acquire(blocking=False):
+                    chosen.set()
+                    try:
+                        _watch(connection)
+                        _send(connection, chunks)
+                    finally:
+                        done.set()
         except (OSError, StreamError):
-            if listener.fileno() == -1:
-                return
+            return
+        finally:
+            free.release()
+
+    while not chosen.is_set() and time.monotonic() < deadline:
+        listener.settimeout(PAUSE)
+        try:
+            plain, _peer = listener.accept()
+        except socket.timeout:
+            continue
+        except OSError:
+            return
+        if free.acquire(blocking=False):
+            threading.Thread(target=greet, args=(plain,), daemon=True).start()
+        else:
+            plain.close()
+    listener.close()
+    if chosen.is_set():
+        done.wait()
 
 
 def _send(connection: ssl.SSLSocket, chunks: Callable[[], Iterator[bytes]]) -> None:

@@ -152,3 +152,15 @@ def test_the_next_port_is_taken_where_one_is_in_use(monkeypatch: pytest.MonkeyPa
 def test_nobody_there_is_told_with_address_and_port() -> None:
     with pytest.raises(StreamError, match=r"cannot be reached at 127\.0\.0\.1 port 42199 \(Connection refused\)"):
         Incoming(LOCAL, 42199, "", SECRET)
+
+
+def test_who_connects_and_says_nothing_keeps_nobody_waiting(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    port, fingerprint, server = serve(three)
+    strangers = [socket.create_connection((LOCAL, port)) for _number in range(3)]
+    monkeypatch.setattr(image_stream, "CONNECT", 3)
+    incoming = Incoming(LOCAL, port, fingerprint, SECRET)
+    assert len(b"".join(incoming)) == 3_000_008
+    incoming.close()
+    wait_until(lambda: is_gone(server))
+    for stranger in strangers:
+        stranger.close()
