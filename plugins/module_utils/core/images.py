@@ -79,6 +79,11 @@ def tag_for(reference: str) -> tuple[str, str] | None:
     return repository, reference[len(repository) :].lstrip(":") or "latest"
 
 
+def _is_text(value: object) -> bool:
+    """Tell whether *value* is text; to Ansible before 2.19 one that is encrypted in its place is a sequence."""
+    return isinstance(value, str) or (isinstance(value, Sequence) and not isinstance(value, (list, tuple, bytes)))
+
+
 def parse_registries(value: object) -> dict[str, dict[str, str]]:
     """Return user name and password by registry. Raises InvalidInput, which shows no value."""
     hidden = "(value not shown)"
@@ -97,7 +102,7 @@ def parse_registries(value: object) -> dict[str, dict[str, str]]:
             )
             continue
         good = isinstance(login, Mapping) and set(login) == {"username", "password"}
-        if not good or not all(isinstance(text, str) and text for text in login.values()):
+        if not good or not all(_is_text(text) and text for text in login.values()):
             problems.append(
                 Problem(
                     f"{REGISTRIES}[{key}]",

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -229,3 +230,24 @@ def test_a_session_that_exists_keeps_its_image() -> None:
     (need,) = needs_again({NAME: ["h1", "h2"]}, facts, NEVER, pinned)
     assert (need.fetches, need.pulls) == (["h2"], False)
     assert Need.from_dict(need.to_dict()) == need
+
+
+class Encrypted(Sequence[str]):
+    """A value with the tag !vault, as Ansible before 2.19 hands it over: it looks like text, and is not of its type."""
+
+    def __len__(self) -> int:
+        return len(str(self))
+
+    def __getitem__(self, place: Any) -> str:
+        return str(self)[place]
+
+    def __str__(self) -> str:
+        return "secret"
+
+
+def test_a_password_may_be_encrypted_in_its_place() -> None:
+    found = parse_registries({"registry.example": {"username": "reader", "password": Encrypted()}})
+    assert found == {"registry.example": {"username": "reader", "password": "secret"}}
+    assert isinstance(found["registry.example"]["password"], str)
+    with pytest.raises(InvalidInput, match="both text"):
+        parse_registries({"registry.example": {"username": "reader", "password": ["secret"]}})
