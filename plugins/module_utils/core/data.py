@@ -69,7 +69,9 @@ def parse_roots(value: object) -> tuple[str, ...]:
     for root in roots:
         if not isinstance(root, str) or not root.startswith("/") or not is_plain(root) or ".." in root.split("/"):
             raise ValueError("It must be a list of absolute paths of folders without '..', such as [/srv/shared].")
-    return tuple(sorted({"/" + "/".join(part for part in root.split("/") if part not in ("", ".")) for root in roots}))
+    plain = {"/" + "/".join(part for part in root.split("/") if part not in ("", ".")) for root in roots}
+    # Links in a root's path are the site's own. In one below another root, users may have put them there.
+    return tuple(sorted(one for one in plain if not any(one != root and is_below(one, root) for root in plain)))
 
 
 def parse_drivers(value: object) -> tuple[str, ...]:

@@ -158,6 +158,8 @@ def test_below_means_in_the_folder_and_no_neighbour():
 def test_site_variables():
     assert roots_of({"h1": {ROOTS: "/srv/, //mnt/x"}}, "h1") == ("/mnt/x", "/srv")
     assert roots_of({}, "h1") == roots_of({"h1": {ROOTS: ""}}, "h1") == ()
+    nested = roots_of({"h1": {ROOTS: ["/srv/users/a/data", "/srv", "/srv-2"]}}, "h1")
+    assert nested == ("/srv", "/srv-2"), "users of /srv could make the third a link to anywhere"
     assert drivers_of({}, "h1") == ("local",)
     assert drivers_of({"h1": {DRIVERS: []}}, "h1") == ()
     for bad in (["srv"], ["/srv/.."], 5, [{}]):
