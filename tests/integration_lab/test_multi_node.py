@@ -142,6 +142,7 @@ def _shared(names: list[str]) -> dict[str, str]:
         **dict.fromkeys(SESSION_INTERFACE_VARIABLES, "eth1"),
         "HOSTILE": HOSTILE,
         "GREETING": "hello world",
+        "NVIDIA_VISIBLE_DEVICES": "void",
     }
 
 
