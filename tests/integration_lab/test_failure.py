@@ -62,7 +62,7 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "an address that main1's host does not have": (
         {"session_ports": "192.0.2.1:8080:80"},
-        ["n1", "half-main1", "192.0.2.1"],
+        ["n1", "session_ports", "192.0.2.1"],
     ),
 }
 

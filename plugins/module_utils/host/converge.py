@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -61,6 +62,8 @@ MOUNT = environment.DIRECTORY
 SSH_MOUNT = f"{MOUNT}/ssh"
 EGRESS_INTERFACE = "eth0"
 OPTION_BRIDGE = "com.docker.network.bridge.name"
+ENDING_SECONDS = 2.0
+"""For how long a program that is just ending may still be listed as running."""
 STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
 
@@ -644,8 +647,17 @@ class SessionHost:
             self._start_server(container, replica)
         except EngineError:
             # A program that has ended already is told of with its exit code, by the proof of what runs.
-            if self._pid(container):
+            if not self._has_ended(container):
                 raise
+
+    def _has_ended(self, container: str) -> bool:
+        """Tell whether the container's program is over; the engine may need a moment to notice."""
+        deadline = time.monotonic() + ENDING_SECONDS
+        while self._pid(container):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
 
     def _start_container(self, container: str, replica: dict[str, Any]) -> None:
         try:
