@@ -17,7 +17,10 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import CONTRACT_NAMES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+    CONTRACT_NAMES,
+    CUDA_DEVICES,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
     KNOWN_VARIABLES,
@@ -248,7 +251,7 @@ def test_the_requests_in_the_documents_are_accepted() -> None:
 
 def test_every_variable_of_a_replica_is_described() -> None:
     names = {name for name in rows("docs/environment.md") if not name.startswith("/")}
-    assert names == CONTRACT_NAMES
+    assert names == {*CONTRACT_NAMES, CUDA_DEVICES}
 
 
 def test_every_variable_of_a_site_is_described() -> None:

@@ -101,6 +101,9 @@ CONTRACT_NAMES: frozenset[str] = frozenset(
 )
 """Every name the collection sets in a replica. A user's variable of such a name is refused."""
 
+CUDA_DEVICES = "CUDA_VISIBLE_DEVICES"
+"""Set where a replica has NVIDIA cards and the user has not set it."""
+
 
 @dataclass(frozen=True)
 class SessionView:
@@ -169,7 +172,7 @@ def replica_environment(
     cards = sum(is_nvidia_uuid(name) or name.startswith("nvidia.com/") for name in names)
     if cards:
         # CUDA numbers what a container has from 0 on; some programs read numbers only. Users may narrow it down.
-        environment.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(cards))))
+        environment.setdefault(CUDA_DEVICES, ",".join(map(str, range(cards))))
     environment.update(view._shared)
     environment.update(
         {
