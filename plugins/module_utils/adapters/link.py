@@ -138,7 +138,13 @@ def details() -> list[dict[str, Any]]:
 
 def addresses_on(name: str) -> list[dict[str, Any]]:
     """Return the addresses of the link *name*."""
-    return [one for link in _json(["ip", "-j", "address", "show", "dev", name]) for one in link.get("addr_info", [])]
+    return _addresses("dev", name)
+
+
+def _addresses(*selection: str) -> list[dict[str, Any]]:
+    """Return the addresses of all links, or of those that *selection* means to iproute2."""
+    links = _json(["ip", "-j", "address", "show", *selection])
+    return [address for link in links for address in link.get("addr_info", [])]
 
 
 def read_vxlan(name: str) -> Vxlan | None:
@@ -235,8 +241,7 @@ def vnis() -> list[int]:
 
 def addresses() -> list[str]:
     """Return every address of this host, sorted."""
-    links = _json(["ip", "-j", "address", "show"])
-    return sorted({address["local"] for link in links for address in link.get("addr_info", []) if "local" in address})
+    return sorted({address["local"] for address in _addresses() if "local" in address})
 
 
 def interface_to(address: str) -> str | None:
@@ -251,9 +256,8 @@ def interface_to(address: str) -> str | None:
 def subnets() -> list[str]:
     """Return every subnet this host has an address in or a route to, default routes excepted, sorted."""
     found = set()
-    for link in _json(["ip", "-j", "address", "show"]):
-        for address in link.get("addr_info", []):
-            found.add(str(ipaddress.ip_interface(f"{address['local']}/{address['prefixlen']}").network))
+    for address in _addresses():
+        found.add(str(ipaddress.ip_interface(f"{address['local']}/{address['prefixlen']}").network))
     for family in ("-4", "-6"):
         for route in _json(["ip", "-j", family, "route", "show", "table", "all"]):
             if route["dst"] != "default" and route.get("type", "unicast") != "multicast":
