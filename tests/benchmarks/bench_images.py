@@ -24,16 +24,21 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
+import bench_launch
+from bench_launch import own
+
 HERE = Path(__file__).resolve().parent / "images"
-CHECKOUT = HERE.parents[2]
 DIRECTORY = Path("/var/lib/cluster-compute-lab/images")
 HOSTS = {f"i{number}": f"10.199.0.1{number}" for number in range(9)}
 RECEIVERS = (2, 4, 8)
 IMAGE = "cluster-compute/large:bench"
 MEBIBYTES = 96
 RATE = "100mbit"
+
+play = partial(bench_launch.play, inventory=HERE / "inventory", seconds=3600)
 
 
 def ssh(host: str, script: str) -> str:
@@ -48,31 +53,6 @@ def _ssh(host: str) -> list[str]:
     options = ["-i", f"{DIRECTORY}/ssh/id_ed25519", "-o", f"UserKnownHostsFile={DIRECTORY}/ssh/known_hosts"]
     options += ["-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"]
     return ["ssh", *options, f"root@{HOSTS[host]}"]
-
-
-def play(playbook: Path, *options: str) -> str:
-    """Run a playbook and return its output."""
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    done = subprocess.run(
-        ["ansible-playbook", "-i", str(HERE / "inventory"), str(playbook), *options],
-        cwd=CHECKOUT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=3600,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(done.stdout)
-    return done.stdout
-
-
-def own(name: str) -> Path:
-    """Return the path of a playbook of the collection."""
-    return CHECKOUT / "playbooks" / f"{name}.yml"
 
 
 def each(script: str, hosts: list[str]) -> list[str]:

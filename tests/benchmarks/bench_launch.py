@@ -76,19 +76,19 @@ def sockets() -> str:
     return _FOLDER.name
 
 
-def play(playbook: Path, *options: str) -> str:
-    """Run a playbook and return its output."""
+def play(playbook: Path, *options: str, inventory: Path = INVENTORY, seconds: float = 1800) -> str:
+    """Run a playbook and return its output. seconds: after which it is given up."""
     environment = {**os.environ, "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(
-        ["ansible-playbook", "-i", str(INVENTORY), str(playbook), *options],
+        ["ansible-playbook", "-i", str(inventory), str(playbook), *options],
         cwd=CHECKOUT,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=1800,
+        timeout=seconds,
         check=False,
     )
     if done.returncode:
