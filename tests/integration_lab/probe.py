@@ -57,17 +57,18 @@ def rules() -> list[str]:
 
 
 def programs() -> list[str]:
-    """Return the names of running programs that containers bring with them."""
+    """Return the names of running programs that containers bring with them, and of those that launches start."""
     found = []
     for pid in os.listdir("/proc"):
         if pid.isdigit():
             try:
                 with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
                     name = os.path.basename(file.read().split("\0")[0])
+                with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+                    own = file.read().strip()
             except OSError:
                 continue
-            if name in OURS:
-                found.append(name)
+            found += [one for one in (name, own) if one in OURS or one.startswith("cc-")]
     return sorted(found)
 
 
