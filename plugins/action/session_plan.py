@@ -370,7 +370,9 @@ class _Planner:
     def _placed_already(self, record: Record) -> dict[str, Any]:
         plan = record["plan"]
         used = images_of(plan["replicas"])
-        needs = needs_again(used, self.facts, self.request.image_pull, plan["images"], self._archive())
+        needs = needs_again(used, self.facts, self.request.image_pull, plan["images"])
+        if any(need.fetches for need in needs):  # a compressed archive of some size takes long to read
+            needs = needs_again(used, self.facts, self.request.image_pull, plan["images"], self._archive())
         return self._placed(record, needs, fresh=False, replaces=False)
 
     def _placed(
@@ -387,7 +389,7 @@ class _Planner:
             hosts=hosts,
             fetches=[host for host in hosts if any(host in need.fetches for need in needs)],
             images=[need.to_dict() for need in needs],
-            archive=sorted({image["id"] for image in self._archive().values()}),
+            archive=sorted({image["id"] for image in (self.archive or {}).values()}),
             claims={
                 name: {"claim": claim.to_dict(), "room": rooms[name].to_dict()}
                 for name, claim in claims_of(plan).items()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import tarfile
 import zlib
 from typing import Any
@@ -47,7 +48,7 @@ def read_archive(path: str) -> dict[str, dict[str, str]]:
         raise InvalidInput.single(
             VARIABLE, path, f"The controller cannot read it: {error.strerror or error}."
         ) from None
-    except (tarfile.TarError, EOFError, zlib.error, KeyError, ValueError, TypeError, AttributeError):
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, KeyError, ValueError, TypeError, AttributeError):
         raise InvalidInput.single(
             VARIABLE, path, "This file is no archive of images, as 'docker save --output FILE IMAGE' makes one."
         ) from None

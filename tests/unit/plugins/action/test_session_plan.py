@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.action.session_plan import _Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
     COMMITTED,
     CONFIRMED,
@@ -39,6 +41,7 @@ KEYS = [
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFGmJ/gx/8z/eHNzAzghDtUKw9fasWzqtpwji3eUm1OG",
 ]
+IMAGE = f"sha256:{'5' * 64}"
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 
 
@@ -121,6 +124,19 @@ def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
     assert renewed["request"]["authorized_keys"] == renewed["plan"]["request"]["authorized_keys"] == KEYS
     assert renewed["plan"]["replicas"] == plan["replicas"]
     assert "authorized_keys.SHA256:" in answer["diff"]["after"]
+
+
+def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path) -> None:
+    idle = {"h1": host()}
+    asked = request(image_archive=str(tmp_path / "gone.tar"))
+    plan = build_plan(asked, place(asked, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    plan["images"] = {"busybox": {"digest": None, "ids": {"h1": IMAGE}}}
+    record = started(prepared(new_record(SESSION, "alice", asked.to_dict()), plan))
+    held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
+    about = {"id": IMAGE, "digests": [], "architecture": "amd64"}
+    assert planner(asked, h1=host(record, held=held, images={IMAGE: about})).run(tidy=True)["status"] == "SCHEDULED"
+    with pytest.raises(InvalidInput, match=r"gone\.tar"):
+        planner(asked, h1=host(record, held=held, images={IMAGE: None})).run(tidy=True)
 
 
 def test_one_that_waits_is_launched_in_its_turn() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import random
 import tarfile
 from pathlib import Path
 
@@ -77,7 +78,19 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("x" * 2000, encoding="ascii")
     with pytest.raises(InvalidInput, match="no archive of images"):
         read_archive(str(tmp_path / "text"))
-    whole = write(tmp_path / "whole.tar", "w:gz", {OLD: CONFIGURATION, "manifest.json": manifest(OLD)})
-    (tmp_path / "half").write_bytes(Path(whole).read_bytes()[:-60])
-    with pytest.raises(InvalidInput, match="no archive of images"):
-        read_archive(str(tmp_path / "half"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "damage"),
+    [("w:gz", "cut"), ("w:bz2", "cut"), ("w:xz", "cut"), ("w:bz2", "changed"), ("w:xz", "changed")],
+)
+def test_a_compressed_archive_that_is_damaged_is_refused(tmp_path: Path, mode: str, damage: str) -> None:
+    noise = random.Random(1).randbytes(200000)
+    whole = write(tmp_path / "whole", mode, {"layer": noise, OLD: CONFIGURATION, "manifest.json": manifest(OLD)})
+    content = Path(whole).read_bytes()
+    read_archive(whole)
+    middle = len(content) // 2
+    end = b"" if damage == "cut" else bytes(64) + content[middle + 64 :]
+    (tmp_path / "damaged").write_bytes(content[:middle] + end)
+    with pytest.raises(InvalidInput, match=r"session_image_archive is .*damaged"):
+        read_archive(str(tmp_path / "damaged"))
