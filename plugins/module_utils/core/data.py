@@ -195,10 +195,15 @@ def _driver(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mappin
     drivers = drivers_of(inventory, host)
     kind = dict(mount.driver_options).get("type", OWN_MEMORY) if mount.driver == LOCAL_DRIVER else OWN_MEMORY
     wanted = str(mount.driver) if kind == OWN_MEMORY else f"{LOCAL_DRIVER}:{kind}"
-    if wanted in drivers:
+    if any(same_driver(wanted, driver) for driver in drivers):
         return ""
     allowed = _text(", ".join(drivers) or "no driver")
     return f"On {{hosts}} the site allows only volumes of {allowed} ({DRIVERS}), and this is one of {_text(wanted)}."
+
+
+def same_driver(one: str, other: str) -> bool:
+    """Tell whether two names are of one volume driver: engines name a plugin with its tag, people may leave it out."""
+    return one.removesuffix(":latest") == other.removesuffix(":latest")
 
 
 def volume_conflict(mount: Mapping[str, Any], found: Mapping[str, Any] | None) -> str:
@@ -211,7 +216,7 @@ def volume_conflict(mount: Mapping[str, Any], found: Mapping[str, Any] | None) -
         return ""
     if found["maker"] is None:
         return "it was not made by a session, and does not bear the label cluster-compute.volume either."
-    if (found["driver"], found["options"]) == (mount["driver"], mount["driver_options"]):
+    if same_driver(found["driver"], mount["driver"]) and found["options"] == mount["driver_options"]:
         return ""
     return (
         f"it has driver {found['driver']} with options {found['options']}, where driver {mount['driver']} with options "

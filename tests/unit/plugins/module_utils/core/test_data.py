@@ -212,6 +212,25 @@ def test_volumes_that_exist_are_taken_as_they_are_or_refused():
     assert "only volumes of no driver" in said("data:/x", facts(), {"h1": {DRIVERS: []}})[0]
 
 
+def test_a_plugin_is_the_same_with_its_tag_and_without():
+    """Engines tell it with the tag, whatever it was called when the volume was made."""
+    plain, tagged = (
+        {"volume": "data", "target": "/x", "driver": name} for name in ("some/plugin", "some/plugin:latest")
+    )
+    for allowed in ("some/plugin", "some/plugin:latest"):
+        inventory = {host: {DRIVERS: [allowed]} for host in HOSTS}
+        found = facts()
+        for host in HOSTS:
+            found[host]["volumes"]["data"] = {"driver": "some/plugin:latest", "options": {}, "maker": ""}
+        assert said(plain, found, inventory) == said(tagged, found, inventory) == []
+        assert (
+            "where driver some/plugin:2 "
+            in said(
+                {**plain, "driver": "some/plugin:2"}, found, {host: {DRIVERS: ["some/plugin:2"]} for host in HOSTS}
+            )[0]
+        )
+
+
 def test_what_a_file_server_gives_to_the_host_is_for_the_site_to_allow():
     small = {"volume": "data", "target": "/x", "driver_options": {"type": "tmpfs", "device": "tmpfs"}}
     export = {"volume": "data", "target": "/x", "driver_options": {"type": "nfs", "o": "addr=a", "device": ":/home"}}
