@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.p
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.detection import (
     NVIDIA,
     CdiDevice,
+    declared_paths,
     detected_classes,
     different_devices,
     parse_nvidia,
@@ -33,22 +36,33 @@ class AcceleratorError(SessionError):
 
 
 def detect(declared: object) -> dict[str, dict[str, Any]]:
-    """Return what is to be detected of ``cluster_compute_accelerators``: class to names, device files and problem.
+    """Return what this host knows of ``cluster_compute_accelerators``: class to names, device files and problem.
 
-    paths: the device files of each name, where they are known. problem: why nothing was found, or empty.
+    names: what was detected; a class whose devices are declared has none, and is there only if it has links. paths: the
+    device files of each name, where they are known. links: those of the class's device files that are symbolic links,
+    and where they lead. problem: why nothing was found, or empty.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {
+        kind: {"names": [], "paths": {}, "links": links, "problem": ""}
+        for kind, paths in declared_paths(declared).items()
+        if (links := _links(paths))
+    }
     for kind, source in detected_classes(declared).items():
         try:
             if source == NVIDIA:
-                found[kind] = {"names": nvidia(), "paths": {}, "problem": ""}
+                found[kind] = {"names": nvidia(), "paths": {}, "links": {}, "problem": ""}
             else:
                 devices = cdi(source)
                 paths = {device.name: sorted(device.paths) for device in devices}
-                found[kind] = {"names": list(paths), "paths": paths, "problem": ""}
+                links = _links(path for some in paths.values() for path in some)
+                found[kind] = {"names": list(paths), "paths": paths, "links": links, "problem": ""}
         except AcceleratorError as error:
-            found[kind] = {"names": [], "paths": {}, "problem": str(error)}
+            found[kind] = {"names": [], "paths": {}, "links": {}, "problem": str(error)}
     return found
+
+
+def _links(paths: Iterable[str]) -> dict[str, str]:
+    return {path: real for path in paths if (real := os.path.realpath(path)) != path}
 
 
 def nvidia() -> list[str]:

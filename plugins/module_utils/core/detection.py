@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
@@ -62,11 +63,23 @@ def detected_classes(value: object) -> dict[str, str]:
     return found
 
 
+def declared_paths(value: object) -> dict[str, list[str]]:
+    """Return the device files that ``cluster_compute_accelerators`` names, by class; what is malformed is left out."""
+    found = {}
+    for kind, entry in value.items() if isinstance(value, Mapping) else ():
+        if isinstance(entry, Sequence) and not isinstance(entry, str):
+            names = [name for name in entry if isinstance(name, str) and is_device_path(name)]
+            if names:
+                found[str(kind)] = [path for name in names for path in name.split("+")]
+    return found
+
+
 def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], has_cdi: bool, engine: str) -> Devices:
     """Return the accelerators of a host: those that ``cluster_compute_accelerators`` names, and those detected.
 
-    found: by class the names that the host detected, and the device files behind them. has_cdi: whether its *engine*,
-    a version, hands over CDI devices. Raises ValueError with a full sentence that says what is allowed.
+    found: by class the names that the host detected, the device files behind them, and where links lead. has_cdi:
+    whether its *engine*, a version, hands over CDI devices. Raises ValueError with a full sentence that says what is
+    allowed.
     """
     if not isinstance(value, Mapping):
         raise ValueError(ACCELERATORS_ALLOWED)
@@ -86,15 +99,24 @@ def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], ha
             "NVIDIA cards are known by UUID and by CDI name here, so that one card could be given away twice. Use one "
             "way for all of them."
         )
-    files = {name: set(paths) for about in found.values() for name, paths in about.get("paths", {}).items()}
+    links = {path: real for about in found.values() for path, real in about.get("links", {}).items()}
+
+    def really(paths: Iterable[str]) -> set[str]:
+        return {links.get(path, path) for path in paths}
+
+    declared = {name: really(name.split("+")) for name in every if is_device_path(name)}
+    if links:
+        for (name, mine), (other, theirs) in combinations(declared.items(), 2):
+            if mine <= theirs or theirs <= mine:
+                raise ValueError(f"{name} and {other} are the same device by a symbolic link. Name it once.")
+    files = {name: really(paths) for about in found.values() for name, paths in about.get("paths", {}).items()}
     of_classes = [{name: files[name] for name in about.get("paths", {}) if files[name]} for about in found.values()]
     for number, some in enumerate(of_classes):
         for name, paths in some.items():
             for other, theirs in ((other, theirs) for one in of_classes[:number] for other, theirs in one.items()):
                 if paths <= theirs or theirs <= paths:
                     raise ValueError(f"The CDI devices {other} and {name} share their files. Detect one of the kinds.")
-    for name in filter(is_device_path, every):
-        mine = set(name.split("+"))
+    for name, mine in declared.items():
         for other, paths in files.items():
             if paths and (mine <= paths or paths <= mine):
                 raise ValueError(f"{name} is what the CDI device {other} consists of. Name it one way.")

@@ -36,7 +36,7 @@ def _problem(declared: dict[str, Any]) -> str:
 def test_the_tool_is_asked_for_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _tool(tmp_path, monkeypatch, '[ "$*" = -L ] && echo "GPU 0: NVIDIA L4 (UUID: GPU-1-2)"')
     assert accelerators.detect({"gpu": "nvidia", "card": ["/dev/a"]}) == {
-        "gpu": {"names": ["GPU-1-2"], "paths": {}, "problem": ""}
+        "gpu": {"names": ["GPU-1-2"], "paths": {}, "links": {}, "problem": ""}
     }
 
 
@@ -95,3 +95,9 @@ def test_yaml_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         accelerators.AcceleratorError, match=r"y.yaml is YAML, and the host lacks the package python3-yaml"
     ):
         accelerators.cdi("vendor.com/x", (str(tmp_path),))
+
+
+def test_links_to_device_files_are_followed() -> None:
+    known = {"card": ["/dev/null", "/dev/zero+/dev/fd"], "plain": ["/dev/full"], "other": "wrong", "named": ["GPU-1"]}
+    links = {"/dev/fd": f"/proc/{os.getpid()}/fd"}
+    assert accelerators.detect(known) == {"card": {"names": [], "paths": {}, "links": links, "problem": ""}}

@@ -185,5 +185,13 @@ def test_no_card_by_two_names() -> None:
     for declared in ("/dev/x1", "/dev/x1+/dev/control", "/dev/control+/dev/x1+/dev/z"):
         with pytest.raises(ValueError, match=r"is what the CDI device vendor.com/x=1 consists of. Name it one way."):
             _devices({**names, "y": [declared]}, x=found)
+    link = {"names": [], "links": {"/dev/by-id/x": "/dev/x1"}}
+    with pytest.raises(ValueError, match=r"/dev/by-id/x is what the CDI device vendor.com/x=1 consists of"):
+        _devices({**names, "y": ["/dev/by-id/x"]}, x=found, y=link)
+    twice = {"a": ["/dev/x1"], "b": ["/dev/by-id/x+/dev/x2"]}
+    _devices(twice)
+    with pytest.raises(ValueError, match=r"/dev/x1 and /dev/by-id/x\+/dev/x2 are the same device"):
+        _devices(twice, b=link)
+    _devices({"a": ["/dev/x2+/dev/by-id/x", "/dev/x3+/dev/by-id/x"]}, a=link)
     with pytest.raises(ValueError, match="known by UUID and by CDI name"):
         _devices({"gpu": "nvidia", "other": ["nvidia.com/gpu=0"]}, gpu={"names": ["GPU-1"]})
