@@ -78,13 +78,13 @@ def test_what_the_kernel_is_told_of_a_peer(endpoint: str, wanted: bytes) -> None
     assert device.peers[PEER].addresses == {"fe80::2"}
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 2**15 - 1), st.binary(max_size=40)), max_size=8))
 def test_attributes_read_back_as_they_were_written(some: list[tuple[int, bytes]]) -> None:
     assert list(attributes(b"".join(wireguard._attribute(kind, value) for kind, value in some))) == some
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(st.binary(max_size=64))
 @example(bytes(8))
 def test_any_bytes_come_to_an_end(data: bytes) -> None:

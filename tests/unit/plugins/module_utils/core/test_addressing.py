@@ -35,7 +35,7 @@ from hypothesis import strategies as st
 POOL = "10.213.0.0/16"
 SEED = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
 
-bounded = settings(max_examples=200, deadline=None, derandomize=True)
+bounded = settings(max_examples=200, derandomize=True)
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_a_private_key_is_called_one_and_not_repeated(form, given_as):
     assert not any(line in told for line in lines)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(st.binary(max_size=120), st.sampled_from(TYPES), st.text(max_size=20))
 def test_garbage_ends_in_sentences(content, kind, comment):
     text = f"{kind} {base64.b64encode(content).decode()} {comment}"

@@ -15,7 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.cpus 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-bounded = settings(max_examples=300, deadline=None, derandomize=True)
+bounded = settings(max_examples=300, derandomize=True)
 
 PLAIN = Topology(tuple(Core(0, (cpu,)) for cpu in range(8)), ((0, 64),))
 """Eight cores of one thread."""

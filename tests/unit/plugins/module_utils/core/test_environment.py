@@ -172,7 +172,7 @@ def test_environment_file():
     )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     st.dictionaries(
         st.from_regex(r"V_[A-Za-z0-9_]{0,8}", fullmatch=True),

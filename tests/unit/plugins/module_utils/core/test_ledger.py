@@ -61,7 +61,7 @@ claims = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(claims, max_size=12))
 def test_whatever_is_granted_one_after_another_fits_together(asked: list[Claim]) -> None:
     ledger: dict[str, Reservation] = {}
@@ -82,7 +82,7 @@ def test_whatever_is_granted_one_after_another_fits_together(asked: list[Claim])
         assert len(set(several)) == len(several)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(claims, max_size=5), claims)
 def test_an_empty_host_refuses_only_what_is_too_large(asked: list[Claim], one: Claim) -> None:
     too_large = one.cpus > ROOM.cpus or one.memory > ROOM.memory
@@ -153,7 +153,7 @@ def test_a_reservation_never_goes_a_stage_back() -> None:
     assert advance(committed, CONFIRMED, 30.0, 100.0) == committed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(claims, max_size=4), st.sampled_from([LEASED, CONFIRMED, COMMITTED]))
 def test_a_ledger_is_read_back_as_it_was_written(asked: list[Claim], stage: str) -> None:
     ledger = held(*asked, stage=stage)
@@ -194,7 +194,7 @@ def test_who_keeps_and_who_gives_back() -> None:
     assert decide("b", {"h1": yes, "h2": Answer(False, ("full",))}) == GIVE_BACK
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 2**32), st.integers(2, 8), st.integers(1, 4), st.integers(1, 3))
 def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
     seed: int, racers: int, hosts: int, places: int

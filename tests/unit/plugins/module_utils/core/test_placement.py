@@ -30,7 +30,7 @@ GIB = 1024**3
 KEYS = ("zone", "rack")
 POLICIES = ("pack", "spread", "inventory")
 
-bounded = settings(max_examples=200, deadline=None, derandomize=True)
+bounded = settings(max_examples=200, derandomize=True)
 
 
 def make_request(**given_values) -> Request:

@@ -894,7 +894,7 @@ def test_missing_and_unknown_keys_are_noticed():
             validate_plan(broken)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(
     st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4)),

@@ -253,7 +253,7 @@ class Group:
         return isinstance(place(request, self.hosts, (), KNOWN), Placement)
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250, derandomize=True)
 @given(groups, steps)
 def test_the_head_waits_only_for_those_that_ran_when_it_became_the_head(
     hosts: list[Host], happened: list[Request | int]
@@ -289,7 +289,7 @@ def test_the_head_waits_only_for_those_that_ran_when_it_became_the_head(
     assert not [one for one in group.waiting if group.fits_idle(one.request)]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(groups, st.lists(requests, max_size=8), st.randoms(use_true_random=False))
 def test_the_same_queue_takes_the_same_turns(hosts: list[Host], asked: list[Request], chance: random.Random) -> None:
     queue = [Waiting(f"id-{n}", replace(one, name=f"s{n}"), n // 2) for n, one in enumerate(asked)]

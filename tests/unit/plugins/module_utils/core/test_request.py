@@ -26,7 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 MIB = 1024**2
-bounded = settings(max_examples=120, deadline=None, derandomize=True)
+bounded = settings(max_examples=120, derandomize=True)
 
 
 def variables(**given_values):

@@ -25,7 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.resou
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-bounded = settings(max_examples=300, deadline=None, derandomize=True)
+bounded = settings(max_examples=300, derandomize=True)
 
 
 @pytest.mark.parametrize(

@@ -370,7 +370,7 @@ def worlds(draw: st.DrawFn) -> dict[str, Facts]:
     return world
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500, derandomize=True)
 @given(worlds(), st.sets(st.sampled_from(HOSTS), max_size=2))
 def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, Facts], away: set[str]) -> None:
     """Whoever does all that a survey asks for finds nothing more to do, and removed only what may go."""
