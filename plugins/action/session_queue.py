@@ -10,12 +10,9 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
-    Settings,
-    hosts_from_facts,
-    render_shortfall,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import Turn, take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import queue_entry
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings, hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import take_turns
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import (
     SITE_VARIABLES,
     GroupFacts,
@@ -56,7 +53,7 @@ class ActionModule(ActionBase):
             "changed": False,
             "chores": work,
             "tidy": not has_chores(work),
-            "queue": [_entry(turn, view.records[turn.waiting.session_id]) for turn in turns],
+            "queue": [queue_entry(turn, view.records[turn.waiting.session_id]) for turn in turns],
             "launchable": [
                 {
                     **launch_request(turn.waiting.request, view.records[turn.waiting.session_id]["owner"]),
@@ -67,26 +64,3 @@ class ActionModule(ActionBase):
             ],
             "warnings": problems,
         }
-
-
-def _entry(turn: Turn, record: dict[str, Any]) -> dict[str, Any]:
-    request = turn.waiting.request
-    if turn.placement is not None:
-        reason = [f"It can start on {', '.join(turn.placement.hosts)}."]
-    elif turn.problem is not None:
-        reason = str(turn.problem).splitlines()
-    else:
-        reason = [] if turn.shortfall is None else render_shortfall(turn.shortfall)
-        if turn.behind is not None:
-            reason.insert(0, f"Room that session {turn.behind} is to have does not count as free.")
-    return {
-        "position": turn.position,
-        "session_name": request.name,
-        "session_id": turn.waiting.session_id,
-        "owner": record["owner"],
-        "priority": request.priority,
-        "number": turn.waiting.number,
-        "size": request.size,
-        "fits": turn.placement is not None,
-        "reason": reason,
-    }

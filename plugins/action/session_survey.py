@@ -10,9 +10,10 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import findings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import hosts_from_facts, room_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_note, note_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Survey
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts, chores, has_chores
 
 
@@ -48,7 +49,7 @@ class ActionModule(ActionBase):
             "records": {host: _records_for(host, view) for host in group.facts},
             "rooms": rooms,
             "public_keys": _public_keys(group),
-            "findings": _findings(group, view),
+            "findings": findings(group.facts, {name: group.why_missing[name] for name in group.missing}, view),
         }
 
 
@@ -73,26 +74,3 @@ def _public_keys(group: GroupFacts) -> dict[str, dict[str, Any]]:
             keys = facts["public_keys"].get(record["id"], {})
             found.setdefault(record["id"], {}).update({name: keys[name] for name in own if name in keys})
     return found
-
-
-def _findings(group: GroupFacts, view: Survey) -> list[str]:
-    """Return what is not as it should be beyond what a host can see alone, as sentences."""
-    found = []
-    for kind, removals in (("abandoned", view.abandoned), ("leak", view.leaks)):
-        for host, some in sorted(removals.items()):
-            found += [f"{host}: {kind}: session {_shown(one)}: {one.why}" for one in some]
-    found += [f"unknown: {why}" for _key, why in sorted(view.unknown.items())]
-    for host, facts in group.facts.items():
-        found += [f"{host}: damaged: {one}" for one in facts["damaged"]]
-    found += [f"{host}: cannot be looked at: {group.why_missing[host]}" for host in group.missing]
-    names: dict[str, set[str]] = {}
-    for record in view.records.values():
-        names.setdefault(record["name"], set()).add(record["id"])
-    for name, ids in sorted(names.items()):
-        if len(ids) > 1:
-            found.append(f"Different sessions have the name {name}: {', '.join(sorted(ids))}.")
-    return found
-
-
-def _shown(removal: Removal) -> str:
-    return removal.session_name or removal.session_id

@@ -112,7 +112,7 @@ host:
       type: dict
       returned: if usable
     containers:
-      description: The containers of all sessions on this host, with the resources they were given and how they failed.
+      description: The containers of all sessions on this host, with the resources they were given and how they ended.
       type: list
       elements: dict
       returned: if usable

@@ -265,7 +265,7 @@ def _host(
     limit = read("max_replicas", _limit, None)
     if problems:
         raise InvalidInput(problems)
-    held = _held(facts, ignore_session, with_undecided)
+    held = held_claims(facts, ignore_session, with_undecided)
     taken = [device for claim in held for _kind, names in claim.devices for device in names]
     free_devices = tuple(
         (kind, tuple(one for one in names if not any(same_device(one, other) for other in taken)))
@@ -295,7 +295,7 @@ def _counts(devices: Devices, pinnable: int) -> tuple[tuple[str, int], ...]:
     return tuple((kind, pinnable if kind == PINNED else count) for kind, count in count_devices(devices))
 
 
-def _held(facts: Mapping[str, Any], ignore_session: str | None, with_undecided: bool) -> list[Claim]:
+def held_claims(facts: Mapping[str, Any], ignore_session: str | None, with_undecided: bool) -> list[Claim]:
     """Return what sessions hold of a host: its ledger's claims, and containers that the ledger does not know."""
     reservations = [Reservation.from_dict(entry) for entry in facts.get("reservations") or ()]
     known = {reservation.claim.session_id for reservation in reservations}

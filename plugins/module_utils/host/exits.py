@@ -15,13 +15,24 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
 
+ALIVE = ("running", "created", "restarting", "paused", "removing")
+"""States of a container that has not ended, as the engine lists them."""
+
+
+def read_exit_code(engine: Engine, entry: Mapping[str, Any]) -> int | None:
+    """Return the exit code of a container that has ended, whatever ended it; None where it has not."""
+    if entry["State"] in ALIVE:
+        return None
+    code = ((engine.inspect(entry["Id"]) or {}).get("State") or {}).get("ExitCode")
+    return None if code is None else int(code)
+
 
 def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str, Any], host: str) -> Failure | None:
     """Return how a container that does not run has failed, or None where it did not.
 
     Only what was started since the engine was can have failed by itself: everything else went down with the engine.
     """
-    if entry["State"] in ("running", "created", "restarting", "paused", "removing"):
+    if entry["State"] in ALIVE:
         return None
     state = (engine.inspect(entry["Id"]) or {}).get("State") or {}
     code = int(state.get("ExitCode") or 0)

@@ -40,7 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     Record,
     note_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_exit_code, read_failure
 
 
 def host_facts(
@@ -240,6 +240,7 @@ def _container(engine: Engine, state: StateDirectory, entry: dict[str, Any]) -> 
         "memory": docker_engine.number_of(labels, docker_engine.LABEL_MEMORY),
         "devices": dict(docker_engine.devices_of(labels)),
         "state": entry["State"],
+        "exit_code": read_exit_code(engine, entry),
         "failure": failed
         and {
             "exit_code": failed.exit_code,

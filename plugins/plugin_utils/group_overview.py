@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The overview of a resource group from registered results of host_info."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import overview
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings, hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import take_turns
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import (
+    SITE_VARIABLES,
+    GroupFacts,
+    pick,
+    waiting_of,
+)
+
+
+def read_overview(
+    resource_group: str, results: Mapping[str, Any], hostvars: Mapping[str, Any], own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the overview of a resource group.
+
+    results: registered results of host_info with whole records, by host in inventory order. hostvars: Ansible's. own:
+    variables of the host that the action works for, for what holds for the whole group.
+    Raises InvalidInput where no host can be reached, or what the inventory says of the group cannot be used.
+    """
+    group = GroupFacts.read(results, hostvars)
+    settings = Settings.from_variables(pick(own, SITE_VARIABLES))
+    view = group.survey()
+    waiting, problems = waiting_of(view.pending())
+    hosts: list[Host] = []
+    for name, facts in group.facts.items():
+        try:
+            hosts += hosts_from_facts({name: facts}, group.inventory)
+        except InvalidInput:  # the overview says so of the host
+            continue
+    turns = take_turns(waiting, hosts, settings.topology_keys, group.known)
+    found = overview(
+        resource_group, group.known, group.facts, group.why_missing, group.unreachable, group.inventory, view, turns
+    )
+    return {**found, "findings": [*found["findings"], *problems]}
