@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Return, on the controller, all that the hosts of a resource group say together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import DEFAULT_GROUP
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_overview import read_overview
+
+
+class ActionModule(ActionBase):
+    """The action behind the module session_info."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the overview, of all sessions or of one."""
+        super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        _result, arguments = self.validate_argument_spec(
+            {
+                "hosts": {"type": "dict", "required": True},
+                "resource_group": {"type": "str", "default": DEFAULT_GROUP},
+                "session_name": {"type": "str", "default": ""},
+            }
+        )
+        hostvars = task_vars["hostvars"]
+        own = hostvars[task_vars["inventory_hostname"]]
+        try:
+            found = read_overview(arguments["resource_group"], arguments["hosts"], hostvars, own)
+        except CoreError as error:
+            return {"failed": True, "msg": f"Nothing can be said of the sessions.\n{error}"}
+        name = arguments["session_name"]
+        if name:
+            found["sessions"] = [one for one in found["sessions"] if one["name"] == name]
+            found["pending"] = [one for one in found["pending"] if one["session_name"] == name]
+        return {"changed": False, "overview": found}

@@ -1,0 +1,223 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: session_info
+short_description: Return all that is known of the sessions and hosts of a resource group
+version_added: 0.1.0
+description:
+  - Puts the facts of all hosts together and returns what they say, as data whose keys and order are stable.
+  - Of environment variables only the names are returned, never the values.
+  - Amounts of CPU are in thousandths, amounts of memory in bytes.
+  - Runs on the controller and changes nothing. The role C(info) asks the hosts and calls it.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.info
+options:
+  hosts:
+    description:
+      - For each host the registered result of M(cluster_compute.session.host_info) with whole records.
+    type: dict
+    required: true
+  resource_group:
+    description:
+      - Name of the inventory group that these hosts are.
+    type: str
+    default: cluster_compute_hosts
+  session_name:
+    description:
+      - The only session to return; empty for all. Hosts and findings are returned whole.
+    type: str
+    default: ""
+seealso:
+  - module: cluster_compute.session.host_info
+"""
+
+EXAMPLES = r"""
+- name: Learn of every session
+  cluster_compute.session.session_info:
+    hosts:
+      h1: "{{ hostvars['h1']['info_host'] }}"
+      h2: "{{ hostvars['h2']['info_host'] }}"
+  register: info_answer
+  run_once: true
+
+- name: Say where main1 of a session runs
+  ansible.builtin.debug:
+    msg: "{{ (info_answer.overview.sessions | selectattr('name', 'eq', 'train') | first).replicas[0].host }}"
+"""
+
+RETURN = r"""
+overview:
+  description: All that is known, as data whose keys and order are stable.
+  returned: success
+  type: dict
+  contains:
+    resource_group:
+      description: Name of the group.
+      returned: always
+      type: str
+    hosts:
+      description: The hosts in inventory order.
+      returned: always
+      type: list
+      elements: dict
+      contains:
+        name:
+          description: Its name in the inventory.
+          type: str
+          returned: always
+        reachable:
+          description: Whether it answered.
+          type: bool
+          returned: always
+        usable:
+          description: Whether it can run sessions.
+          type: bool
+          returned: always
+        problem:
+          description: What is wrong with it, empty for nothing.
+          type: str
+          returned: always
+        labels:
+          description: Its labels, such as rack and zone.
+          type: dict
+          returned: always
+        engine:
+          description: What Docker Engine says of itself, or null.
+          type: dict
+          returned: always
+        underlay:
+          description: Address, interface and MTU that tunnels use, or null.
+          type: dict
+          returned: always
+        capacity:
+          description:
+            - What sessions may use in all, or null. C(cpus), C(memory), C(replicas) (null for no limit),
+              C(accelerators) by class, C(pinned_cpus).
+          type: dict
+          returned: always
+        used:
+          description: What sessions hold of it, in the same form.
+          type: dict
+          returned: always
+        free:
+          description: What is left, in the same form.
+          type: dict
+          returned: always
+        sessions:
+          description: Names of the sessions that hold anything of it.
+          type: list
+          elements: str
+          returned: always
+    sessions:
+      description: Every session that is known, by name, those that wait and those that failed included.
+      returned: always
+      type: list
+      elements: dict
+      contains:
+        id:
+          description: Its UUID.
+          type: str
+          returned: always
+        name:
+          description: Its name.
+          type: str
+          returned: always
+        owner:
+          description: Who asked for it.
+          type: str
+          returned: always
+        status:
+          description: V(PENDING), V(PREPARING), V(RUNNING) or V(ERROR).
+          type: str
+          returned: always
+        revision:
+          description: Revision of its record.
+          type: int
+          returned: always
+        hosts:
+          description: The hosts that carry it.
+          type: list
+          elements: str
+          returned: always
+        mode:
+          description: The effective mode, or null.
+          type: str
+          returned: always
+        requested_mode:
+          description: The mode that was asked for, or null where only hosts that are away know it.
+          type: str
+          returned: always
+        size:
+          description: Number of replicas, or null where only hosts that are away know it.
+          type: int
+          returned: always
+        priority:
+          description: Its priority, or null where only hosts that are away know it.
+          type: int
+          returned: always
+        resource_group:
+          description: The group that was asked for, or null where only hosts that are away know it.
+          type: str
+          returned: always
+        request:
+          description: What was asked for, with names only of environment variables; or null.
+          type: dict
+          returned: always
+        network:
+          description: The network of its replicas, or null.
+          type: dict
+          returned: always
+        egress:
+          description: Name and subnet of its default network, or null.
+          type: dict
+          returned: always
+        report:
+          description: Why it waits or failed, as lines.
+          type: list
+          elements: str
+          returned: always
+        history:
+          description: Its statuses so far, each with revision and reason.
+          type: list
+          elements: dict
+          returned: always
+        replicas:
+          description:
+            - Its replicas in rank order. What the plan says of each (C(name), C(role), C(index), C(rank),
+              C(local_rank), C(node_rank), C(host), C(address), C(container), C(image), C(resources), C(devices),
+              C(ports), C(mounts), and more), and C(status), C(exit_code), C(oom_killed), C(finished), C(restarts) and
+              C(usage).
+            - The status is that of its container in capitals, such as V(RUNNING) or V(EXITED); V(FAILED) for one that
+              failed, V(MISSING) for none, V(UNKNOWN) where its host cannot be asked.
+          type: list
+          elements: dict
+          returned: always
+        ports:
+          description: Its published ports, each with replica and host.
+          type: list
+          elements: dict
+          returned: always
+        failures:
+          description: Replicas that failed and have not been started again, each with exit code and a sentence.
+          type: list
+          elements: dict
+          returned: always
+    pending:
+      description: The queue in order, each with position, name, owner, priority, size and the reason.
+      returned: always
+      type: list
+      elements: dict
+    findings:
+      description: What is not as it should be, as sentences.
+      returned: always
+      type: list
+      elements: str
+"""
