@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Say what came of a launch as data for whatever follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+DOCUMENTATION = r"""
+name: session_artifact
+short_description: Say what came of a launch as data for whatever follows
+version_added: 0.1.0
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+description:
+  - Returns what other playbooks, and the jobs that follow in a workflow, need to know of a session that was launched or
+    waits. Nothing in it is secret.
+options:
+  _input:
+    description: What M(cluster_compute.session.session_plan) returned.
+    type: dict
+    required: true
+  decision:
+    description: What M(cluster_compute.session.session_decide) returned.
+    type: dict
+    required: true
+  replicas:
+    description: Replicas as M(cluster_compute.session.session_host) returns them in its state V(verified).
+    type: list
+    elements: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Hand the session on to what follows
+  ansible.builtin.set_stats:
+    data:
+      cluster_compute_session: >-
+        {{ launch_plan | cluster_compute.session.session_artifact(launch_decision, launch_verified.replicas) }}
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(name), C(id), C(owner), C(status), C(mode), C(size), C(hosts), C(replicas), C(ports) and C(report). The status
+      is V(RUNNING), V(PENDING), or in check mode V(PLANNED). A session that waits has no hosts, replicas and ports.
+    - Each replica has C(name), C(role), C(rank), C(host), C(address), C(container), C(image) and C(status).
+  type: dict
+"""
+
+
+def session_artifact(
+    plan: Mapping[str, Any], decision: Mapping[str, Any], replicas: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what came of the launch that planned *plan*, was told *decision* and found *replicas* at work."""
+    placed = decision["verdict"] == "granted"
+    record = plan["record"] if placed else plan["pending"]
+    seen = {one["name"]: one["status"] for one in replicas}
+    entries = record["plan"]["replicas"] if placed else []
+    return {
+        "name": plan["session_name"],
+        "id": record["id"] if record is not None else None,
+        "owner": record["owner"] if record is not None else None,
+        "status": ("RUNNING" if seen else "PLANNED") if placed else "PENDING",
+        "mode": record["plan"]["session"]["mode"] if placed else None,
+        "size": sum(role["replicas"] for role in record["request"]["roles"]) if record is not None else None,
+        "hosts": list(plan["hosts"]) if placed else [],
+        "replicas": [
+            {
+                **{key: one[key] for key in ("name", "role", "rank", "host", "address", "container", "image")},
+                "status": seen.get(one["name"], "PLANNED"),
+            }
+            for one in entries
+        ],
+        "ports": [{"replica": one["name"], "host": one["host"], **port} for one in entries for port in one["ports"]],
+        "report": list(decision["report"]),
+    }
+
+
+class FilterModule:
+    """Ansible's way to find the filter."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by name."""
+        return {"session_artifact": session_artifact}
