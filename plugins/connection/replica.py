@@ -1,0 +1,211 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Run commands in a replica: by the connection that the site has to the replica's host, and docker exec there.
+
+The connection to the host is whatever the site's inventory says, with its user, port, key, proxy and become, so a
+replica can be reached from wherever its host can, and one kept SSH connection serves all replicas of a host. Nothing is
+asked of the image but a shell: files travel by standard input and output.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+import shlex
+import time
+from typing import Any
+
+from ansible import constants as C
+from ansible.errors import AnsibleConnectionFailure, AnsibleError, AnsibleFileNotFound
+from ansible.module_utils.common.text.converters import to_bytes, to_native
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.connection import ConnectionBase
+from ansible.plugins.loader import become_loader, connection_loader
+from ansible.utils.display import Display
+from ansible_collections.cluster_compute.session.plugins.action.session_host import PAUSE, PROXIED, TRIES, TURNED_AWAY
+
+DOCUMENTATION = r"""
+name: replica
+short_description: Run tasks in a replica of a session
+version_added: 0.1.0
+description:
+  - Runs commands with C(docker exec) on the replica's host, which it reaches as the site's inventory says, privilege
+    escalation on the host included. Needs the command-line client of Docker on the host and C(/bin/sh) in the image.
+  - Files are copied by standard input and output, with C(cat) and C(dd) of the image.
+  - The inventory plugin P(cluster_compute.session.sessions#inventory) gives each replica what this connection needs.
+  - C(become) of a task is done in the replica, where it works without a password only. O(container_user) needs nothing
+    of the image.
+author: The cluster_compute.session authors
+options:
+  container:
+    description: Name of the replica's container.
+    type: str
+    required: true
+    vars:
+      - name: cluster_compute_container
+  container_user:
+    description: User, or user and group, that commands run as. Without it the replica's own.
+    type: str
+    vars:
+      - name: cluster_compute_user
+  host_variables:
+    description:
+      - Variables of the replica's host that its connection and privilege escalation read, C(inventory_hostname)
+        included.
+    type: dict
+    required: true
+    vars:
+      - name: cluster_compute_host_variables
+  pipelining:
+    description: Whether modules are run without being copied into the replica first.
+    type: bool
+    default: true
+    vars:
+      - name: ansible_pipelining
+"""
+
+CHUNK = 32 * 1024**2
+"""Bytes of a file that are copied with one command: what is copied lies in memory whole."""
+NOT_RUNNING = "cluster-compute: this container does not run here"
+"""What the command on the host adds where the reason for its failure is no failure of what ran in the replica."""
+INSPECT = "docker container inspect --format '{{.State.Running}}'"
+
+
+def host_command(container: str, command: str, user: str | None, with_input: bool) -> str:
+    """Return the shell command for the host that runs the shell command *command* in a container.
+
+    It ends as *command* does. Where it fails, and the container does not run (any more), it says `NOT_RUNNING`: docker
+    exec has no exit code of its own for that.
+    """
+    words = ["docker", "exec"]
+    words += ["-i"] if with_input else []
+    words += ["-u", user] if user else []
+    words += [container, "/bin/sh", "-c", command]
+    inspect = f'"$({INSPECT} {shlex.quote(container)} 2>/dev/null)"'
+    return (
+        f"{shlex.join(words)}; code=$?; [ $code = 0 ] || [ {inspect} = true ] || echo {NOT_RUNNING!r} >&2; exit $code"
+    )
+
+
+class Connection(ConnectionBase):  # type: ignore[misc]
+    """The connection to one replica."""
+
+    transport = "cluster_compute.session.replica"
+    has_pipelining = True
+
+    _host: Any = None
+    _host_become: Any = None
+
+    def _connect(self) -> Connection:
+        """Make the connection to the host, which connects when it is used first."""
+        if self._host is not None:
+            return self
+        # A terminal would merge the streams and change the ends of lines.
+        variables = {**self.get_option("host_variables"), "ansible_ssh_use_tty": False}
+        kind = variables.get("ansible_connection") or C.DEFAULT_TRANSPORT
+        name = variables.get("inventory_hostname")
+        context = copy.copy(self._play_context)
+        context.connection, context.remote_addr = kind, variables.get("ansible_host") or name
+        context.remote_user = context.port = None
+        host = connection_loader.get(kind, context, os.devnull)
+        if host is None:
+            raise AnsibleError(f"The connection {kind} of host {name} was not found.")
+        keys: dict[str, Any] = {"timeout": context.timeout}
+        if context.password:
+            keys["password"] = context.password
+        host.set_options(task_keys=keys, var_options=variables)
+        wanted = variables.get("ansible_become")
+        if boolean(C.DEFAULT_BECOME if wanted is None else wanted):
+            method = variables.get("ansible_become_method") or C.DEFAULT_BECOME_METHOD
+            become = become_loader.get(method)
+            if become is None:
+                raise AnsibleError(f"The become method {method} of host {name} was not found.")
+            keys = {"become_pass": context.become_pass} if context.become_pass else {}
+            become.set_options(task_keys=keys, var_options=variables)
+            host.set_become_plugin(become)
+            self._host_become = become
+        self._host = host
+        self._connected = True
+        return self
+
+    def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> tuple[int, bytes, bytes]:
+        """Run a shell command in the replica; return its exit code, standard output and error.
+
+        Raises AnsibleConnectionFailure where the host cannot be reached or the container does not run there.
+        """
+        super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
+        container = self.get_option("container")
+        words = host_command(container, to_native(cmd), self.get_option("container_user"), bool(in_data))
+        code, out, err = self._run_on_host(words, in_data)
+        if code != 0 and to_bytes(NOT_RUNNING) in out + err:
+            said = to_native(err or out, errors="surrogate_or_replace").replace(NOT_RUNNING, "").strip()
+            host = self.get_option("host_variables").get("inventory_hostname")
+            raise AnsibleConnectionFailure(f"The container {container} does not run on {host}: {said}")
+        return code, out, err
+
+    def _run_on_host(self, command: str, in_data: bytes | None) -> tuple[int, bytes, bytes]:
+        """Run a shell command on the host, again where its SSH server was too busy to let anybody in."""
+        for number in range(1, TRIES + 1):
+            words = command
+            if self._host_become is not None:
+                words = self._host_become.build_become_command(command, self._host._shell)
+            try:
+                code, out, err = self._host.exec_command(words, in_data=in_data, sudoable=True)
+            except AnsibleConnectionFailure as error:
+                if TURNED_AWAY not in str(error) or PROXIED in str(error) or number == TRIES:
+                    raise
+                Display().v("The SSH server is too busy and turned the connection away; trying again.")
+                time.sleep(number * random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
+                continue
+            mark = to_bytes(self._host_become.success) if self._host_become is not None else b""
+            if mark and out.startswith(mark):  # which connections leave to the action
+                out = out.partition(b"\n")[2]
+            return int(code), out, err
+        raise AssertionError("The last try returns or raises.")
+
+    def put_file(self, in_path: str, out_path: str) -> None:
+        """Copy a file into the replica."""
+        super().put_file(in_path, out_path)
+        if not os.path.exists(to_bytes(in_path, errors="surrogate_or_strict")):
+            raise AnsibleFileNotFound(f"There is no file {in_path}.")
+        target = shlex.quote(out_path)
+        with open(to_bytes(in_path, errors="surrogate_or_strict"), "rb") as file:
+            chunk = file.read(CHUNK)
+            self._transfer(f"cat > {target}" if chunk else f": > {target}", chunk or None)
+            while chunk := file.read(CHUNK):
+                self._transfer(f"cat >> {target}", chunk)
+
+    def fetch_file(self, in_path: str, out_path: str) -> None:
+        """Copy a file out of the replica."""
+        super().fetch_file(in_path, out_path)
+        source, block = shlex.quote(in_path), 1024**2
+        with open(to_bytes(out_path, errors="surrogate_or_strict"), "wb") as file:
+            for position in range(0, 2**63, CHUNK):
+                read = f"dd if={source} bs={block} skip={position // block} count={CHUNK // block}"
+                chunk = self._transfer(read, None)
+                file.write(chunk)
+                if len(chunk) < CHUNK:
+                    return
+
+    def _transfer(self, command: str, in_data: bytes | None) -> bytes:
+        code, out, err = self.exec_command(command, in_data=in_data, sudoable=False)
+        if code != 0:
+            raise AnsibleError(f"A file could not be copied, by {command!r}: {to_native(err).strip()}")
+        return out
+
+    def reset(self) -> None:
+        """Give up the connection to the host, so that the next command makes it anew."""
+        self._connect()
+        if hasattr(self._host, "reset"):
+            self._host.reset()
+        self.close()
+
+    def close(self) -> None:
+        """End the connection to the host."""
+        if self._host is not None:
+            self._host.close()
+        self._host = self._host_become = None
+        self._connected = False

@@ -1,0 +1,345 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""List the replicas of sessions as hosts.
+
+What there is lies on the hosts of sessions, so the hosts are asked, by the collection's own playbook in a process of
+its own: options of the command that reads the inventory (--tags, --check, --become, -e) are meant for replicas and must
+not reach the hosts. That process gets the site's hosts with their variables resolved, and needs no vault password.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C
+from ansible.errors import AnsibleError, AnsibleParserError
+from ansible.inventory.group import to_safe_group_name
+from ansible.inventory.manager import InventoryManager
+from ansible.module_utils.common.text.converters import to_native
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.plugins.loader import become_loader, connection_loader, shell_loader
+from ansible.template import Templar
+from ansible.utils.collection_loader import AnsibleCollectionConfig
+from ansible.utils.unsafe_proxy import wrap_var
+from ansible.vars.manager import VariableManager
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import SITE_VARIABLES
+
+DOCUMENTATION = r"""
+name: sessions
+short_description: Replicas of sessions as hosts
+version_added: 0.1.0
+description:
+  - Lists the replicas of all sessions of a resource group as hosts named C(SESSION-REPLICA), such as C(train-main1),
+    with connections into their containers, so that any playbook runs inside a session.
+  - Each is in the groups C(cluster_compute_replicas), C(session_NAME), C(role_NAME) and C(host_NAME). What may not be
+    in the name of a group becomes an underscore.
+  - Asks the hosts of the group, which takes as long as one task on them, unless the answer is in the cache. A host that
+    is away is told of in a warning; what its sessions have elsewhere is listed all the same.
+  - Variables of a replica are C(cluster_compute_session), C(cluster_compute_session_id), C(cluster_compute_replica),
+    C(cluster_compute_role), C(cluster_compute_index), C(cluster_compute_rank), C(cluster_compute_local_rank),
+    C(cluster_compute_node_rank), C(cluster_compute_size), C(cluster_compute_mode), C(cluster_compute_host),
+    C(cluster_compute_address), C(cluster_compute_container), C(cluster_compute_image), C(cluster_compute_ports) and
+    C(cluster_compute_status). Environment variables of replicas are not among them.
+  - C(ansible_become) is false for every replica, whatever holds for the site; O(compose) can set it otherwise.
+  - Nothing of the command line that reads this inventory reaches the hosts, extra variables included.
+author: The cluster_compute.session authors
+extends_documentation_fragment:
+  - constructed
+  - inventory_cache
+options:
+  plugin:
+    description: Says that the file is for this plugin. The name of the file has to end in C(.sessions.yml).
+    type: str
+    required: true
+    choices: [cluster_compute.session.sessions]
+  site:
+    description:
+      - Inventories of the site, in which the hosts of sessions are, as they would be given with C(-i).
+      - A path that is not absolute begins at the folder of this file.
+    type: list
+    elements: str
+    required: true
+  resource_group:
+    description: Group of the site's inventory whose sessions are listed.
+    type: str
+    default: cluster_compute_hosts
+  sessions:
+    description: Names of the only sessions to list; all if empty.
+    type: list
+    elements: str
+    default: []
+  timeout:
+    description: Seconds for which the hosts may take to answer.
+    type: int
+    default: 300
+"""
+
+EXAMPLES = r"""
+# my.sessions.yml: every session of the site
+plugin: cluster_compute.session.sessions
+site: [inventories/site]
+
+# One session, remembered for a minute, with a group for each rack and a variable of one's own
+plugin: cluster_compute.session.sessions
+site: [/etc/ansible/site]
+sessions: [train]
+cache: true
+cache_plugin: ansible.builtin.jsonfile
+cache_connection: ~/.cache/sessions
+cache_timeout: 60
+compose:
+  is_main: cluster_compute_rank == 0
+groups:
+  running: cluster_compute_status == 'RUNNING'
+keyed_groups:
+  - key: cluster_compute_image | regex_replace('[:/].*')
+    prefix: image
+"""
+
+ALL = "cluster_compute_replicas"
+CONNECTION = "cluster_compute.session.replica"
+PLAYBOOK = Path(__file__).resolve().parents[2] / "playbooks" / "session_info.yml"
+FURTHER_VARIABLES = (
+    "ansible_connection",
+    "ansible_become",
+    "ansible_become_method",
+    "ansible_python_interpreter",
+)
+"""What a connection to a host needs and no plugin lists as a variable of its own."""
+OWN_VARIABLES = ("cluster_compute_state_directory", *HOST_VARIABLES, *SITE_VARIABLES)
+OF_SESSION = {"session": "name", "session_id": "id", "mode": "mode", "size": "size"}
+OF_REPLICA = {
+    "replica": "name",
+    **{
+        name: name
+        for name in (
+            "role",
+            "index",
+            "rank",
+            "local_rank",
+            "node_rank",
+            "host",
+            "address",
+            "container",
+            "image",
+            "ports",
+            "status",
+        )
+    },
+}
+"""Variables of a replica, each to go after ``cluster_compute_``, and where the overview has them."""
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: ignore[misc]
+    """The inventory plugin."""
+
+    NAME = "cluster_compute.session.sessions"
+    _being_read: set[str] = set()  # noqa: RUF012 - of all instances on purpose
+
+    def verify_file(self, path: str) -> bool:
+        """Tell whether the file is for this plugin, by its name."""
+        return super().verify_file(path) and path.endswith((".sessions.yml", ".sessions.yaml"))
+
+    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        """Add the replicas to the inventory. Raises AnsibleParserError where nothing can be learned of them."""
+        super().parse(inventory, loader, path, cache)
+        self._read_config_data(path)
+        place = os.path.realpath(path)
+        if place in self._being_read:  # the site's inventory is the folder that this file is in
+            return
+        self._being_read.add(place)
+        try:
+            site = self._read_site(os.path.dirname(place))
+        finally:
+            self._being_read.remove(place)
+        self._list(self._overview(path, site, cache), site)
+
+    def _read_site(self, folder: str) -> dict[str, dict[str, Any]]:
+        """Return the hosts of the resource group, in order, each with its variables resolved."""
+        sources = [
+            one if "," in one else os.path.join(folder, os.path.expanduser(one)) for one in self.get_option("site")
+        ]
+        for source in sources:
+            if "," not in source and not os.path.exists(source):
+                raise AnsibleParserError(f"site: There is no inventory {source}.")
+        site = InventoryManager(loader=self.loader, sources=sources)
+        group = self.get_option("resource_group")
+        if not site.groups.get(group) or not site.groups[group].get_hosts():
+            known = ", ".join(sorted(name for name, one in site.groups.items() if one.get_hosts())) or "none"
+            raise AnsibleParserError(
+                f"resource_group: The site has no group {group} with hosts. Groups that have hosts: {known}."
+            )
+        variables = VariableManager(loader=self.loader, inventory=site)
+        variables._extra_vars = {}  # they are meant for the replicas
+        return {host.name: self._resolve(host.name, variables, host) for host in site.groups[group].get_hosts()}
+
+    def _resolve(self, name: str, variables: VariableManager, host: Any) -> dict[str, Any]:
+        """Return those variables of a host that are needed to reach it and to ask it."""
+        given = variables.get_vars(host=host, include_hostvars=False)
+        templar = Templar(loader=self.loader, variables=given)
+
+        def read(variable: str) -> Any:
+            try:
+                return _plain(templar.template(given[variable])) if given.get(variable) is not None else None
+            except AnsibleError as error:
+                raise AnsibleParserError(f"Variable {variable} of host {name}: {to_native(error)}") from error
+
+        kind = read("ansible_connection") or C.DEFAULT_TRANSPORT
+        method = read("ansible_become_method") or C.DEFAULT_BECOME_METHOD
+        names = {*FURTHER_VARIABLES, *OWN_VARIABLES}
+        for what, plugins, plugin in (
+            ("connection", connection_loader, kind),
+            ("become", become_loader, method),
+            ("shell", shell_loader, "sh"),
+        ):
+            found = plugins.get(plugin, class_only=True)
+            if found is None:
+                raise AnsibleParserError(f"Host {name} needs the {what} plugin {plugin}, which is not there.")
+            names.update(C.config.get_plugin_vars(what, found._load_name))
+        values = {variable: read(variable) for variable in sorted(names) if given.get(variable) is not None}
+        return {**values, "inventory_hostname": name}
+
+    def _overview(self, path: str, site: Mapping[str, Mapping[str, Any]], cache: bool) -> dict[str, Any]:
+        """Return what is known of the resource group, from the cache where it may be."""
+        self.load_cache_plugin()
+        about = json.dumps([list(site), self.get_option("resource_group")])
+        key = f"{self.get_cache_key(path)}_{hashlib.sha256(about.encode()).hexdigest()[:12]}"
+        if self.get_option("cache") and cache:
+            try:
+                return dict(self._cache[key])
+            except KeyError:
+                pass
+        found = self._ask(site)
+        for host in found["hosts"]:
+            if not host["usable"]:
+                self.display.warning(f"Replicas on {host['name']} may be missing: {host['problem']}")
+        if self.get_option("cache"):
+            self._cache[key] = found
+        return found
+
+    def _ask(self, site: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Return what the hosts say, by the playbook session_info."""
+        group = self.get_option("resource_group")
+        with tempfile.TemporaryDirectory(prefix="cluster-compute-") as folder:
+            inventory, answer = os.path.join(folder, "hosts.yml"), os.path.join(folder, "answer.json")
+            hosts = {
+                name: {key: value for key, value in values.items() if key != "inventory_hostname"}
+                for name, values in site.items()
+            }
+            with open(inventory, "x", encoding="utf-8") as file:
+                file.write(_as_yaml({"all": {"children": {group: {"hosts": hosts}}}}))
+            given = {"session_resource_group": group, "cluster_compute_info_file": answer}
+            words = ["playbook", "-i", inventory, str(PLAYBOOK), "-e", json.dumps(given)]
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-m", "ansible", *words],
+                    env={**os.environ, **_environment()},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=self.get_option("timeout"),
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise AnsibleParserError(
+                    f"The hosts of group {group} did not answer within {self.get_option('timeout')} seconds."
+                ) from error
+            try:
+                with open(answer, encoding="utf-8") as file:
+                    return dict(json.load(file))
+            except (OSError, ValueError) as error:
+                said = done.stdout.decode("utf-8", "replace").strip()[-3000:]
+                raise AnsibleParserError(
+                    f"The hosts of group {group} could not be asked for sessions:\n{said}"
+                ) from error
+
+    def _list(self, found: Mapping[str, Any], site: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add what the overview holds to the inventory."""
+        wanted = self.get_option("sessions")
+        sessions = [one for one in found["sessions"] if not wanted or one["name"] in wanted]
+        for name in sorted(set(wanted) - {one["name"] for one in sessions}):
+            self.display.warning(f"There is no session {name} in group {self.get_option('resource_group')}.")
+        self.inventory.add_group(ALL)
+        entries = [(session, replica) for session in sessions for replica in session["replicas"]]
+        for name, (session, replica) in zip(_names(entries), entries):
+            if replica["host"] not in site:
+                self.display.warning(f"Replica {name} is not listed: its host {replica['host']} has left the site.")
+            else:
+                self._add(name, session, replica, site[replica["host"]])
+
+    def _add(self, name: str, session: Mapping[str, Any], replica: Mapping[str, Any], host: Mapping[str, Any]) -> None:
+        """Add one replica, with its groups and variables."""
+        self.inventory.add_host(name, ALL)
+        for group in (f"session_{session['name']}", f"role_{replica['role']}", f"host_{replica['host']}"):
+            safe = self.inventory.add_group(to_safe_group_name(group, force=True, silent=True))
+            self.inventory.add_child(safe, name)
+        own = {
+            **{f"cluster_compute_{key}": session[source] for key, source in OF_SESSION.items()},
+            **{f"cluster_compute_{key}": replica[source] for key, source in OF_REPLICA.items()},
+            "cluster_compute_host_variables": {key: value for key, value in host.items() if key not in OWN_VARIABLES},
+            "ansible_connection": CONNECTION,
+            "ansible_become": False,
+        }
+        for key, value in own.items():
+            self.inventory.set_variable(name, key, wrap_var(value))  # data of others, never a template
+        strict = self.get_option("strict")
+        variables = self.inventory.get_host(name).get_vars()
+        self._set_composite_vars(self.get_option("compose"), variables, name, strict)
+        self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict)
+        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict)
+
+
+def _names(entries: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str]:
+    """Return a name for each replica: session and replica, and a part of the session's id where two would be alike."""
+    plain = [f"{session['name']}-{replica['name']}" for session, replica in entries]
+    return [
+        name if plain.count(name) == 1 else f"{name}-{session['id'][:8]}"
+        for name, (session, _replica) in zip(plain, entries)
+    ]
+
+
+def _environment() -> dict[str, str]:
+    """Return what the process that asks the hosts has to see in place of what is set for the one that reads."""
+    return {
+        "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join(map(to_native, AnsibleCollectionConfig.collection_paths)),
+        "ANSIBLE_INVENTORY_ENABLED": "ansible.builtin.yaml",
+        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",
+        "ANSIBLE_CALLBACKS_ENABLED": "ansible.builtin.default",  # a list of none cannot be said
+        "ANSIBLE_STRATEGY": "ansible.builtin.linear",
+        "ANSIBLE_NOCOLOR": "1",
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without what Ansible adds to the types of Python."""
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    for kind in (int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    return str(value)
+
+
+def _as_yaml(value: Any) -> str:
+    """Return JSON with each text marked as none that is to be templated once more."""
+    if isinstance(value, Mapping):
+        items: Iterable[str] = (f"{json.dumps(key)}: {_as_yaml(item)}" for key, item in value.items())
+        return f"{{{', '.join(items)}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_yaml, value))}]"
+    return f"!unsafe {json.dumps(value, ensure_ascii=False)}" if isinstance(value, str) else json.dumps(value)
