@@ -42,10 +42,16 @@ def _own_inventory() -> Path:
         text = path.read_text(encoding="utf-8")
         text = text.replace("10.211.", f"10.{209 - number}.").replace("lab_name: it", f"lab_name: it{number}")
         target.write_text(text, encoding="utf-8")
+    sessions = (HERE / "inventory.sessions.yml").read_text(encoding="utf-8")
+    other.with_name(f"{other.name}.sessions.yml").write_text(
+        sessions.replace("[inventory]", f"[{other.name}]"), encoding="utf-8"
+    )
     return other
 
 
 INVENTORY = _own_inventory()
+REPLICAS = INVENTORY.with_name(f"{INVENTORY.name}.sessions.yml")
+"""The inventory that lists the replicas of the lab's sessions."""
 _SITE = yaml.safe_load((INVENTORY / "group_vars" / "all.yml").read_text(encoding="utf-8"))
 _GROUPS = yaml.safe_load((INVENTORY / "hosts.yml").read_text(encoding="utf-8"))["all"]["children"]
 LAB = str(_SITE["lab_name"])
@@ -61,13 +67,17 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass
 class Run:
-    """What one ansible-playbook did. results: one dict a task and host. recap: counters by host."""
+    """What one ansible-playbook did.
+
+    results: one dict a task and host. recap: counters by host. artifacts: what it handed on with set_stats.
+    """
 
     code: int
     output: str
     tasks: list[str] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
     recap: dict[str, dict[str, int]] = field(default_factory=dict)
+    artifacts: dict[str, Any] = field(default_factory=dict)
 
     def ok(self) -> Run:
         """Return the run itself; raises AssertionError unless it succeeded everywhere."""
@@ -150,17 +160,26 @@ def play(
 ) -> Run:
     """Run a playbook of the collection; *hosts* sets inventory variables of single hosts for this run."""
     with tempfile.TemporaryDirectory(prefix="cluster-compute-it-") as folder:
-        given, overlay, record = (Path(folder) / name for name in ("variables.json", "overlay.json", "record"))
+        given, overlay = (Path(folder) / name for name in ("variables.json", "overlay.json"))
         given.write_text(json.dumps(variables or {}), encoding="utf-8")
         if hosts:
             overlay.write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")
+        words = command(playbook, given, *options, inventory=inventory, overlay=overlay if hosts else None)
+        return recorded(words, seconds)
+
+
+def recorded(words: list[str], seconds: float = 300) -> Run:
+    """Run a command of Ansible and return what it did."""
+    with tempfile.TemporaryDirectory(prefix="cluster-compute-it-") as folder:
+        record = Path(folder) / "record"
         record.touch()
         done = subprocess.run(
-            command(playbook, given, *options, inventory=inventory, overlay=overlay if hosts else None),
+            words,
             cwd=CHECKOUT,
             env=environment(
                 ANSIBLE_CALLBACK_PLUGINS=str(HERE / "callback"),
                 ANSIBLE_CALLBACKS_ENABLED="recorder",
+                ANSIBLE_LOAD_CALLBACK_PLUGINS="true",
                 CLUSTER_COMPUTE_TEST_RECORD=str(record),
             ),
             stdin=subprocess.DEVNULL,
@@ -178,6 +197,8 @@ def play(
                 run.tasks.append(entry["task"])
             elif kind == "result":
                 run.results.append(entry)
+            elif kind == "artifacts":
+                run.artifacts = entry["values"]
             else:
                 run.recap[entry.pop("host")] = entry
         return run

@@ -61,6 +61,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._result("unreachable", result)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """Record the recap."""
+        """Record the recap, and what was handed on for the whole run."""
+        self._write(kind="artifacts", values=stats.custom.get("_run", {}))
         for host in sorted(stats.processed):
             self._write(kind="recap", host=host, **stats.summarize(host))
