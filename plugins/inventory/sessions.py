@@ -259,7 +259,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
                 with open(answer, encoding="utf-8") as file:
                     return dict(json.load(file))
             except (OSError, ValueError) as error:
-                said = done.stdout.decode("utf-8", "replace").strip()[-3000:]
+                said = done.stdout.decode("utf-8", "replace").partition("PLAY RECAP")[0]
+                said = said[max(said.rfind("fatal: ["), 0) :].strip()[-3000:]
                 raise AnsibleParserError(
                     f"The hosts of group {group} could not be asked for sessions:\n{said}"
                 ) from error
