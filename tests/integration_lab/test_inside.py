@@ -49,6 +49,7 @@ REQUEST: dict[str, Any] = {
 }
 NAMES = ["inside-bare1", "inside-main1", "inside-work-er1"]
 WITH_PYTHON = "session_inside:!role_bare"
+NOTHING_MORE = '{"all": {}}'
 LARGE = 33 * 1024**2
 """Bytes: more than are copied with one command."""
 
@@ -72,7 +73,7 @@ def parts(launched: Run) -> dict[str, Replica]:
 def cached(launched: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give an inventory that remembers what it was told; the site's is this lab's, with what a file may add."""
     folder = tmp_path_factory.mktemp("site")
-    (folder / "more.json").write_text("{}", encoding="utf-8")
+    (folder / "more.json").write_text(NOTHING_MORE, encoding="utf-8")
     return describe(
         folder / "my.sessions.yml",
         site=[str(INVENTORY), "more.json"],
@@ -190,7 +191,7 @@ def test_the_cache_answers_while_a_host_is_away(cached: Path, parts: dict[str, R
         assert sorted(found["cluster_compute_replicas"]["hosts"]) == NAMES, "its session's other hosts know"
         assert found["_meta"]["hostvars"][gone]["cluster_compute_status"] == "UNKNOWN"
     finally:
-        more.write_text("{}", encoding="utf-8")
+        more.write_text(NOTHING_MORE, encoding="utf-8")
         listing(cached, "--flush-cache")
 
 
