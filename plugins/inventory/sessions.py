@@ -258,12 +258,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             try:
                 with open(answer, encoding="utf-8") as file:
                     return dict(json.load(file))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError):
                 said = done.stdout.decode("utf-8", "replace").partition("PLAY RECAP")[0]
                 said = said[max(said.rfind("fatal: ["), 0) :].strip()[-3000:]
                 raise AnsibleParserError(
                     f"The hosts of group {group} could not be asked for sessions:\n{said}"
-                ) from error
+                ) from None
 
     def _list(self, found: Mapping[str, Any], site: Mapping[str, Mapping[str, Any]]) -> None:
         """Add what the overview holds to the inventory."""

@@ -231,7 +231,7 @@ def test_an_inventory_that_cannot_be_read_says_what_is_wrong(tmp_path: Path) -> 
     for options, wanted in (
         ({"site": ["nowhere"]}, "There is no inventory"),
         ({"site": [str(INVENTORY)], "resource_group": "nobody"}, "Groups that have hosts: all, cluster_compute_hosts"),
-        ({"site": [str(INVENTORY)], "resource_group": "lost_pool"}, "None of its hosts can be reached."),
+        ({"site": [str(INVENTORY)], "resource_group": "lost_pool"}, "None of its hosts can be reached"),
     ):
         _found, warnings = listing(describe(tmp_path / "bad.sessions.yml", **options))
         assert wanted in " ".join(warnings.split())
