@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tell as data what a launch in check mode would have done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.preview import preview
+
+DOCUMENTATION = r"""
+name: plan_preview
+short_description: Tell as data what a launch in check mode would have done
+version_added: 0.1.0
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+description:
+  - Puts the plan of a launch together with what the hosts said they would change.
+  - Of the environment variables that the user gave only the names are told.
+options:
+  _input:
+    description: What M(cluster_compute.session.session_plan) returned.
+    type: dict
+    required: true
+  report:
+    description: What the launch said in the end, line by line.
+    type: list
+    elements: str
+    required: true
+  hostvars:
+    description: Variables by host, in which the launch left what each of its steps returned.
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show what a launch would do
+  ansible.builtin.debug:
+    msg: "{{ launch_plan | cluster_compute.session.plan_preview(launch_decision.report, hostvars) }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(session_name), C(status), C(report), C(session_id), C(is_new), C(replaces), C(mode), C(network), C(egress),
+      C(hosts) with the changes on each, and C(replicas) with place, address and environment of each.
+  type: dict
+"""
+
+STEPS = ("teardown_removed", "launch_prepared", "launch_converged")
+"""Variables in which the steps of a launch leave what they would do, in their order."""
+
+
+def plan_preview(
+    answer: Mapping[str, Any], report: Sequence[str], hostvars: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what the launch would have done whose plan is *answer*."""
+    actions = {
+        host: [action for step in STEPS for action in (hostvars[host].get(step) or {}).get("actions") or ()]
+        for host in answer["reachable"]
+    }
+    return preview(answer, report, actions)
+
+
+class FilterModule:
+    """Ansible's way to find the filter."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by name."""
+        return {"plan_preview": plan_preview}
