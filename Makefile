@@ -55,6 +55,11 @@ unit: setup ## Unit tests of the core, the modules and the tools
 	@tools/need.sh ssh=openssh-client
 	pytest tests/unit
 
+.PHONY: browser
+browser: setup ## The status page in a real browser
+	@tools/need.sh chromium=chromium chromedriver=chromium-driver
+	pytest tests/browser
+
 .PHONY: sanity
 sanity: setup ## ansible-test sanity and ansible-test units
 	@tools/need.sh shellcheck=shellcheck
@@ -86,8 +91,8 @@ build: setup ## Build the collection, install the result aside and use it from t
 	@tools/build.sh
 
 .PHONY: test
-test: setup ## Every check: lint, unit, sanity, build, molecule, integration
-	@tools/test.sh "lint unit sanity molecule build" integration
+test: setup ## Every check: lint, unit, sanity, build, browser, molecule, integration
+	@tools/test.sh "lint unit sanity molecule build browser" integration
 
 .PHONY: clean
 clean: ## Remove .venv and all that the checks made in the checkout

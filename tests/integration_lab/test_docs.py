@@ -90,6 +90,11 @@ EXPECTED = {
         "will be cleaned when back",
         "There is nothing that nobody owns.",
     ],
+    "docs/status.md": [
+        "main1    n1",
+        "Variables of the request, whose values are not shown: EPOCHS.",
+        "first    RUNNING  multi-node  3/3",
+    ],
     "docs/site.md": ["@cluster_compute_hosts:", "gpu02"],
     "docs/lab.md": ["Server Version: 20.10", "Server Version: 26.1", "n1"],
 }

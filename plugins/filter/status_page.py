@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Draw a resource group as one page of HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
+
+DOCUMENTATION = r"""
+name: status_page
+short_description: Draw a resource group as one page of HTML
+version_added: 0.1.0
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+description:
+  - Returns a page that shows hosts, networks and replicas as a drawing, and all that is known of each session.
+  - The page needs no network and no other file, and every value in it is escaped.
+  - The same input gives the same page.
+options:
+  _input:
+    description: What M(cluster_compute.session.session_info) returns as C(overview).
+    type: dict
+    required: true
+  measured:
+    description: When the use of CPU and memory was measured; empty where it was not.
+    type: str
+    default: ""
+"""
+
+EXAMPLES = r"""
+- name: Write the page
+  ansible.builtin.copy:
+    content: "{{ info_answer.overview | cluster_compute.session.status_page }}"
+    dest: status.html
+    mode: "0644"
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: The page.
+  type: str
+"""
+
+
+class FilterModule:
+    """Ansible's way to find the filter."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by name."""
+        return {"status_page": render}

@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Lay out a resource group as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.filter.queue_table import queue_table
+from ansible_collections.cluster_compute.session.plugins.filter.session_table import table
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import many, memory
+
+DOCUMENTATION = r"""
+name: status_table
+short_description: Lay out a resource group as tables for a terminal
+version_added: 0.1.0
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+description:
+  - Returns lines with a table of sessions, one of replicas, one of hosts, the queue with what each session waits for,
+    and what needs attention.
+  - Hosts without sessions are counted, not listed.
+options:
+  _input:
+    description: What M(cluster_compute.session.session_info) returns as C(overview).
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show the resource group
+  ansible.builtin.debug:
+    msg: "{{ info_answer.overview | cluster_compute.session.status_table }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The lines.
+  type: list
+  elements: str
+"""
+
+SESSION_COLUMNS = ("SESSION", "STATUS", "MODE", "RUNNING", "HOSTS", "NETWORK", "OWNER")
+REPLICA_COLUMNS = ("SESSION", "REPLICA", "HOST", "ADDRESS", "RANK", "STATUS", "EXIT", "CPU", "MEMORY", "PORTS")
+HOST_COLUMNS = ("HOST", "SESSIONS", "REPLICAS", "FREE CPUS", "FREE MEMORY", "FREE ACCELERATORS")
+
+
+def status_table(overview: Mapping[str, Any]) -> list[str]:
+    """Return the lines that show *overview*."""
+    sessions = [session for session in overview["sessions"] if session["status"] != "PENDING"]
+    counted = [
+        many(len(overview["hosts"]), "host"),
+        many(len(sessions), "session"),
+        f"{len(overview['pending'])} waiting",
+    ]
+    lines = [f"Resource group {_plain(overview['resource_group'])}: {', '.join(counted)}."]
+    if sessions:
+        lines += ["", *table([SESSION_COLUMNS, *map(_session, sessions)])]
+        lines += [f"{_plain(one['name'])}: {_plain(line)}" for one in sessions for line in one["report"]]
+    replicas = [(session, one) for session in sessions for one in session["replicas"]]
+    if replicas:
+        lines += ["", *table([REPLICA_COLUMNS, *(_replica(*one) for one in replicas)])]
+    hosts = [host for host in overview["hosts"] if not _is_idle(host)]
+    idle = [host for host in overview["hosts"] if _is_idle(host)]
+    if hosts:
+        lines += ["", *table([HOST_COLUMNS, *map(_host, hosts)])]
+    if idle:
+        free = [sum(host["free"][key] for host in idle) for key in ("cpus", "memory")]
+        lines += [
+            "",
+            f"{many(len(idle), 'host')} without sessions: {format_cpus(free[0])} CPUs, {memory(free[1])} free.",
+        ]
+    if overview["pending"]:
+        lines += ["", *map(_plain, queue_table(overview["pending"]))]
+    if overview["findings"]:
+        lines += ["", *(f"Attention: {_plain(finding)}" for finding in overview["findings"])]
+    return lines
+
+
+def _is_idle(host: Mapping[str, Any]) -> bool:
+    return host["usable"] and host["capacity"] is not None and not host["used"]["replicas"]
+
+
+def _session(session: Mapping[str, Any]) -> tuple[str, ...]:
+    running = sum(1 for one in session["replicas"] if one["status"] == "RUNNING")
+    network = session["network"]
+    kinds = {"vxlan": "overlay", "bridge": "bridge"}
+    closed = "encrypted " if network is not None and network["tunnel"] else ""
+    return _row(
+        session["name"],
+        session["status"],
+        session["mode"],
+        f"{running}/{session['size']}" if session["replicas"] else None,
+        _some(session["hosts"]),
+        None if network is None else f"{closed}{kinds.get(network['driver'], network['driver'])} {network['subnet']}",
+        session["owner"],
+    )
+
+
+def _replica(session: Mapping[str, Any], one: Mapping[str, Any]) -> tuple[str, ...]:
+    use, limit = one["usage"], one["resources"]
+    ports = (
+        f"{port['host_ip']}:{port['host_port']}->{port['container_port']}/{port['protocol']}" for port in one["ports"]
+    )
+    return _row(
+        session["name"],
+        one["name"],
+        one["host"],
+        one["address"],
+        one["rank"],
+        one["status"],
+        one["exit_code"],
+        None if use is None else f"{format_cpus(use['cpus'])}/{format_cpus(limit['cpus'])}",
+        None if use is None else f"{memory(use['memory'])}/{memory(limit['memory'])}",
+        ", ".join(ports),
+    )
+
+
+def _host(host: Mapping[str, Any]) -> tuple[str, ...]:
+    free = host["free"]
+    if not host["usable"] or free is None:
+        return _row(host["name"], "not usable", None, None, None, None)
+    accelerators = ", ".join(f"{kind} {len(names)}" for kind, names in sorted(free["accelerators"].items()))
+    return _row(
+        host["name"],
+        _some(host["sessions"]),
+        host["used"]["replicas"],
+        format_cpus(free["cpus"]),
+        memory(free["memory"]),
+        accelerators,
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    found = list(names)
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+
+
+def _row(*cells: object) -> tuple[str, ...]:
+    return tuple("-" if cell is None or cell == "" else _plain(cell) for cell in cells)
+
+
+def _plain(cell: object) -> str:
+    """Return text without characters that a terminal would act on."""
+    text = str(cell)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+class FilterModule:
+    """Ansible's way to find the filter."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by name."""
+        return {"status_table": status_table}

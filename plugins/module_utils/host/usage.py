@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Measure what the replicas of one host use now."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+
+INTERVAL = 0.5
+"""Seconds over which the use of CPU is measured."""
+DEADLINE = 20.0
+"""Seconds after which nothing more is asked of an engine that is too slow to tell."""
+PARALLEL = 16
+
+Sample = tuple[float, int, int]
+"""Seconds of the host's own clock, nanoseconds of CPU time, bytes of memory."""
+
+
+def measure(names: list[str]) -> dict[str, dict[str, int]]:
+    """Return the use of CPU, in thousandths, and of memory, in bytes, by the name of the container.
+
+    A container that ends meanwhile, or that the engine cannot tell of in time, is left out: nothing fails for want of
+    a figure.
+    """
+    if not names:
+        return {}
+    try:
+        engine = Engine.connect(timeout=5)
+    except EngineError:
+        return {}
+    end = time.monotonic() + DEADLINE
+
+    def sample(name: str) -> Sample | None:
+        if time.monotonic() > end:
+            return None
+        try:
+            found = engine.consumption(name)
+        except EngineError:
+            return None
+        return None if found is None else (time.monotonic(), *found)
+
+    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+        before = list(pool.map(sample, names))
+        time.sleep(INTERVAL)
+        after = list(pool.map(sample, names))
+    return {
+        name: {"cpus": share(first, second), "memory": second[2]}
+        for name, first, second in zip(names, before, after)
+        if first is not None and second is not None
+    }
+
+
+def share(first: Sample, second: Sample) -> int:
+    """Return the thousandths of a CPU that were used between two samples; none where a container began anew."""
+    return max(0, round((second[1] - first[1]) / (second[0] - first[0]) / 1e6))

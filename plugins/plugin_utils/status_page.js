@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Three things that the page cannot do by itself: the filter, the wires of overlay networks, and marking a session
+// wherever it is. All else, the details of sessions included, works without this script.
+(() => {
+  "use strict";
+  const WIRED_HOSTS = 24;
+  const WIRED_SESSIONS = 6;
+  const LANE = 22;
+  const RAIL = 9;
+  const filter = document.getElementById("filter");
+  const found = document.getElementById("found");
+  const fabric = document.querySelector(".fabric");
+  const wires = document.querySelector(".wires");
+  const idle = document.querySelector("details.idle");
+  let chosen = null;
+
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const isShown = (one) => one.getClientRects().length > 0;
+
+  function count(nodes, what) {
+    const shown = nodes.filter((one) => !one.hidden).length;
+    return `${shown} of ${nodes.length} ${what}`;
+  }
+
+  function applyFilter() {
+    const asked = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const one of all("[data-search]")) {
+      one.hidden = !asked.every((word) => one.dataset.search.includes(word));
+    }
+    if (idle) {
+      const inside = all(".host", idle);
+      idle.hidden = inside.every((one) => one.hidden);
+      if (asked.length && !idle.hidden) idle.open = true;
+    }
+    found.value = asked.length
+      ? [
+          count(all(".host"), "hosts"),
+          count(all("tr[data-search][data-session]"), "sessions"),
+          count(all("tr[data-search]:not([data-session])"), "waiting"),
+        ].join(", ")
+      : "";
+    draw();
+  }
+
+  function choose(session) {
+    chosen = session;
+    if (!fabric) return;
+    let any = false;
+    for (const one of all(".group")) {
+      const is = one.dataset.session === session;
+      one.classList.toggle("choice", is);
+      any ||= is;
+    }
+    fabric.classList.toggle("chosen", any);
+    draw();
+  }
+
+  function svg(name, attributes) {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    return node;
+  }
+
+  // Each overlay is a bus below every row of hosts that it reaches, its rows joined at the left; from a session's group
+  // on a host a wire leads through the host's left margin down to the bus.
+  function draw() {
+    if (!fabric) return;
+    wires.replaceChildren();
+    const parts = all(".group[data-net=overlay]").filter(isShown);
+    const sessions = [...new Set(parts.map((one) => one.dataset.session))];
+    const isSmall = all(".host").filter(isShown).length <= WIRED_HOSTS && sessions.length <= WIRED_SESSIONS;
+    const wanted = isSmall ? sessions : sessions.filter((one) => one === chosen);
+    const lanes = isSmall ? wanted.length : 0;
+    fabric.style.setProperty("--gap", lanes ? `${lanes * LANE + 18}px` : "");
+    fabric.style.setProperty("--below", lanes ? `${lanes * LANE + 6}px` : "");
+    fabric.style.setProperty("--rail", lanes ? `${lanes * RAIL + 14}px` : "");
+    fabric.style.setProperty("padding-left", lanes && hasRows(wanted, parts) ? `${lanes * RAIL + 4}px` : "");
+    const origin = fabric.getBoundingClientRect();
+    wanted.forEach((session, lane) => {
+      const mine = parts.filter((one) => one.dataset.session === session);
+      wire(mine, lane, origin, isSmall);
+    });
+  }
+
+  function hasRows(wanted, parts) {
+    return wanted.some((session) => {
+      const tops = parts.filter((one) => one.dataset.session === session).map(rowOf);
+      return new Set(tops).size > 1;
+    });
+  }
+
+  const rowOf = (group) => Math.round(group.closest(".host").getBoundingClientRect().top);
+
+  function wire(groups, lane, origin, isSmall) {
+    const rows = new Map();
+    for (const group of groups) {
+      const row = rowOf(group);
+      if (!rows.has(row)) rows.set(row, []);
+      rows.get(row).push(group);
+    }
+    const colour = [...groups[0].classList].find((name) => /^k\d+$/.test(name));
+    const holder = svg("g", { class: colour });
+    const step = isSmall ? lane : 0;
+    const margin = step * RAIL + 4;
+    const path = [];
+    const ends = [];
+    const buses = [];
+    for (const [row, some] of rows) {
+      const below = Math.max(
+        ...all(".host").filter((one) => isShown(one) && Math.round(one.getBoundingClientRect().top) === row)
+          .map((one) => one.getBoundingClientRect().bottom),
+      ) - origin.top;
+      const y = below + (isSmall ? 14 + step * LANE : 4);
+      const xs = [];
+      for (const group of some) {
+        const box = group.getBoundingClientRect();
+        const host = group.closest(".host").getBoundingClientRect();
+        const x = host.left - origin.left + (isSmall ? 9 + step * RAIL : 4);
+        const from = box.bottom - origin.top - Math.min(12, box.height / 2);
+        path.push(`M${box.left - origin.left} ${from}H${x}V${y}`);
+        ends.push([box.left - origin.left, from]);
+        xs.push(x);
+      }
+      const left = rows.size > 1 ? margin : Math.min(...xs);
+      path.push(`M${left} ${y}H${Math.max(...xs)}`);
+      buses.push([y, Math.min(...xs), Math.max(...xs)]);
+    }
+    if (rows.size > 1) {
+      const ys = buses.map(([y]) => y);
+      path.push(`M${margin} ${Math.min(...ys)}V${Math.max(...ys)}`);
+    }
+    const line = path.join("");
+    holder.append(svg("path", { d: line }), svg("path", { d: line, class: "core" }));
+    for (const [x, y] of ends) holder.append(svg("circle", { cx: x, cy: y, r: 4 }));
+    wires.append(holder);
+    if (!isSmall) return;
+    const [y, from, to] = buses[buses.length - 1];
+    const text = svg("text", { x: to > from ? (from + to) / 2 : from + 16, y: y + 4, "text-anchor": to > from ? "middle" : "start" });
+    text.textContent = `${groups[0].dataset.mark}  ${groups[0].dataset.label}`;
+    holder.append(text);
+    const box = text.getBBox();
+    text.before(svg("rect", { x: box.x - 6, y: box.y, width: box.width + 12, height: box.height }));
+  }
+
+  filter.addEventListener("input", applyFilter);
+  filter.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && filter.value) {
+      event.preventDefault();
+      filter.value = "";
+      applyFilter();
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
+    if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      filter.focus();
+    }
+  });
+  for (const drawer of all(".drawer")) {
+    drawer.addEventListener("toggle", (event) => {
+      if (event.newState === "open") choose(drawer.id);
+      else if (chosen === drawer.id) choose(null);
+    });
+  }
+  // Where not all wires are drawn, those of the session are that the mouse or the keyboard is at.
+  for (const one of all(".group")) {
+    one.addEventListener("mouseenter", () => choose(one.dataset.session));
+    one.addEventListener("mouseleave", () => choose(document.querySelector(".drawer:popover-open")?.id ?? null));
+    one.addEventListener("focusin", () => choose(one.dataset.session));
+    one.addEventListener("focusout", () => choose(document.querySelector(".drawer:popover-open")?.id ?? null));
+  }
+  idle?.addEventListener("toggle", draw);
+  window.addEventListener("resize", draw);
+  applyFilter();
+})();

@@ -1,0 +1,253 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Resource groups to draw: overviews as session_info returns them, made by the core from what hosts would report."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+    COMMITTED,
+    Reservation,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import overview
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host, Placement, place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
+    Settings,
+    build_plan,
+    hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import Waiting, take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ERROR,
+    PENDING,
+    advance,
+    new_record,
+    prepared,
+    started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
+
+GIB = 1024**3
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><script>alert(2)</script>",
+    "\"'><img src=x onerror=alert(3)>",
+    "--><svg/onload=alert(4)>",
+    "{{ 7 * 7 }}&amp;&lt;b&gt;",
+    "مرحبا‮evil",
+    "x" * 300,
+    "a\x00b\x1b[31mc",
+)
+"""Values that break out of, or break, what was not made with care."""
+
+
+class Group:
+    """Hosts of a resource group, and what sessions are on them."""
+
+    def __init__(self, hosts: dict[str, dict[str, Any]], cpus: int, memory: int) -> None:
+        self.inventory = hosts
+        self.away: dict[str, str] = {}
+        self.number = 0
+        self.facts: dict[str, dict[str, Any]] = {
+            name: {
+                "usable": True,
+                "problem": "",
+                "engine": {"version": "26.1.5", "architecture": "x86_64"},
+                "capacity": {"cpus": cpus * 1000, "memory": memory * GIB},
+                "cpu_numbers": list(range(cpus)),
+                "underlay": {"address": f"192.0.{place // 250}.{place % 250 + 1}", "interface": "eth0", "mtu": 1500},
+                "subnets": [],
+                "vnis": [],
+                "containers": [],
+                "reservations": [],
+                "records": [],
+                "objects": {},
+                "tombstones": [],
+                "damaged": [],
+            }
+            for place, name in enumerate(hosts)
+        }
+
+    def lose(self, host: str, why: str) -> None:
+        """Let a host be out of reach from now on."""
+        del self.facts[host]
+        self.away[host] = why
+
+    def launch(self, owner: str = "alice", states: dict[str, int | None] | None = None, **asked: Any) -> None:
+        """Start a session.
+
+        states: of replicas that do not run, their exit code, or None for one whose container is gone.
+        """
+        states = states or {}
+        request, session_id = self._request(asked)
+        hosts = self._hosts()
+        placement = place(request, hosts)
+        assert isinstance(placement, Placement), (request.name, placement)
+        free = {host.name: host.free_devices for host in hosts}
+        plan = build_plan(request, placement, session_id, self.facts, Settings(), free_devices=free)
+        record = started(prepared(new_record(session_id, owner, request.to_dict()), plan))
+        networks = [plan["egress"]["subnet"], *([plan["network"]["subnet"]] if plan["network"] else [])]
+        claims = claims_of(plan)
+        for name, facts in self.facts.items():
+            facts["subnets"] += networks
+            facts["vnis"] += [plan["network"]["vni"]] if plan["network"] and plan["network"]["vni"] else []
+            if name in claims:
+                facts["records"].append(record)
+                facts["reservations"].append(Reservation(claims[name], COMMITTED, "boot", None).to_dict())
+                facts["objects"][session_id] = {"name": request.name, "kinds": ["container"]}
+        for one in plan["replicas"]:
+            code = states.get(one["name"], -1)
+            if code is None:
+                continue
+            ends = {"exit_code": code, "oom_killed": code == 137, "finished": "2026-01-01T00:00:00Z", "restarts": 3}
+            share = (one["rank"] * 37 + len(request.name) * 11) % 90 + 5
+            self.facts[one["host"]]["containers"].append(
+                {
+                    "name": one["container"],
+                    "session_id": session_id,
+                    "session_name": request.name,
+                    "replica": one["name"],
+                    "cpus": one["resources"]["cpus"],
+                    "memory": one["resources"]["memory"],
+                    "devices": one["devices"],
+                    "state": "running" if code < 0 else "exited",
+                    "exit_code": None if code < 0 else code,
+                    "usage": {
+                        "cpus": one["resources"]["cpus"] * share // 100,
+                        "memory": one["resources"]["memory"] * (100 - share) // 100,
+                    }
+                    if code < 0
+                    else None,
+                    "failure": ends if code > 0 else None,
+                }
+            )
+
+    def wait(self, owner: str = "bob", **asked: Any) -> None:
+        """Put a session into the queue."""
+        request, session_id = self._request(asked)
+        record = new_record(session_id, owner, request.to_dict())
+        report = ["There was no room."]
+        waiting = advance(record, PENDING, "There was no room for it.", queue={"number": self.number}, report=report)
+        self._keep(waiting)
+
+    def fail(self, owner: str = "carol", **asked: Any) -> None:
+        """Record a session that a failure has ended."""
+        request, session_id = self._request(asked)
+        record = new_record(session_id, owner, request.to_dict())
+        why = "Replica sub1 on h2 ended with exit code 3 after 3 restarts. Its failure policy is restart."
+        self._keep(advance(started({**record, "status": None}), ERROR, why, report=[why]))
+
+    def look(self) -> dict[str, Any]:
+        """Return the overview."""
+        view = survey(self.facts, list(self.away))
+        waiting = [
+            Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"])
+            for record in view.pending()
+        ]
+        known = list(self.inventory)
+        turns = take_turns(waiting, self._hosts(), (), known)
+        return overview("cluster_compute_hosts", known, self.facts, self.away, self.away, self.inventory, view, turns)
+
+    def _request(self, asked: dict[str, Any]) -> tuple[Request, str]:
+        self.number += 1
+        given = {"image": "registry.example.com/train:1.4", **asked}
+        request = parse_request({f"session_{key}": value for key, value in given.items()})
+        return request, str(uuid.uuid5(uuid.NAMESPACE_URL, f"{request.name} {self.number}"))
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        for facts in self.facts.values():
+            facts["records"].append(record)
+
+    def _hosts(self) -> list[Host]:
+        return hosts_from_facts(self.facts, self.inventory)
+
+
+def small() -> dict[str, Any]:
+    """Three hosts as in the picture of the overview document: a session across hosts, one on a bridge, a single one."""
+    hosts: dict[str, dict[str, Any]] = {
+        f"h{number}": {"cluster_compute_labels": {"rack": f"r{min(number, 2)}", "zone": "a"}} for number in (1, 2, 3)
+    }
+    hosts["h3"]["cluster_compute_accelerators"] = {"gpu": ["/dev/dri/card0", "/dev/dri/card1"]}
+    group = Group(hosts, 8, 32)
+    group.launch(
+        name="train",
+        size=4,
+        cpus=4,
+        memory="8g",
+        ports=["8080:80"],
+        env={"TOKEN": "s3cret"},
+        command=["python", "train.py", "--epochs", "3"],
+        states={"sub3": 137},
+    )
+    group.launch(name="notebook", size=2, cpus=2, memory="4g", owner="dora", mode="single-node", states={"sub1": 0})
+    group.launch(name="explore", cpus=1, memory="2g", accelerators={"gpu": 1}, owner="erik")
+    group.wait(name="large", size=16, cpus=4, memory="16g", priority=5)
+    group.wait(name="later", size=6, cpus=4, memory="4g")
+    group.fail(name="broken", size=3, cpus=1)
+    return group.look()
+
+
+def large(hosts: int = 300) -> dict[str, Any]:
+    """Many hosts, some of them idle and two of them away, with sessions of all sizes."""
+    names: dict[str, dict[str, Any]] = {}
+    for number in range(1, hosts + 1):
+        variables: dict[str, Any] = {"cluster_compute_labels": {"rack": f"r{(number - 1) // 20 + 1:02d}"}}
+        if number % 10 == 0:
+            variables["cluster_compute_accelerators"] = {"gpu": [f"/dev/dri/card{card}" for card in range(4)]}
+        names[f"node{number:03d}"] = variables
+    group = Group(names, 64, 256)
+    for number in range(1, 61):
+        asked: dict[str, Any] = {"name": f"job-{number:02d}", "owner": f"user{number % 7}", "memory": "8g", "cpus": 8}
+        if number % 3 == 0:
+            asked.update(size=number % 16 + 8, cpus=32, memory="64g")
+        elif number % 3 == 1:
+            asked.update(size=4)
+        group.launch(states={"sub2": None} if number in (15, 42) else None, **asked)
+    group.launch(name="vast", size=120, cpus=48, memory="100g", owner="grace")
+    for number in range(1, 6):
+        group.wait(name=f"waits-{number}", size=500 + number, cpus=64, memory="32g", priority=number)
+    group.fail(name="broken", size=3, cpus=1)
+    group.lose("node007", "It could not be reached.")
+    group.lose("node299", "Docker Engine cannot be reached on this host (connection refused).")
+    return group.look()
+
+
+def empty() -> dict[str, Any]:
+    """One host, on which there is nothing."""
+    return Group({"h1": {}}, 2, 4).look()
+
+
+def hostile() -> dict[str, Any]:
+    """The small group with each of the hostile values in every place that holds text, one way or the other."""
+    turn = 0
+
+    def spoil(value: Any, key: str = "") -> Any:
+        nonlocal turn
+        if isinstance(value, dict):
+            return {name: spoil(one, str(name)) for name, one in value.items()}
+        if isinstance(value, list):
+            return [spoil(one, key) for one in value]
+        if isinstance(value, str) and key not in ("status", "id", "session_id", "driver", "host", "hosts"):
+            turn += 1
+            return f"{value}{HOSTILE[turn % len(HOSTILE)]}"
+        return value
+
+    found = spoil(small())
+
+    def rename(host: str) -> str:
+        return f"{host}{HOSTILE[int(host[1:]) % 4]}"
+
+    for host, name in zip(found["hosts"], ("h1", "h2", "h3")):
+        host["name"] = rename(name)
+        host["labels"] = {HOSTILE[0]: HOSTILE[1]}
+    for session in found["sessions"]:
+        session["hosts"] = [rename(host) for host in session["hosts"]]
+        for replica in session["replicas"]:
+            replica["host"] = rename(replica["host"])
+            replica["devices"] = {HOSTILE[2]: [HOSTILE[3]]}
+    return dict(found)

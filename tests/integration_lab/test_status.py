@@ -1,0 +1,247 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What people see of real sessions: status as table, data and page; plan_cluster says what a launch would do."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import CONTRACT_NAMES
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    HOSTS,
+    Replica,
+    Run,
+    clear,
+    differences,
+    in_parallel,
+    launch,
+    play,
+    replicas,
+    snapshot,
+)
+
+BUSY = ["sh", "-c", "while [ ! -e /end ]; do :; done; exit 3"]
+"""Takes all the CPU it is given until it is told to fail."""
+BASE: dict[str, Any] = {"session_image": BUSYBOX, "session_memory": "32m", "session_shm_size": "1m"}
+SHOWN: dict[str, Any] = {
+    **BASE,
+    "session_name": "shown",
+    "session_size": 3,
+    "session_max_replicas_per_host": 2,
+    "session_cpus": "0.1",
+    "session_command": BUSY,
+    "session_env": {"TOKEN": "s3cret"},
+    "session_ports": "18080:80",
+    "session_failure_policy": "keep",
+    "session_owner": "alice",
+}
+LARGE: dict[str, Any] = {**BASE, "session_name": "large", "session_size": 9, "session_cpus": 1, "session_wait": True}
+NEW: dict[str, Any] = {**BASE, "session_name": "new", "session_size": 2, "session_max_replicas_per_host": 1}
+DRAWN = (
+    (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID"),
+    (r"\b(cc-|ccx)[0-9a-f]{8}", r"\1ID"),
+    (r"\b10\.213\.\d+\.\d+", "ADDRESS"),
+    (r"\b02:42(:[0-9a-f]{2}){4}\b", "MAC"),
+    (r"\b(vxlan|VXLAN|vni|VNI) \d+", r"\1 NUMBER"),
+)
+"""What a launch of a new session draws by its new id, and what stands for it here."""
+
+
+def compared(lines: Any) -> str:
+    """Return text in which whatever follows from a new id is the same for all of them."""
+    text = json.dumps(lines)
+    for pattern, name in DRAWN:
+        text = re.sub(pattern, name, text)
+    return text
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[dict[str, Replica]]:
+    """Launch a session of which one replica fails, and one that has to wait; give the replicas of the first."""
+    try:
+        launch(SHOWN).ok()
+        found = replicas("shown")
+        launch({**LARGE, "session_wait": False}).ok()
+        found["sub2"].run("touch", "/end")
+        deadline = time.monotonic() + 60
+        while replicas("shown")["sub2"].about["State"]["Status"] != "exited":
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        yield found
+    finally:
+        clear("shown", "large", "new")
+
+
+@pytest.fixture(scope="module")
+def look(shown: dict[str, Replica], tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, dict[str, Any], str]:
+    """Run status once; give the run, the data and the page."""
+    folder = tmp_path_factory.mktemp("status")
+    before = snapshot()
+    files = {"status_page": str(folder / "page.html"), "status_json": str(folder / "data.json")}
+    run = play("status", files).ok()
+    assert differences(before, snapshot()) == []
+    data = json.loads((folder / "data.json").read_text(encoding="utf-8"))
+    return run, data, (folder / "page.html").read_text(encoding="utf-8")
+
+
+def said(run: Run, task: str = "Show the sessions") -> list[str]:
+    """Return the lines that a run ends with."""
+    (one,) = run.of(task)
+    return list(one["values"]["msg"])
+
+
+def words(line: str) -> list[str]:
+    """Return the cells of a line of a table."""
+    return re.split(r" {2,}", line)
+
+
+def test_the_table_tells_what_the_engines_tell(
+    shown: dict[str, Replica], look: tuple[Run, dict[str, Any], str]
+) -> None:
+    lines = said(look[0])
+    assert lines[0] == "Resource group cluster_compute_hosts: 3 hosts, 1 session, 1 waiting."
+    rows = {tuple(words(line)[:2]): words(line) for line in lines if line}
+    assert rows["shown", "RUNNING"][2:4] == ["multi-node", "2/3"]
+    assert rows["shown", "RUNNING"][-1] == "alice"
+    for name, replica in shown.items():
+        row = rows["shown", name]
+        (address,) = [
+            one["IPAMConfig"]["IPv4Address"] for one in replica.networks.values() if (one["IPAMConfig"] or {})
+        ]
+        assert row[2:4] == [replica.host, address]
+        assert row[5:7] == (["FAILED", "3"] if name == "sub2" else ["RUNNING", "-"])
+    assert rows["shown", "main1"][-1] == "0.0.0.0:18080->80/tcp"
+    assert any(line.startswith("1. large of ") for line in lines)
+    assert any("9 replicas asked" in line for line in lines)
+
+
+def test_the_data_has_the_use_that_is_measured_now(look: tuple[Run, dict[str, Any], str]) -> None:
+    _run, data, _page = look
+    (session,) = [one for one in data["sessions"] if one["name"] == "shown"]
+    for replica in session["replicas"]:
+        if replica["name"] == "sub2":
+            assert replica["usage"] is None
+        else:
+            assert 1 <= replica["usage"]["cpus"] <= 150, "it may use 100 and tries to"
+            assert 4096 <= replica["usage"]["memory"] <= 32 * 1024**2
+    assert "s3cret" not in json.dumps(data)
+    used = {host["name"]: host["used"]["cpus"] for host in data["hosts"]}
+    assert sum(used.values()) == 300
+    assert {host for host, cpus in used.items() if cpus} == set(session["hosts"])
+
+
+class Reader(HTMLParser):
+    """The text of a page, and where it leads."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.links: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [str(value) for name, value in attrs if name in ("href", "src")]
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_page_shows_the_same_and_leads_nowhere(
+    shown: dict[str, Replica], look: tuple[Run, dict[str, Any], str]
+) -> None:
+    _run, data, page = look
+    read = Reader(page)
+    for text in (*HOSTS, *shown, "shown", "large", "FAILED", "PENDING", BUSYBOX):
+        assert text in read.texts or any(text in one for one in read.texts), text
+    assert all(link.startswith(("#", "data:")) for link in read.links)
+    assert any(one.startswith("Use of CPU and memory measured ") for one in read.texts)
+    assert "s3cret" not in page
+    (session,) = [one for one in data["sessions"] if one["name"] == "shown"]
+    assert any(session["network"]["subnet"] in one for one in read.texts)
+
+
+def test_without_figures_the_page_is_written_only_when_something_is_new(
+    shown: dict[str, Replica], tmp_path: Path
+) -> None:
+    asked = {"status_page": str(tmp_path / "page.html"), "status_usage": "false"}
+    dry, first, second = [play("status", asked, *options).ok() for options in (["--check"], [], [])]
+    assert dry.changed_hosts == first.changed_hosts != set()
+    assert second.changed_hosts == set()
+    assert "measured" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def plans(shown: dict[str, Replica]) -> dict[str, tuple[Run, Run]]:
+    """Plan a session that is new, one that has no room and one that runs; beside each a launch in check mode."""
+    before = snapshot()
+
+    def run(asked: tuple[str, Mapping[str, Any]]) -> Run:
+        kind, variables = asked
+        options = ["--check"] if kind == "launch_cluster" else []
+        return play(kind, variables, *options)
+
+    cases = [NEW, {**LARGE, "session_wait": False}, SHOWN]
+    done = in_parallel(run, [(kind, case) for case in cases for kind in ("plan_cluster", "launch_cluster")])
+    assert differences(before, snapshot()) == []
+    for one in done:
+        one.ok()
+    return {str(case["session_name"]): (done[2 * number], done[2 * number + 1]) for number, case in enumerate(cases)}
+
+
+@pytest.mark.parametrize("name", ["new", "large", "shown"])
+def test_a_plan_is_what_a_launch_in_check_mode_answers(plans: dict[str, tuple[Run, Run]], name: str) -> None:
+    plan, dry = plans[name]
+    (answer,) = plan.of("Put together what it would do")
+    data = answer["values"]["ansible_facts"]["cluster_compute_plan"]
+    (decision,) = [one["values"] for one in dry.of("Plan the session")]
+    assert data["status"] == decision["status"]
+    assert compared(data["report"]) == compared(decision["report"])
+    assert compared({host["name"]: host["changes"] for host in data["hosts"] if host["changes"]}) == compared(
+        {host: actions for host, actions in dry.actions().items() if data["replicas"]}
+    )
+    expected = (decision["record"] or {"plan": {"replicas": []}})["plan"]["replicas"]
+    keys = ("name", "host", "rank", "local_rank", "node_rank", "address", "image", "resources", "ports")
+    assert compared([[one[key] for key in keys] for one in data["replicas"]]) == compared(
+        [[one[key] for key in keys] for one in expected]
+    )
+    assert said(plan, "Say what would be done, or why it would wait")[: len(data["report"])] == data["report"]
+    assert "s3cret" not in json.dumps(data)
+
+
+def test_a_plan_of_one_that_has_no_room_says_what_would_fit(plans: dict[str, tuple[Run, Run]]) -> None:
+    lines = said(plans["large"][0], "Say what would be done, or why it would wait")
+    assert any(line.startswith("Largest size that fits now in mode multi-node: ") for line in lines)
+
+
+def test_a_plan_of_one_that_runs_is_what_runs(shown: dict[str, Replica], plans: dict[str, tuple[Run, Run]]) -> None:
+    (answer,) = plans["shown"][0].of("Put together what it would do")
+    data = answer["values"]["ansible_facts"]["cluster_compute_plan"]
+    main = shown["main1"]
+    (planned,) = [one for one in data["replicas"] if one["name"] == "main1"]
+    real = {name: value for name, value in main.environment().items() if name in CONTRACT_NAMES}
+    assert planned["environment"] == real
+    assert planned["own_variables"] == ["TOKEN"]
+    assert planned["address"] in main.run("ip", "-4", "addr", "show", data["network"]["interface"])
+
+
+def test_a_plan_does_not_wait_for_room(shown: dict[str, Replica]) -> None:
+    run = play("plan_cluster", {**LARGE, "session_wait_seconds": 600}, seconds=120).ok()
+    assert said(run, "Say what would be done, or why it would wait")[0].startswith("Session large is PENDING")
+
+
+def test_a_launch_does_what_was_planned(shown: dict[str, Replica], plans: dict[str, tuple[Run, Run]]) -> None:
+    (answer,) = plans["new"][0].of("Put together what it would do")
+    data = answer["values"]["ansible_facts"]["cluster_compute_plan"]
+    done = launch(NEW).ok()
+    planned = {host["name"]: host["changes"] for host in data["hosts"]}
+    assert compared(planned) == compared(done.actions())
+    assert {one["name"]: one["host"] for one in data["replicas"]} == done.placed

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The tables of a resource group."""
+
+from __future__ import annotations
+
+from ansible_collections.cluster_compute.session.plugins.filter.status_table import status_table
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
+from ansible_collections.cluster_compute.session.tests.browser import groups
+
+
+def test_sessions_replicas_hosts_and_queue_are_told() -> None:
+    lines = status_table(groups.small())
+    assert lines[0] == "Resource group cluster_compute_hosts: 3 hosts, 4 sessions, 2 waiting."
+    rows = {" ".join(line.split()) for line in lines}
+    assert "train RUNNING multi-node 3/4 h1, h2 overlay 10.213.0.208/28 alice" in rows
+    assert "broken ERROR - - - - carol" in rows
+    assert "broken: Replica sub1 on h2 ended with exit code 3 after 3 restarts. Its failure policy is restart." in rows
+    assert "train main1 h1 10.213.0.210 0 RUNNING - 2.4/4 3.2 GiB/8 GiB 0.0.0.0:8080->80/tcp" in rows
+    assert "train sub3 h2 10.213.0.213 3 FAILED 137 - - -" in rows
+    assert "h3 explore, notebook 3 3 22 GiB gpu 1" in rows
+    assert "1. large of bob, priority 5, 16 replicas" in rows
+
+
+def test_an_encrypted_network_is_said_to_be_so() -> None:
+    found = groups.small()
+    for session in found["sessions"]:
+        if session["network"] is not None:
+            session["network"]["tunnel"] = {"port": 61000}
+    assert sum("encrypted overlay 10.213." in line for line in status_table(found)) == 1
+    assert "encrypted overlay (VXLAN) 10.213." in render(found)
+    assert "encrypted overlay" not in render(groups.small())
+
+
+def test_hosts_without_sessions_are_counted() -> None:
+    lines = status_table(groups.empty())
+    assert lines == [
+        "Resource group cluster_compute_hosts: 1 host, 0 sessions, 0 waiting.",
+        "",
+        "1 host without sessions: 2 CPUs, 4 GiB free.",
+    ]
+
+
+def test_hosts_that_cannot_be_used_are_named_with_the_reason() -> None:
+    group = groups.Group({"h1": {}, "h2": {}}, 2, 4)
+    group.lose("h2", "It could not be reached.")
+    lines = status_table(group.look())
+    assert ["h2", "not", "usable", "-", "-", "-", "-"] in [line.split() for line in lines]
+    assert "Attention: h2: cannot be looked at: It could not be reached." in lines
+
+
+def test_no_value_reaches_the_terminal_as_anything_but_text() -> None:
+    text = "\n".join(status_table(groups.hostile()))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "\\x1b[31m" in text
