@@ -66,7 +66,7 @@ def plan_table(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
-    devices = (f"{kind} {name}" for kind, names in sorted(one["devices"].items()) for name in names)
+    devices = (f"{kind}={name}" for kind, names in sorted(one["devices"].items()) for name in names)
     ports = (
         f"{port['host_ip']}:{port['host_port']}->{port['container_port']}/{port['protocol']}" for port in one["ports"]
     )
@@ -78,8 +78,8 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
         *(str(one[key]) for key in ("rank", "local_rank", "node_rank")),
         format_cpus(one["resources"]["cpus"]),
         format_memory(one["resources"]["memory"]),
-        ", ".join(devices) or "-",
-        ", ".join(ports) or "-",
+        ",".join(devices) or "-",
+        ",".join(ports) or "-",
         one["image"],
     )
 

@@ -44,9 +44,9 @@ _value:
   elements: str
 """
 
-SESSION_COLUMNS = ("SESSION", "STATUS", "MODE", "RUNNING", "HOSTS", "NETWORK", "OWNER")
+SESSION_COLUMNS = ("SESSION", "STATUS", "MODE", "RUNNING", "HOSTS", "NETWORK", "SUBNET", "OWNER")
 REPLICA_COLUMNS = ("SESSION", "REPLICA", "HOST", "ADDRESS", "RANK", "STATUS", "EXIT", "CPU", "MEMORY", "PORTS")
-HOST_COLUMNS = ("HOST", "SESSIONS", "REPLICAS", "FREE CPUS", "FREE MEMORY", "FREE ACCELERATORS")
+HOST_COLUMNS = ("HOST", "SESSIONS", "REPLICAS", "FREE-CPUS", "FREE-MEMORY", "FREE-ACCELERATORS")
 
 
 def status_table(overview: Mapping[str, Any]) -> list[str]:
@@ -88,15 +88,19 @@ def _is_idle(host: Mapping[str, Any]) -> bool:
 def _session(session: Mapping[str, Any]) -> tuple[str, ...]:
     running = sum(1 for one in session["replicas"] if one["status"] == "RUNNING")
     network = session["network"]
-    kinds = {"vxlan": "overlay", "bridge": "bridge"}
-    closed = "encrypted " if network is not None and network["tunnel"] else ""
+    kind = subnet = None
+    if network is not None:
+        kind = {"vxlan": "overlay"}.get(network["driver"], network["driver"])
+        kind = f"encrypted-{kind}" if network["tunnel"] else kind
+        subnet = network["subnet"]
     return _row(
         session["name"],
         session["status"],
         session["mode"],
         f"{running}/{session['size']}" if session["replicas"] else None,
         _some(session["hosts"]),
-        None if network is None else f"{closed}{kinds.get(network['driver'], network['driver'])} {network['subnet']}",
+        kind,
+        subnet,
         session["owner"],
     )
 
@@ -115,29 +119,34 @@ def _replica(session: Mapping[str, Any], one: Mapping[str, Any]) -> tuple[str, .
         one["status"],
         one["exit_code"],
         None if use is None else f"{format_cpus(use['cpus'])}/{format_cpus(limit['cpus'])}",
-        None if use is None else f"{memory(use['memory'])}/{memory(limit['memory'])}",
-        ", ".join(ports),
+        None if use is None else f"{_memory(use['memory'])}/{_memory(limit['memory'])}",
+        ",".join(ports),
     )
 
 
 def _host(host: Mapping[str, Any]) -> tuple[str, ...]:
     free = host["free"]
     if not host["usable"] or free is None:
-        return _row(host["name"], "not usable", None, None, None, None)
-    accelerators = ", ".join(f"{kind} {len(names)}" for kind, names in sorted(free["accelerators"].items()))
+        return _row(host["name"], "unusable", None, None, None, None)
+    accelerators = ",".join(f"{kind}={len(names)}" for kind, names in sorted(free["accelerators"].items()))
     return _row(
         host["name"],
         _some(host["sessions"]),
         host["used"]["replicas"],
         format_cpus(free["cpus"]),
-        memory(free["memory"]),
+        _memory(free["memory"]),
         accelerators,
     )
 
 
+def _memory(amount: int) -> str:
+    # No cell has a space: YAML, as which Ansible shows lines, breaks long ones at single spaces.
+    return memory(amount).replace(" ", "")
+
+
 def _some(names: Iterable[str]) -> str:
     found = list(names)
-    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    return ",".join([*found[:3], *([f"+{len(found) - 3}"] if len(found) > 3 else [])])
 
 
 def _row(*cells: object) -> tuple[str, ...]:

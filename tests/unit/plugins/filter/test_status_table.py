@@ -14,12 +14,12 @@ def test_sessions_replicas_hosts_and_queue_are_told() -> None:
     lines = status_table(groups.small())
     assert lines[0] == "Resource group cluster_compute_hosts: 3 hosts, 4 sessions, 2 waiting."
     rows = {" ".join(line.split()) for line in lines}
-    assert "train RUNNING multi-node 3/4 h1, h2 overlay 10.213.0.208/28 alice" in rows
-    assert "broken ERROR - - - - carol" in rows
+    assert "train RUNNING multi-node 3/4 h1,h2 overlay 10.213.0.208/28 alice" in rows
+    assert "broken ERROR - - - - - carol" in rows
     assert "broken: Replica sub1 on h2 ended with exit code 3 after 3 restarts. Its failure policy is restart." in rows
-    assert "train main1 h1 10.213.0.210 0 RUNNING - 2.4/4 3.2 GiB/8 GiB 0.0.0.0:8080->80/tcp" in rows
+    assert "train main1 h1 10.213.0.210 0 RUNNING - 2.4/4 3.2GiB/8GiB 0.0.0.0:8080->80/tcp" in rows
     assert "train sub3 h2 10.213.0.213 3 FAILED 137 - - -" in rows
-    assert "h3 explore, notebook 3 3 22 GiB gpu 1" in rows
+    assert "h3 explore,notebook 3 3 22GiB gpu=1" in rows
     assert "1. large of bob, priority 5, 16 replicas" in rows
 
 
@@ -28,7 +28,7 @@ def test_an_encrypted_network_is_said_to_be_so() -> None:
     for session in found["sessions"]:
         if session["network"] is not None:
             session["network"]["tunnel"] = {"port": 61000}
-    assert sum("encrypted overlay 10.213." in line for line in status_table(found)) == 1
+    assert sum(" encrypted-overlay  10.213." in line for line in status_table(found)) == 1
     assert "encrypted overlay (VXLAN) 10.213." in render(found)
     assert "encrypted overlay" not in render(groups.small())
 
@@ -46,7 +46,7 @@ def test_hosts_that_cannot_be_used_are_named_with_the_reason() -> None:
     group = groups.Group({"h1": {}, "h2": {}}, 2, 4)
     group.lose("h2", "It could not be reached.")
     lines = status_table(group.look())
-    assert ["h2", "not", "usable", "-", "-", "-", "-"] in [line.split() for line in lines]
+    assert ["h2", "unusable", "-", "-", "-", "-"] in [line.split() for line in lines]
     assert "Attention: h2: cannot be looked at: It could not be reached." in lines
 
 
