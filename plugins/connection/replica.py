@@ -11,22 +11,6 @@ asked of the image but a shell: files travel by standard input and output.
 
 from __future__ import annotations
 
-import copy
-import os
-import random
-import shlex
-import time
-from typing import Any
-
-from ansible import constants as C
-from ansible.errors import AnsibleConnectionFailure, AnsibleError, AnsibleFileNotFound
-from ansible.module_utils.common.text.converters import to_bytes, to_native
-from ansible.module_utils.parsing.convert_bool import boolean
-from ansible.plugins.connection import ConnectionBase
-from ansible.plugins.loader import become_loader, connection_loader
-from ansible.utils.display import Display
-from ansible_collections.cluster_compute.session.plugins.action.session_host import PAUSE, PROXIED, TRIES, TURNED_AWAY
-
 DOCUMENTATION = r"""
 name: replica
 short_description: Run tasks in a replica of a session
@@ -38,7 +22,8 @@ description:
   - The inventory plugin P(cluster_compute.session.sessions#inventory) gives each replica what this connection needs.
   - C(become) of a task is done in the replica, where it works without a password only. O(container_user) needs nothing
     of the image.
-author: The cluster_compute.session authors
+author:
+  - The cluster_compute.session authors (@cluster-compute)
 options:
   container:
     description: Name of the replica's container.
@@ -66,6 +51,22 @@ options:
     vars:
       - name: ansible_pipelining
 """
+
+import copy
+import os
+import random
+import shlex
+import time
+from typing import Any
+
+from ansible import constants as C
+from ansible.errors import AnsibleConnectionFailure, AnsibleError, AnsibleFileNotFound
+from ansible.module_utils.common.text.converters import to_bytes, to_native
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.connection import ConnectionBase
+from ansible.plugins.loader import become_loader, connection_loader
+from ansible.utils.display import Display
+from ansible_collections.cluster_compute.session.plugins.action.session_host import PAUSE, PROXIED, TRIES, TURNED_AWAY
 
 CHUNK = 32 * 1024**2
 """Bytes of a file that are copied with one command: what is copied lies in memory whole."""

@@ -11,30 +11,6 @@ not reach the hosts. That process gets the site's hosts with their variables res
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-from ansible import constants as C
-from ansible.errors import AnsibleError, AnsibleParserError
-from ansible.inventory.group import to_safe_group_name
-from ansible.inventory.manager import InventoryManager
-from ansible.module_utils.common.text.converters import to_native
-from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible.plugins.loader import become_loader, connection_loader, shell_loader
-from ansible.template import Templar
-from ansible.utils.collection_loader import AnsibleCollectionConfig
-from ansible.utils.unsafe_proxy import wrap_var
-from ansible.vars.manager import VariableManager
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import SITE_VARIABLES
-
 DOCUMENTATION = r"""
 name: sessions
 short_description: Replicas of sessions as hosts
@@ -53,7 +29,8 @@ description:
     C(cluster_compute_status). Environment variables of replicas are not among them.
   - C(ansible_become) is false for every replica, whatever holds for the site; O(compose) can set it otherwise.
   - Nothing of the command line that reads this inventory reaches the hosts, extra variables included.
-author: The cluster_compute.session authors
+author:
+  - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - constructed
   - inventory_cache
@@ -89,7 +66,7 @@ EXAMPLES = r"""
 # my.sessions.yml: every session of the site
 plugin: cluster_compute.session.sessions
 site: [inventories/site]
-
+---
 # One session, remembered for a minute, with a group for each rack and a variable of one's own
 plugin: cluster_compute.session.sessions
 site: [/etc/ansible/site]
@@ -106,6 +83,39 @@ keyed_groups:
   - key: cluster_compute_image | regex_replace('[:/].*')
     prefix: image
 """
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible import constants as C
+from ansible.errors import AnsibleError, AnsibleParserError
+from ansible.inventory.group import to_safe_group_name
+from ansible.inventory.manager import InventoryManager
+from ansible.module_utils.common.text.converters import to_native
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.plugins.loader import become_loader, connection_loader, shell_loader
+from ansible.template import Templar
+from ansible.utils.collection_loader import AnsibleCollectionConfig
+from ansible.utils.unsafe_proxy import wrap_var
+from ansible.vars.manager import VariableManager
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import SITE_VARIABLES
+
+try:
+    from ansible.template import trust_as_template
+except ImportError:  # before ansible-core 2.19 text is a template unless it is marked
+
+    def trust_as_template(value: str) -> str:
+        """Return *value*."""
+        return value
+
 
 ALL = "cluster_compute_replicas"
 CONNECTION = "cluster_compute.session.replica"
@@ -139,6 +149,7 @@ OF_REPLICA = {
     },
 }
 """Variables of a replica, each to go after ``cluster_compute_``, and where the overview has them."""
+TEMPLATE_MARKS = ("{{", "{%", "{#", "#jinja2:")
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: ignore[misc]
@@ -293,7 +304,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             "ansible_become": False,
         }
         for key, value in own.items():
-            self.inventory.set_variable(name, key, wrap_var(value))  # data of others, never a template
+            self.inventory.set_variable(name, key, _as_data(value))
         strict = self.get_option("strict")
         variables = self.inventory.get_host(name).get_vars()
         self._set_composite_vars(self.get_option("compose"), variables, name, strict)
@@ -320,6 +331,20 @@ def _environment() -> dict[str, str]:
         "ANSIBLE_STRATEGY": "ansible.builtin.linear",
         "ANSIBLE_NOCOLOR": "1",
     }
+
+
+def _as_data(value: Any) -> Any:
+    """Return data of others, in which nothing is templated.
+
+    Text that holds no template anyway is left without a mark, as `ansible-inventory --list` shows marks.
+    """
+    if isinstance(value, Mapping):
+        return {key: _as_data(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_data(item) for item in value]
+    if isinstance(value, str):
+        return wrap_var(value) if any(mark in value for mark in TEMPLATE_MARKS) else trust_as_template(value)
+    return value
 
 
 def _plain(value: Any) -> Any:
