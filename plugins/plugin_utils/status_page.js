@@ -137,9 +137,14 @@
     wires.append(holder);
     if (!isSmall) return;
     const [y, from, to] = buses[buses.length - 1];
-    const text = svg("text", { x: to > from ? (from + to) / 2 : from + 16, y: y + 4, "text-anchor": to > from ? "middle" : "start" });
+    const text = svg("text", { x: (from + to) / 2, y: y + 4, "text-anchor": "middle" });
     text.textContent = `${groups[0].dataset.mark}  ${groups[0].dataset.label}`;
     holder.append(text);
+    if (text.getBBox().width + 60 > to - from) {
+      // It would hide the wire, so it goes beside it.
+      text.setAttribute("x", to + 16);
+      text.setAttribute("text-anchor", "start");
+    }
     const box = text.getBBox();
     text.before(svg("rect", { x: box.x - 6, y: box.y, width: box.width + 12, height: box.height }));
   }

@@ -33,13 +33,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 
 GIB = 1024**3
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@example.com"
+IMAGE = f"sha256:{'1f2e3d4c' * 8}"
 HOSTILE = (
     "<script>alert(1)</script>",
     "</script><script>alert(2)</script>",
     "\"'><img src=x onerror=alert(3)>",
     "--><svg/onload=alert(4)>",
     "{{ 7 * 7 }}&amp;&lt;b&gt;",
-    "مرحبا‮evil",
+    "مرحبا\u202eevil",
     "x" * 300,
     "a\x00b\x1b[31mc",
 )
@@ -90,6 +92,8 @@ class Group:
         assert isinstance(placement, Placement), (request.name, placement)
         free = {host.name: host.free_devices for host in hosts}
         plan = build_plan(request, placement, session_id, self.facts, Settings(), free_devices=free)
+        for pinned in plan["images"].values():
+            pinned["ids"] = dict.fromkeys(pinned["ids"], IMAGE)
         record = started(prepared(new_record(session_id, owner, request.to_dict()), plan))
         networks = [plan["egress"]["subnet"], *([plan["network"]["subnet"]] if plan["network"] else [])]
         claims = claims_of(plan)
@@ -182,6 +186,8 @@ def small() -> dict[str, Any]:
         ports=["8080:80"],
         env={"TOKEN": "s3cret"},
         command=["python", "train.py", "--epochs", "3"],
+        authorized_keys=[KEY],
+        ssh_port=40022,
         states={"sub3": 137},
     )
     group.launch(name="notebook", size=2, cpus=2, memory="4g", owner="dora", mode="single-node", states={"sub1": 0})

@@ -168,7 +168,11 @@ def test_a_click_shows_all_that_is_known_of_a_session(show: Show, small: dict[st
     assert told["Hosts"] == f"h1 {chr(215)}2\nh2 {chr(215)}2"
     assert session["network"]["subnet"] in told["Network"]
     assert str(session["network"]["vni"]) in told["Network"]
-    assert told["Published ports"] == "main1 on h1: 0.0.0.0:8080 \N{RIGHTWARDS ARROW} 80/tcp"
+    assert told["Login of the owner"] == "port 40022 of h1"
+    assert told["Images"] == f"registry.example.com/train:1.4 {groups.IMAGE}"
+    assert told["Published ports"].split("\n") == [
+        f"main1 on h1: 0.0.0.0:{port} \N{RIGHTWARDS ARROW} {inside}/tcp" for port, inside in ((8080, 80), (40022, 2201))
+    ]
     assert "python train.py --epochs 3" in told["Role main"]
     assert "variables TOKEN" in told["Role main"]
     assert "s3cret" not in page.browser.page_source
@@ -274,6 +278,31 @@ def test_three_hundred_hosts_can_be_looked_through(show: Show, large: dict[str, 
     assert "MISSING" in drawer(page).text
     assert len(every(page, ".group.choice")) == len(job["hosts"])
     assert len(every(page, ".wires circle")) == len(job["hosts"])
+
+
+def test_a_wire_lies_between_hosts_and_its_name_beside_it(show: Show, large: dict[str, Any]) -> None:
+    page = show(large)
+    one(page, "#filter").send_keys("job-15")
+    found = page.script(
+        """const boxes = (selector) => [...document.querySelectorAll(selector)]
+          .map((one) => one.getBoundingClientRect()).filter((box) => box.width);
+        const apart = (a, b) => a.bottom <= b.top || b.bottom <= a.top || a.right <= b.left || b.right <= a.left;
+        const line = document.querySelector(".wires path").getAttribute("d");
+        const origin = document.querySelector(".fabric").getBoundingClientRect();
+        const buses = [...line.matchAll(/M([0-9.]+) ([0-9.]+)H([0-9.]+)(?![0-9.V])/g)]
+          .map((one) => one.slice(1).map(Number));
+        const hosts = boxes(".host");
+        const crosses = ([from, y, to], host) => y + origin.top >= host.top && y + origin.top <= host.bottom;
+        const label = document.querySelector(".wires text").getBoundingClientRect();
+        const last = buses.at(-1);
+        return [
+          buses.length,
+          !buses.some((bus) => hosts.some((host) => crosses(bus, host))),
+          hosts.every((host) => apart(host, label)),
+          label.width + 60 < last[2] - last[0] || label.left > last[2] + origin.left,
+        ];"""
+    )
+    assert found == [3, True, True, True]
 
 
 def test_idle_hosts_unfold_by_click_and_where_the_filter_finds_them(show: Show, large: dict[str, Any]) -> None:

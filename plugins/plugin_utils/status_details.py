@@ -1,0 +1,275 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The details of a session on the page of a resource group: all that is known of it, in a drawer at the side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, join, words
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (
+    NOTHING,
+    TIMES,
+    Mark,
+    badge,
+    fact_list,
+    section,
+    table_head,
+    usage,
+    why,
+)
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import cpus, devices, images, many, memory
+
+
+def drawer(session: Mapping[str, Any], mark: Mark) -> Html:
+    """Return the details of a session that has, or had, a place."""
+    name = mark.id
+    facts: list[tuple[str, object]] = [
+        ("Id", element("code", {}, session["id"])),
+        ("Owner", words(session["owner"])),
+        ("Revision", session["revision"]),
+    ]
+    report = None
+    if session["report"]:
+        report = element("pre", {"class": "report", "tabindex": "0"}, "\n".join(session["report"]))
+    return element(
+        "dialog",
+        {"id": name, "popover": "auto", "class": f"drawer {mark.colour}", "aria-labelledby": f"{name}-t"},
+        element(
+            "header",
+            {},
+            mark.show(),
+            element("h2", {"id": f"{name}-t"}, words(session["name"])),
+            badge(session["status"]),
+            _close(name),
+        ),
+        report,
+        fact_list(facts),
+        _replicas(session),
+        section("Allocation", fact_list(_allocation(session))),
+        section("Request", _request(session["request"])),
+        _history(session["history"]),
+    )
+
+
+def waiting_drawer(name: str, one: Mapping[str, Any], waiting: Mapping[str, Any]) -> Html:
+    """Return the details of a session that waits.
+
+    name: id of the element. one: its entry in the queue. waiting: the session.
+    """
+    facts: list[tuple[str, object]] = [
+        ("Id", element("code", {}, one["session_id"])),
+        ("Owner", words(one["owner"])),
+        ("Position", f"{one['position']}, priority {one['priority']}, number {one['number']}"),
+    ]
+    return element(
+        "dialog",
+        {"id": name, "popover": "auto", "class": "drawer", "aria-labelledby": f"{name}-t"},
+        element(
+            "header",
+            {},
+            element("h2", {"id": f"{name}-t"}, words(one["session_name"])),
+            badge("PENDING"),
+            _close(name),
+        ),
+        fact_list(facts),
+        section(
+            "Why it waits",
+            element("p", {}, words(why(one["reason"]))),
+            element("pre", {"class": "report", "tabindex": "0"}, "\n".join(one["reason"])),
+        ),
+        section("Request", _request(waiting["request"])),
+        _history(waiting["history"]),
+    )
+
+
+def _allocation(session: Mapping[str, Any]) -> list[tuple[str, object]]:
+    replicas, network = session["replicas"], session["network"]
+    per_host: dict[str, int] = {}
+    for one in replicas:
+        per_host[one["host"]] = per_host.get(one["host"], 0) + 1
+    where = [
+        element("li", {}, words(host), f" {TIMES}{per_host[host]}" if host in per_host else "")
+        for host in session["hosts"]
+    ]
+    facts: list[tuple[str, object]] = [
+        ("Mode", session["mode"] or NOTHING),
+        ("Hosts", element("ul", {"class": "inline"}, *where) if where else "none"),
+    ]
+    if network is not None:
+        kind = "overlay (VXLAN)" if network["driver"] == "vxlan" else "bridge"
+        kind = f"encrypted {kind}" if network["tunnel"] else kind
+        about = [f"{kind} {network['subnet']} on {network['interface']}"]
+        about += [
+            f"{label} {network[key]}"
+            for label, key in (("identifier", "vni"), ("UDP port", "port"), ("MTU", "mtu"))
+            if network.get(key)
+        ]
+        facts.append(("Network", ", ".join(about)))
+    elif replicas:
+        facts.append(("Network", "none besides the way out: a session of one replica"))
+    if session["egress"] is not None:
+        facts.append(("Way out", session["egress"]["subnet"]))
+    if replicas:
+        total = cpus(sum(one["resources"]["cpus"] for one in replicas))
+        facts.append(("Together", f"{total}, {memory(sum(one['resources']['memory'] for one in replicas))}"))
+        facts.append(("Images", element("ul", {}, *(element("li", {}, line) for line in _images(replicas)))))
+    ports = [f"{one['name']} on {one['host']}: {_plain('ports', port)}" for one in replicas for port in one["ports"]]
+    facts.append(
+        ("Published ports", element("ul", {}, *(element("li", {}, port) for port in ports)) if ports else "none")
+    )
+    if session["ssh_port"] is not None:
+        facts.append(("Login of the owner", f"port {session['ssh_port']} of {replicas[0]['host']}"))
+    return facts
+
+
+def _images(replicas: Sequence[Mapping[str, Any]]) -> list[Html]:
+    """Return what the images of replicas are, and where that differs from host to host, on which."""
+    found = images(replicas)
+    references = [reference for reference, _meaning, _hosts in found]
+    return [
+        join(
+            (
+                words(reference),
+                " ",
+                element("code", {}, meaning),
+                f" on {', '.join(hosts)}" if references.count(reference) > 1 else None,
+            )
+        )
+        for reference, meaning, hosts in found
+    ]
+
+
+def _replicas(session: Mapping[str, Any]) -> Html:
+    if not session["replicas"]:
+        text = "It has none." if session["request"] else "The hosts that know its replicas are away."
+        return section("Replicas", element("p", {"class": "empty"}, text))
+    rows = []
+    for one in session["replicas"]:
+        limit = one["resources"]
+        used, exit_code = one["usage"], one["exit_code"]
+        ended = NOTHING if exit_code is None else element("span", {}, exit_code)
+        if one["oom_killed"]:
+            ended = join((ended, element("small", {}, "out of memory")))
+        held = devices(one["devices"])
+        if one["memory_nodes"]:
+            held.append(f"NUMA-node={','.join(map(str, one['memory_nodes']))}")
+        rows.append(
+            element(
+                "tr",
+                {},
+                element("th", {"scope": "row"}, words(one["name"], title=one["container"])),
+                element("td", {}, badge(one["status"])),
+                element("td", {}, words(one["host"])),
+                element("td", {}, element("code", {}, one["address"] or NOTHING)),
+                element("td", {"class": "number"}, one["rank"]),
+                element("td", {"class": "number"}, one["local_rank"]),
+                element("td", {"class": "number"}, one["node_rank"]),
+                element("td", {}, ended),
+                element("td", {}, usage(used, limit, "cpus", format_cpus)),
+                element("td", {}, usage(used, limit, "memory", memory)),
+                element("td", {}, words(" ".join(held) or NOTHING)),
+            )
+        )
+    columns = (
+        "Replica",
+        "Status",
+        "Host",
+        "Address",
+        "Rank",
+        "Local",
+        "Node",
+        "Exit",
+        "CPU now",
+        "Memory now",
+        "Devices",
+    )
+    label = f"Replicas of {session['name']}"
+    table = element(
+        "div",
+        {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": label},
+        element("table", {}, table_head(*columns), element("tbody", {}, *rows)),
+    )
+    return section("Replicas", table)
+
+
+def _close(name: str) -> Html:
+    return element(
+        "button",
+        {
+            "type": "button",
+            "class": "close",
+            "popovertarget": name,
+            "popovertargetaction": "hide",
+            "aria-label": "Close",
+            "autofocus": True,
+        },
+        element("span", {"aria-hidden": "true"}, "✕"),
+    )
+
+
+def _history(history: Sequence[Mapping[str, Any]]) -> Html | None:
+    if not history:
+        return None
+    steps = [
+        element("li", {"value": entry["revision"]}, badge(entry["status"]), " ", words(entry["reason"]))
+        for entry in history
+    ]
+    return section("Status history", element("ol", {"class": "history"}, *steps))
+
+
+def _request(request: Mapping[str, Any] | None) -> Html:
+    """Return what was asked for."""
+    if request is None:
+        return element("p", {"class": "empty"}, "Not known on the hosts that answer.")
+    facts: list[tuple[str, object]] = []
+    for role in request["roles"]:
+        resources = role["resources"]
+        asked = [cpus(resources["cpus"]), memory(resources["memory"])]
+        asked += [
+            f"{key.replace('_', ' ')} {_plain(key, value)}"
+            for key, value in resources.items()
+            if key not in ("cpus", "memory") and value
+        ]
+        lines = [
+            element("strong", {}, many(role["replicas"], "replica")),
+            join((" of ", words(role["image"]))),
+            f"each {', '.join(asked)}",
+        ]
+        if role.get("command"):
+            lines.append(join(("command ", element("code", {}, " ".join(role["command"])))))
+        if role.get("env"):
+            lines.append(join(("variables ", words(", ".join(sorted(role["env"]))))))
+        known = ("name", "replicas", "image", "resources", "command", "env")
+        lines += [
+            f"{key.replace('_', ' ')} {_plain(key, value)}" for key, value in role.items() if key not in known and value
+        ]
+        facts.append(
+            (f"Role {role['name']}", element("ul", {"class": "plain"}, *(element("li", {}, line) for line in lines)))
+        )
+    for key, value in request.items():
+        if key in ("name", "roles") or value in (None, "", [], {}):
+            continue
+        facts.append((key.replace("_", " ").capitalize(), words(_plain(key, value))))
+    return fact_list(facts)
+
+
+def _plain(key: str, value: Any) -> str:
+    """Return any value of a request as text."""
+    if key.endswith(("memory", "size")) and isinstance(value, int) and not isinstance(value, bool):
+        return memory(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping) and key == "ports":
+        return f"{value['host_ip']}:{value['host_port']} → {value['container_port']}/{value['protocol']}"
+    if isinstance(value, Mapping):
+        return ", ".join(
+            f"{name.replace('_', ' ')} {_plain(name, one)}" for name, one in value.items() if one is not None
+        )
+    if isinstance(value, (list, tuple)):
+        return "; ".join(_plain(key, one) for one in value)
+    return str(value)

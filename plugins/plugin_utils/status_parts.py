@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The parts that the page of a resource group is put together from, and how each status is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, join, words
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import part_of
+
+COLOURS = 12
+"""Colours in the style sheet; more sessions begin again with the first, and differ by their letters and names."""
+SEVERITY = {
+    "RUNNING": "good",
+    "PENDING": "wait",
+    "PREPARING": "wait",
+    "EXITED": "done",
+    "ERROR": "bad",
+    "DEAD": "bad",
+    "FAILED": "bad",
+    "MISSING": "bad",
+    "UNKNOWN": "bad",
+}
+"""How a status is shown; any other one is something that goes on."""
+SIGN = {"good": "●", "wait": "◔", "done": "■", "bad": "▲"}
+"""What tells a status apart for who sees no colour."""
+NOTHING = "\N{EN DASH}"
+TIMES = "\N{MULTIPLICATION SIGN}"
+_WHOLE = 1000
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What tells a session apart from the others on the page: a letter and a colour.
+
+    number: that of the session, from 0 on.
+    """
+
+    number: int
+
+    @property
+    def id(self) -> str:
+        """Return the id of the element with the details of the session."""
+        return f"s{self.number}"
+
+    @property
+    def letters(self) -> str:
+        """Return the letters: A, …, Z, AA, AB, …"""
+        text = ""
+        number = self.number + 1
+        while number:
+            number, rest = divmod(number - 1, 26)
+            text = chr(ord("A") + rest) + text
+        return text
+
+    @property
+    def colour(self) -> str:
+        """Return the class of the colour."""
+        return f"k{self.number % COLOURS}"
+
+    def show(self) -> Html:
+        """Return the mark as people see it."""
+        return element("span", {"class": f"mark {self.colour}"}, self.letters, " ")
+
+
+def is_ready(host: Mapping[str, Any]) -> bool:
+    """Tell whether sessions can run on a host, and how much it has for them is known."""
+    return bool(host["usable"]) and host["capacity"] is not None
+
+
+def search(found: Iterable[object]) -> str:
+    """Return what the filter of the page looks into, for what is found by any of these."""
+    return " ".join(str(one) for one in found if one).lower()
+
+
+def why(reason: Sequence[str]) -> str:
+    """Return the sentences of a reason, without its table and what explains that."""
+    told = [line.partition(" Asked per host")[0] for line in reason if line.endswith(".")]
+    return " ".join(told or reason[:1]) or NOTHING
+
+
+def sign(status: str) -> Html:
+    """Return the sign of a status, and its name for who does not see it."""
+    kind = SEVERITY.get(status, "wait")
+    return element(
+        "span",
+        {"class": f"sign {kind}", "title": status.lower()},
+        element("span", {"aria-hidden": "true"}, SIGN[kind]),
+        element("span", {"class": "hidden"}, f"{status.lower()} "),
+    )
+
+
+def badge(status: str) -> Html:
+    """Return the sign and the name of a status."""
+    kind = SEVERITY.get(status, "wait")
+    return element(
+        "span", {"class": f"badge {kind}"}, element("span", {"aria-hidden": "true"}, SIGN[kind], " "), status
+    )
+
+
+def amount_bar(parts: Sequence[tuple[int, str]], total: int) -> Html:
+    """Return a bar of parts, each an amount and a class; what is beyond the total is cut off."""
+    rects = []
+    left = 0
+    for amount, kind in parts:
+        end = min(_WHOLE, left + (round(amount * _WHOLE / total) if total else 0))
+        if end > left:
+            rects.append(element("rect", {"x": left, "width": end - left, "height": 10, "class": kind}))
+        left = end
+    box = {"class": "bar", "viewBox": f"0 0 {_WHOLE} 10", "preserveAspectRatio": "none", "aria-hidden": "true"}
+    return element("svg", box, *rects)
+
+
+def usage(used: Mapping[str, int] | None, limit: Mapping[str, int], key: str, form: Callable[[int], str]) -> Html:
+    """Return what is used of a resource now, of what may be used; a dash where it was not measured."""
+    if used is None:
+        return Html(NOTHING)
+    text = part_of(used[key], limit[key], form)
+    return join((amount_bar([(used[key], "used")], limit[key]), element("span", {"class": "amount"}, text)))
+
+
+def usage_of(replicas: Sequence[Mapping[str, Any]], key: str, form: Callable[[int], str]) -> Html:
+    """Return what replicas use together, of what all of them that were measured may use."""
+    measured = [one for one in replicas if one["usage"] is not None]
+    if not measured:
+        return Html(NOTHING)
+    together = {key: sum(one["usage"][key] for one in measured)}
+    return usage(together, {key: sum(one["resources"][key] for one in measured)}, key, form)
+
+
+def table_head(*names: str) -> Html:
+    """Return the head of a table with these columns."""
+    return element("thead", {}, element("tr", {}, *(element("th", {"scope": "col"}, name) for name in names)))
+
+
+def fact_list(facts: Iterable[tuple[str, object]]) -> Html:
+    """Return a list of terms and what is said of each."""
+    rows = [element("div", {}, element("dt", {}, words(name)), element("dd", {}, value)) for name, value in facts]
+    return element("dl", {"class": "facts"}, *rows)
+
+
+def section(title: str, *children: object) -> Html:
+    """Return a part of the details with its heading."""
+    return element("section", {}, element("h3", {}, title), *children)

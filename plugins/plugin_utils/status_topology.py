@@ -1,0 +1,225 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The drawing of a resource group: its hosts, what each has free, the replicas on it and their networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, words
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (
+    SEVERITY,
+    SIGN,
+    TIMES,
+    Mark,
+    amount_bar,
+    is_ready,
+    search,
+    sign,
+)
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import cpus, many, memory, part_of
+
+DENSE_HOSTS = 24
+"""With more hosts than these the drawing has one mark a session and host, and folds away what is idle."""
+
+
+Placed = Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]
+"""Sessions on a host, each with its replicas there."""
+
+
+class Topology:
+    """The drawing. marks: of each session, by its id."""
+
+    def __init__(
+        self, hosts: Sequence[Mapping[str, Any]], sessions: Sequence[Mapping[str, Any]], marks: Mapping[str, Mark]
+    ) -> None:
+        self.hosts = hosts
+        self.marks = marks
+        self.dense = len(hosts) > DENSE_HOSTS
+        self.placed: dict[str, list[tuple[Mapping[str, Any], list[Mapping[str, Any]]]]] = {}
+        for session in sessions:
+            there: dict[str, list[Mapping[str, Any]]] = {}
+            for replica in session["replicas"] if session["status"] != "ERROR" else ():
+                there.setdefault(replica["host"], []).append(replica)
+            for host, replicas in there.items():
+                self.placed.setdefault(host, []).append((session, replicas))
+
+    def draw(self) -> Html:
+        """Return the section with the drawing."""
+        shown: list[Mapping[str, Any]] = []
+        folded: list[Mapping[str, Any]] = []
+        for host in self.hosts:
+            idle = is_ready(host) and host["name"] not in self.placed and not host["used"]["replicas"]
+            (folded if self.dense and idle else shown).append(host)
+        parts = []
+        if shown:
+            parts.append(element("ul", {"class": "hosts"}, *(self._host(host) for host in shown)))
+        if folded:
+            free = [sum(host["free"][key] for host in folded) for key in ("cpus", "memory")]
+            room = f"{cpus(free[0])}, {memory(free[1])} free"
+            parts.append(
+                element(
+                    "details",
+                    {"class": "idle"},
+                    element("summary", {}, f"{many(len(folded), 'idle host')}: {room}"),
+                    element("ul", {"class": "hosts"}, *(self._host(host) for host in folded)),
+                )
+            )
+        key = element(
+            "p",
+            {"class": "key"},
+            *(
+                element("span", {}, element("span", {"class": f"line {kind}", "aria-hidden": "true"}), text)
+                for kind, text in (
+                    ("bridge", "bridge network, inside one host"),
+                    ("overlay", "overlay network, across hosts"),
+                    ("free", "free"),
+                )
+            ),
+        )
+        return element(
+            "section",
+            {"aria-labelledby": "topology"},
+            element("h2", {"id": "topology"}, "Topology"),
+            key,
+            element(
+                "div",
+                {"class": "fabric"},
+                Html('<svg class="wires" aria-hidden="true" focusable="false"></svg>'),
+                *parts,
+            )
+            if parts
+            else element("p", {"class": "empty"}, "The group has no hosts."),
+        )
+
+    def _host(self, host: Mapping[str, Any]) -> Html:
+        name = host["name"]
+        placed = self.placed.get(name, [])
+        labels = [f"{key} {value}" for key, value in sorted((host["labels"] or {}).items())]
+        found = [name, *labels, *(session["name"] for session, _replicas in placed)]
+        found += [session["owner"] for session, _replicas in placed]
+        found.append("" if is_ready(host) else "not usable")
+        head = element(
+            "h3",
+            {},
+            words(name, **{"class": "name", "title": name}),
+            *(element("span", {"class": "tag"}, words(label)) for label in labels),
+        )
+        if not is_ready(host):
+            warning = element("span", {"aria-hidden": "true"}, SIGN["bad"], " ")
+            rest = [element("p", {"class": "bad"}, warning, "Not usable. ", words(host["problem"]))]
+        else:
+            rest = [self._meters(host, placed)]
+        if placed:
+            bridges_first = sorted(placed, key=lambda one: _driver(one[0]) == "vxlan")
+            rest.append(element("ul", {"class": "groups"}, *(self._group(*one) for one in bridges_first)))
+        elif is_ready(host):
+            held = host["used"]["replicas"]
+            told = "Idle" if not held else f"{many(held, 'replica')} of sessions that are not recorded"
+            rest.append(element("p", {"class": "quiet"}, told))
+        kind = "host" if is_ready(host) else "host away"
+        return element("li", {"class": kind, "data-host": name, "data-search": search(found)}, head, *rest)
+
+    def _meters(self, host: Mapping[str, Any], placed: Placed) -> Html:
+        rows = []
+        for label, key, form in (("CPU", "cpus", format_cpus), ("Memory", "memory", memory)):
+            free, used, total = (host[what][key] for what in ("free", "used", "capacity"))
+            parts = [
+                (sum(one["resources"][key] for one in some), self._mark(session).colour) for session, some in placed
+            ]
+            known = sum(amount for amount, _colour in parts)
+            parts.append((max(0, used - known), "other"))
+            rows.append(self._meter(label, parts, free, total, form))
+        for kind, devices in sorted(host["capacity"]["accelerators"].items()):
+            free, total = len(host["free"]["accelerators"].get(kind, ())), len(devices)
+            parts = [(sum(_held(one, kind) for one in some), self._mark(session).colour) for session, some in placed]
+            parts.append((max(0, total - free - sum(amount for amount, _colour in parts)), "other"))
+            rows.append(self._meter(kind, parts, free, total, str))
+        return element("dl", {"class": "meters"}, *rows)
+
+    def _meter(
+        self, label: str, parts: Sequence[tuple[int, str]], free: int, total: int, form: Callable[[int], str]
+    ) -> Html:
+        if self.dense:  # there is no room to see both amounts
+            told = [form(free), element("span", {"class": "hidden"}, f" of {form(total)}"), " free"]
+        else:
+            told = [f"{part_of(free, total, form)} free"]
+        return element(
+            "div",
+            {},
+            element("dt", {}, words(label)),
+            element(
+                "dd",
+                {},
+                amount_bar(parts, total),
+                element("span", {"class": "amount", "title": f"{part_of(free, total, form)} free"}, *told),
+            ),
+        )
+
+    def _group(self, session: Mapping[str, Any], replicas: Sequence[Mapping[str, Any]]) -> Html:
+        worst = _worst(replicas)
+        mark = self._mark(session)
+        button = element(
+            "button",
+            {"type": "button", "popovertarget": mark.id, "class": "open", "title": session["name"]},
+            mark.show(),
+            words(session["name"], **{"class": "name"}),
+            element("span", {"class": "count", "aria-hidden": "true"}, f"{TIMES}{len(replicas)}"),
+            sign(worst) if self.dense and worst != "RUNNING" else None,
+            element("span", {"class": "hidden"}, f" {many(len(replicas), 'replica')}, {worst.lower()}"),
+        )
+        chips = element(
+            "ul",
+            {"class": "chips"},
+            *(
+                element("li", {"class": SEVERITY.get(one["status"], "wait")}, sign(one["status"]), words(one["name"]))
+                for one in replicas
+            ),
+        )
+        driver = _driver(session)
+        network = session["network"]
+        told = None
+        if network is not None:
+            subnet = words(network["subnet"])
+            kind = "overlay" if driver == "vxlan" else "bridge"
+            told = element("p", {"class": f"net {kind}"}, element("span", {}, f"{kind} ", subnet))
+        return element(
+            "li",
+            {
+                "class": f"group {mark.colour}",
+                "data-session": mark.id,
+                "data-net": "overlay" if driver == "vxlan" else None,
+                "data-label": _wire_label(session) if driver == "vxlan" else None,
+                "data-mark": mark.letters,
+            },
+            button,
+            None if self.dense else chips,
+            None if self.dense else told,
+        )
+
+    def _mark(self, session: Mapping[str, Any]) -> Mark:
+        return self.marks[session["id"]]
+
+
+def _driver(session: Mapping[str, Any]) -> str | None:
+    return session["network"]["driver"] if session["network"] is not None else None
+
+
+def _wire_label(session: Mapping[str, Any]) -> str:
+    network = session["network"]
+    kind = "encrypted overlay" if network["tunnel"] else "overlay"
+    return f"{kind} {network['subnet']}, VXLAN {network['vni']}"
+
+
+def _held(replica: Mapping[str, Any], kind: str) -> int:
+    return len(replica["devices"].get(kind, ()))
+
+
+def _worst(replicas: Sequence[Mapping[str, Any]]) -> str:
+    """Return the status that matters most among replicas."""
+    order = ("bad", "wait", "done", "good")
+    return str(min((one["status"] for one in replicas), key=lambda status: order.index(SEVERITY.get(status, "wait"))))

@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Words for people: amounts, and what a replica has of its host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus
+
+_UNITS = ((1024**4, "TiB"), (1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+
+
+def memory(amount: int) -> str:
+    """Return bytes for people, with three digits at most after which nobody asks: ``1.5 GiB``."""
+    for size, unit in _UNITS:
+        if amount >= size:
+            number = amount / size
+            text = f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 10 else f"{number:.2f}"
+            return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
+    return f"{amount} B"
+
+
+def cpus(amount: int) -> str:
+    """Return millicpus for people: ``1.5 CPUs``."""
+    return f"{format_cpus(amount)} {'CPU' if amount == 1000 else 'CPUs'}"
+
+
+def many(number: int, what: str) -> str:
+    """Return a number with its noun: ``1 host``, ``2 hosts``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def part_of(part: int, whole: int, form: Callable[[int], str]) -> str:
+    """Return a part of a whole for people, the unit once if both have the same: ``16 of 32 GiB``."""
+    first, second = form(part), form(whole)
+    number, _space, unit = first.partition(" ")
+    return f"{number if unit and second.endswith(f' {unit}') else first} of {second}"
+
+
+def devices(held: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what a replica has by name, an entry a class, without spaces: ``gpu=0,1``, ``pinned-CPU=0-3,8``."""
+    return [f"{kind.replace(' ', '-')}={','.join(_runs(names))}" for kind, names in sorted(held.items())]
+
+
+def images(replicas: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
+    """Return for each image of replicas its reference, its digest or id, and the hosts where it is that.
+
+    A tag may mean another image tomorrow, and one without a digest another one on each host. The second is empty where
+    a host has yet to get the image.
+    """
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for one in replicas:
+        meaning = (one["image_digest"] or one["image_id"] or "").rpartition("@")[2]
+        found.setdefault((one["image"], meaning), {})[one["host"]] = None
+    return [(reference, meaning, list(hosts)) for (reference, meaning), hosts in found.items()]
+
+
+def _runs(names: Iterable[str]) -> list[str]:
+    """Return names in their order, whole numbers that follow one another as the first and the last: ``0-3``."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and name.isdecimal() and runs[-1][-1].isdecimal() and int(name) == int(runs[-1][-1]) + 1:
+            runs[-1] = [runs[-1][0], name]
+        else:
+            runs.append([name])
+    return ["-".join(run) for run in runs]
