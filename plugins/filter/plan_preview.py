@@ -19,7 +19,7 @@ author:
   - The cluster_compute.session authors (@cluster-compute)
 description:
   - Puts the plan of a launch together with what the hosts said they would change.
-  - Of the environment variables that the user gave only the names are told.
+  - Of the environment variables that the user gave, and of options of volume drivers, only the names are told.
 options:
   _input:
     description: What M(cluster_compute.session.session_plan) returned.
@@ -46,7 +46,7 @@ RETURN = r"""
 _value:
   description:
     - C(session_name), C(status), C(report), C(session_id), C(is_new), C(replaces), C(mode), C(network), C(egress),
-      C(hosts) with the changes on each, and C(replicas) with place, address and environment of each.
+      C(ssh_port), C(hosts) with the changes on each, and C(replicas) with place, address and environment of each.
   type: dict
 """
 

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.filter.session_table import table
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.preview import common
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus, format_memory
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import devices, images
 
 DOCUMENTATION = r"""
 name: plan_table
@@ -52,7 +53,7 @@ def plan_table(answer: Mapping[str, Any]) -> list[str]:
     lines = list(answer["report"])
     replicas = answer["replicas"]
     if replicas:
-        lines += ["", *table([COLUMNS, *map(_row, replicas)]), "", *_networks(answer)]
+        lines += ["", *table([COLUMNS, *map(_row, replicas)]), "", *_networks(answer), *_images(replicas)]
     for host in answer["hosts"]:
         if host["changes"]:
             lines += ["", f"Changes on {host['name']}:", *(f"  {change}" for change in host["changes"])]
@@ -66,7 +67,6 @@ def plan_table(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
-    devices = (f"{kind}={name}" for kind, names in sorted(one["devices"].items()) for name in names)
     ports = (
         f"{port['host_ip']}:{port['host_port']}->{port['container_port']}/{port['protocol']}" for port in one["ports"]
     )
@@ -78,7 +78,7 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
         *(str(one[key]) for key in ("rank", "local_rank", "node_rank")),
         format_cpus(one["resources"]["cpus"]),
         format_memory(one["resources"]["memory"]),
-        ",".join(devices) or "-",
+        ",".join(devices(one["devices"])) or "-",
         ",".join(ports) or "-",
         one["image"],
     )
@@ -86,14 +86,23 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _networks(answer: Mapping[str, Any]) -> list[str]:
     network = answer["network"]
-    egress = f"Way out: a bridge on each host, {answer['egress']['subnet']}."
+    lines = [f"Way out: a bridge on each host, {answer['egress']['subnet']}."]
+    if answer["ssh_port"] is not None:
+        lines.append(f"Login of the owner: port {answer['ssh_port']} of {answer['replicas'][0]['host']}.")
     if network is None:
-        return ["No network of its own: it has one replica.", egress]
+        return ["No network of its own: it has one replica.", *lines]
     if network["driver"] == "bridge":
-        return [f"Network: bridge {network['subnet']} on {network['interface']}.", egress]
+        return [f"Network: bridge {network['subnet']} on {network['interface']}.", *lines]
     about = f"VXLAN {network['vni']}, UDP port {network['port']}, MTU {network['mtu']}"
     kind = "encrypted overlay" if network["tunnel"] else "overlay"
-    return [f"Network: {kind} {network['subnet']} on {network['interface']}, {about}.", egress]
+    return [f"Network: {kind} {network['subnet']} on {network['interface']}, {about}.", *lines]
+
+
+def _images(replicas: list[Mapping[str, Any]]) -> list[str]:
+    return [
+        f"Image {reference}: {meaning or 'yet to be fetched'} on {', '.join(hosts)}."
+        for reference, meaning, hosts in images(replicas)
+    ]
 
 
 def _variables(replicas: list[Mapping[str, Any]]) -> list[str]:

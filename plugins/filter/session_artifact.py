@@ -45,9 +45,11 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(name), C(id), C(owner), C(status), C(mode), C(size), C(hosts), C(replicas), C(ports) and C(report). The status
-      is V(RUNNING), V(PENDING), or in check mode V(PLANNED). A session that waits has no hosts, replicas and ports.
-    - Each replica has C(name), C(role), C(rank), C(host), C(address), C(container), C(image) and C(status).
+    - C(name), C(id), C(owner), C(status), C(mode), C(size), C(hosts), C(replicas), C(ports), C(ssh_port) and C(report).
+      The status is V(RUNNING), V(PENDING), or in check mode V(PLANNED). A session that waits has no hosts, replicas and
+      ports.
+    - Each replica has C(name), C(role), C(rank), C(host), C(address), C(container), C(image), C(image_id) and
+      C(status). The id of an image is null in check mode where the host has yet to get the image.
   type: dict
 """
 
@@ -59,6 +61,7 @@ def session_artifact(
     placed = decision["verdict"] == "granted"
     record = plan["record"] if placed else plan["pending"]
     seen = {one["name"]: one["status"] for one in replicas}
+    images = record["plan"]["images"] if placed else {}
     entries = record["plan"]["replicas"] if placed else []
     return {
         "name": plan["session_name"],
@@ -71,11 +74,13 @@ def session_artifact(
         "replicas": [
             {
                 **{key: one[key] for key in ("name", "role", "rank", "host", "address", "container", "image")},
+                "image_id": images[one["image"]]["ids"][one["host"]],
                 "status": seen.get(one["name"], "PLANNED"),
             }
             for one in entries
         ],
         "ports": [{"replica": one["name"], "host": one["host"], **port} for one in entries for port in one["ports"]],
+        "ssh_port": record["plan"]["ssh_port"] if placed else None,
         "report": list(decision["report"]),
     }
 

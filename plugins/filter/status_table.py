@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.filter.queue_table import queue_table
 from ansible_collections.cluster_compute.session.plugins.filter.session_table import table
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import many, memory
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import many, memory
 
 DOCUMENTATION = r"""
 name: status_table
@@ -44,7 +44,7 @@ _value:
   elements: str
 """
 
-SESSION_COLUMNS = ("SESSION", "STATUS", "MODE", "RUNNING", "HOSTS", "NETWORK", "SUBNET", "OWNER")
+SESSION_COLUMNS = ("SESSION", "STATUS", "MODE", "RUNNING", "HOSTS", "NETWORK", "SUBNET", "LOGIN", "OWNER")
 REPLICA_COLUMNS = ("SESSION", "REPLICA", "HOST", "ADDRESS", "RANK", "STATUS", "EXIT", "CPU", "MEMORY", "PORTS")
 HOST_COLUMNS = ("HOST", "SESSIONS", "REPLICAS", "FREE-CPUS", "FREE-MEMORY", "FREE-ACCELERATORS")
 
@@ -101,6 +101,7 @@ def _session(session: Mapping[str, Any]) -> tuple[str, ...]:
         _some(session["hosts"]),
         kind,
         subnet,
+        None if session["ssh_port"] is None else f"{session['replicas'][0]['host']}:{session['ssh_port']}",
         session["owner"],
     )
 

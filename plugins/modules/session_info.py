@@ -11,7 +11,7 @@ short_description: Return all that is known of the sessions and hosts of a resou
 version_added: 0.1.0
 description:
   - Puts the facts of all hosts together and returns what they say, as data whose keys and order are stable.
-  - Of environment variables only the names are returned, never the values.
+  - Of environment variables and of options of volume drivers only the names are returned, never the values.
   - Amounts of CPU are in thousandths, amounts of memory in bytes.
   - Runs on the controller and changes nothing. The role C(info) asks the hosts and calls it.
 author:
@@ -179,6 +179,10 @@ overview:
           description: Name and subnet of its default network, or null.
           type: dict
           returned: always
+        ssh_port:
+          description: Port of the host of C(main1) by which its owner logs in, or null.
+          type: int
+          returned: always
         report:
           description: Why it waits or failed, as lines.
           type: list
@@ -193,8 +197,8 @@ overview:
           description:
             - Its replicas in rank order. What the plan says of each (C(name), C(role), C(index), C(rank),
               C(local_rank), C(node_rank), C(host), C(address), C(container), C(image), C(resources), C(devices),
-              C(ports), C(mounts), and more), and C(status), C(exit_code), C(oom_killed), C(finished), C(restarts) and
-              C(usage).
+              C(ports), C(mounts), and more), C(image_id) and C(image_digest), which say what its image is, and
+              C(status), C(exit_code), C(oom_killed), C(finished), C(restarts) and C(usage).
             - The status is that of its container in capitals, such as V(RUNNING) or V(EXITED); V(FAILED) for one that
               failed, V(MISSING) for none, V(UNKNOWN) where its host cannot be asked.
           type: list

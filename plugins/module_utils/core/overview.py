@@ -5,7 +5,7 @@
 
 It is what people and programs see of hosts and sessions, whatever form it takes: a table, a page, an inventory,
 artifacts. So its keys stay, its order is the inventory's and the alphabet's, and nothing in it is secret: only the
-names of environment variables are told.
+names of environment variables and of options of volume drivers are told.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
         if one["session_id"] == record["id"]
     }
     replicas = [
-        {**_planned(one), **_seen(containers.get((one["host"], one["name"])), one["host"] in facts)}
+        {**replica_of(plan, one), **_seen(containers.get((one["host"], one["name"])), one["host"] in facts)}
         for one in (plan["replicas"] if plan is not None else ())
     ]
     return {
@@ -152,6 +152,7 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
         "hosts": list(record["hosts"]),
         "network": dict(plan["network"]) if plan is not None and plan["network"] is not None else None,
         "egress": dict(plan["egress"]) if plan is not None else None,
+        "ssh_port": plan["ssh_port"] if plan is not None else None,
         "request": None if request is None else request_of(request),
         "report": list(record["report"]),
         "history": [dict(entry) for entry in record["history"]],
@@ -171,13 +172,31 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
 
 
 def request_of(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON form of a request with the names of environment variables in place of their values."""
-    return {**request, "roles": [{**role, "env": sorted(role["env"])} for role in request["roles"]]}
+    """Return the JSON form of a request without values that may be secret."""
+    return {
+        **request,
+        "roles": [{**role, "env": sorted(role["env"])} for role in request["roles"]],
+        "mounts": _mounts(request["mounts"]),
+    }
 
 
-def _planned(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a plan says of a replica, its environment left out if it has one."""
-    return {key: value for key, value in entry.items() if key != "env"}
+def replica_of(plan: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a plan says of a replica, with what its image is as far as that is settled.
+
+    Its environment is left out, and so are other values that may be secret.
+    """
+    image = plan["images"][entry["image"]]
+    return {
+        **{key: value for key, value in entry.items() if key != "env"},
+        "mounts": _mounts(entry["mounts"]),
+        "image_id": image["ids"][entry["host"]],
+        "image_digest": image["digest"],
+    }
+
+
+def _mounts(mounts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return mounts with the names alone of their drivers' options: a file server may want a password among them."""
+    return [{**mount, "driver_options": sorted(mount["driver_options"])} for mount in mounts]
 
 
 def _seen(container: Mapping[str, Any] | None, asked: bool) -> dict[str, Any]:

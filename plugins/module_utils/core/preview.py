@@ -4,7 +4,8 @@
 """The preview: what a launch would do now, as plain data that JSON can carry.
 
 It is read off what a launch in check mode decided and what its hosts said they would change, so it cannot say anything
-else than the launch. The values of the user's own environment variables may be secret and are left out.
+else than the launch. Values that may be secret, those of the user's own environment variables first of all, are left
+out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     CONTRACT_NAMES,
     environments,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import replica_of
 
 
 def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -39,6 +41,7 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
         "mode": None,
         "network": None,
         "egress": None,
+        "ssh_port": None,
         "replicas": [],
         "hosts": [
             {"name": host, "replicas": [], "changes": told[host]} for host in answer["reachable"] if host in told
@@ -56,9 +59,10 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
         "mode": plan["session"]["mode"],
         "network": None if plan["network"] is None else dict(plan["network"]),
         "egress": dict(plan["egress"]),
+        "ssh_port": plan["ssh_port"],
         "replicas": [
             {
-                **{key: value for key, value in one.items() if key != "env"},
+                **replica_of(plan, one),
                 "environment": {
                     name: value for name, value in variables[one["name"]].items() if name in CONTRACT_NAMES
                 },

@@ -14,10 +14,12 @@ def test_sessions_replicas_hosts_and_queue_are_told() -> None:
     lines = status_table(groups.small())
     assert lines[0] == "Resource group cluster_compute_hosts: 3 hosts, 4 sessions, 2 waiting."
     rows = {" ".join(line.split()) for line in lines}
-    assert "train RUNNING multi-node 3/4 h1,h2 overlay 10.213.0.208/28 alice" in rows
-    assert "broken ERROR - - - - - carol" in rows
+    assert "train RUNNING multi-node 3/4 h1,h2 overlay 10.213.0.208/28 h1:40022 alice" in rows
+    assert "broken ERROR - - - - - - carol" in rows
     assert "broken: Replica sub1 on h2 ended with exit code 3 after 3 restarts. Its failure policy is restart." in rows
-    assert "train main1 h1 10.213.0.210 0 RUNNING - 2.4/4 3.2GiB/8GiB 0.0.0.0:8080->80/tcp" in rows
+    assert (
+        "train main1 h1 10.213.0.210 0 RUNNING - 2.4/4 3.2GiB/8GiB 0.0.0.0:8080->80/tcp,0.0.0.0:40022->2201/tcp" in rows
+    )
     assert "train sub3 h2 10.213.0.213 3 FAILED 137 - - -" in rows
     assert "h3 explore,notebook 3 3 22GiB gpu=1" in rows
     assert "1. large of bob, priority 5, 16 replicas" in rows

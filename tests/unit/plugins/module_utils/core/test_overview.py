@@ -37,6 +37,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.surve
 A = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 B = "bbbbbbbb-0e04-4a3c-9d2a-53a1f7b2c8aa"
 GIB = 1024**3
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT"
+SHARE = {"volume": "share", "target": "/data", "driver_options": {"type": "cifs", "o": "user=me,password=t0p"}}
+"""A volume whose options hold a password."""
 Facts = dict[str, dict[str, Any]]
 INVENTORY = {
     "h2": {"cluster_compute_labels": {"rack": "r2"}, "cluster_compute_accelerators": {"gpu": ["/dev/a", "/dev/b"]}}
@@ -163,10 +166,13 @@ def test_a_host_that_is_away_and_one_whose_variables_are_wrong_are_told() -> Non
 def test_a_session_tells_everything_but_its_secrets() -> None:
     facts = idle_facts("h1", "h2")
     roles = [{"name": "main"}, {"name": "worker", "replicas": 2, "env": {"PASSWORD": "hunter2"}}]
-    launched(facts, make_request(roles=roles, cpus=2, memory="1g", ports=["8080:80"], priority=7))
+    asked = make_request(roles=roles, cpus=2, memory="1g", ports=["8080:80"], priority=7, mounts=[SHARE])
+    launched(facts, asked)
     found = look(facts)
-    assert not any(secret in json.dumps(found) for secret in ("s3cret", "hunter2"))
+    assert not any(secret in json.dumps(found) for secret in ("s3cret", "hunter2", "t0p"))
     (session,) = found["sessions"]
+    for mounts in (session["request"]["mounts"], *(one["mounts"] for one in session["replicas"])):
+        assert [(mount["volume"], mount["driver_options"]) for mount in mounts] == [("share", ["o", "type"])]
     assert (session["id"], session["name"], session["owner"], session["status"]) == (A, "train", "alice", "RUNNING")
     assert (session["mode"], session["size"], session["priority"]) == ("multi-node", 3, 7)
     assert session["request"]["roles"][1]["env"] == ["PASSWORD", "TOKEN"]
@@ -188,6 +194,19 @@ def test_a_session_tells_everything_but_its_secrets() -> None:
         }
     ]
     assert session["failures"] == []
+
+
+def test_a_session_tells_how_its_owner_gets_in_and_what_its_images_are() -> None:
+    facts = idle_facts("h1", "h2")
+    record = launched(facts, make_request(size=2, cpus=3, authorized_keys=[KEY], ssh_port=40022))
+    pinned = record["plan"]["images"]["debian:12"]
+    pinned["digest"] = "debian@sha256:dd"
+    pinned["ids"] = {host: f"sha256:{host}" for host in pinned["ids"]}
+    (session,) = look(facts)["sessions"]
+    assert session["ssh_port"] == 40022
+    assert [(one["image_id"], one["image_digest"]) for one in session["replicas"]] == [
+        (f"sha256:{one['host']}", "debian@sha256:dd") for one in session["replicas"]
+    ]
 
 
 @pytest.mark.parametrize(("what", "status"), [("ended", "FAILED"), ("gone", "MISSING"), ("away", "UNKNOWN")])
@@ -219,7 +238,7 @@ def test_only_notes_of_a_session_are_known_while_its_hosts_are_away() -> None:
     del facts[home]
     (session,) = look(facts, (home,))["sessions"]
     assert (session["status"], session["hosts"], session["replicas"]) == ("RUNNING", [home], [])
-    assert session["request"] is session["mode"] is session["size"] is None
+    assert session["request"] is session["mode"] is session["size"] is session["ssh_port"] is None
 
 
 def test_who_waits_is_told_in_the_order_of_the_queue_with_the_reason() -> None:

@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.reque
 
 SESSION = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 GIB = 1024**3
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT"
 
 
 def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = False) -> dict[str, Any]:
@@ -41,6 +42,9 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
         "memory": "1g",
         "env": "TOKEN=s3cret",
         "ports": "80:80",
+        "mounts": [{"volume": "share", "target": "/data", "driver_options": {"type": "cifs", "o": "password=t0p"}}],
+        "authorized_keys": KEY,
+        "ssh_port": 40022,
     }
     request = parse_request({f"session_{key}": value for key, value in asked.items()})
     rooms = [Host(f"h{number}", Capacity(2000, 8 * GIB), Capacity(2000, 8 * GIB)) for number in range(1, hosts + 1)]
@@ -92,9 +96,12 @@ def test_every_replica_has_its_place_its_address_and_the_variables_it_would_have
 
 def test_no_value_of_the_user_s_own_variables_is_told() -> None:
     found = plan_preview(answer_of(), ["Session train."], {"h1": {}, "h2": {}})
-    assert "s3cret" not in json.dumps(found)
+    assert not any(secret in json.dumps(found) for secret in ("s3cret", "t0p"))
+    assert found["ssh_port"] == 40022
     lines = plan_table(found)
-    assert "s3cret" not in "\n".join(lines)
+    assert not any(secret in "\n".join(lines) for secret in ("s3cret", "t0p"))
+    assert f"Login of the owner: port 40022 of {found['replicas'][0]['host']}." in lines
+    assert "Image debian:12: yet to be fetched on h1, h2." in lines
     assert "Variables of the request, whose values are not shown: TOKEN." in lines
 
 
