@@ -39,7 +39,7 @@ REQUEST: dict[str, Any] = {
     "session_roles": [
         {"name": "main", "image": DEMO},
         {"name": "work-er", "replicas": 1, "image": DEMO},
-        {"name": "bare", "replicas": 1, "image": BUSYBOX},
+        {"name": "bare", "replicas": 1, "image": BUSYBOX, "command": ["sleep", "1000000"]},
     ],
     "session_max_replicas_per_host": 1,
     "session_cpus": "0.3",

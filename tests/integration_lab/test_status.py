@@ -31,7 +31,12 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 
 BUSY = ["sh", "-c", "while [ ! -e /end ]; do :; done; exit 3"]
 """Takes all the CPU it is given until it is told to fail."""
-BASE: dict[str, Any] = {"session_image": BUSYBOX, "session_memory": "32m", "session_shm_size": "1m"}
+BASE: dict[str, Any] = {
+    "session_image": BUSYBOX,
+    "session_memory": "32m",
+    "session_shm_size": "1m",
+    "session_command": "sleep 1000000",
+}
 SHOWN: dict[str, Any] = {
     **BASE,
     "session_name": "shown",
@@ -114,9 +119,7 @@ def test_the_table_tells_what_the_engines_tell(
     assert rows["shown", "RUNNING"][-1] == "alice"
     for name, replica in shown.items():
         row = rows["shown", name]
-        (address,) = [
-            one["IPAMConfig"]["IPv4Address"] for one in replica.networks.values() if (one["IPAMConfig"] or {})
-        ]
+        (address,) = [one["IPAMConfig"]["IPv4Address"] for one in replica.networks.values() if one["IPAMConfig"]]
         assert row[2:4] == [replica.host, address]
         assert row[5:7] == (["FAILED", "3"] if name == "sub2" else ["RUNNING", "-"])
     assert rows["shown", "main1"][-1] == "0.0.0.0:18080->80/tcp"
