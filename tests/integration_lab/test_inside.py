@@ -34,6 +34,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     teardown,
 )
 
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT"
 REQUEST: dict[str, Any] = {
     "session_name": "inside",
     "session_roles": [
@@ -46,6 +47,7 @@ REQUEST: dict[str, Any] = {
     "session_memory": "128m",
     "session_env": {"TOKEN": "s3cret-value"},
     "session_ports": ["18080:80"],
+    "session_authorized_keys": [KEY],
 }
 NAMES = ["inside-bare1", "inside-main1", "inside-work-er1"]
 WITH_PYTHON = "session_inside:!role_bare"
@@ -252,11 +254,21 @@ def test_sessions_are_data_and_artifacts(launched: Run, parts: dict[str, Replica
         (name, part.host, part.container, "RUNNING")
         for name, part in ((name, parts[name]) for name in ("main1", "work-er1", "bare1"))
     ]
-    assert [port["host_port"] for port in session["ports"]] == [18080]
+    assert [one["image_id"] for one in session["replicas"]] == [
+        parts[one["name"]].about["Image"] for one in session["replicas"]
+    ]
+    opened = {
+        int(binding["HostPort"])
+        for bindings in parts["main1"].about["NetworkSettings"]["Ports"].values()
+        for binding in bindings or ()
+    }
     artifact = launched.artifacts["cluster_compute_session"]
+    assert {port["host_port"] for port in session["ports"]} == {18080, session["ssh_port"]} == opened
+    assert artifact["ssh_port"] == session["ssh_port"]
     assert (artifact["name"], artifact["id"], artifact["status"]) == ("inside", whole["id"], "RUNNING")
     for one in artifact["replicas"]:
-        assert (one["host"], one["container"]) == (parts[one["name"]].host, parts[one["name"]].container)
+        part = parts[one["name"]]
+        assert (one["host"], one["container"], one["image_id"]) == (part.host, part.container, part.about["Image"])
         assert one["status"] == "RUNNING"
     shown = play("session_info", {"session_name": "other"}).ok()
     assert shown.artifacts["cluster_compute_info"]["sessions"] == []
