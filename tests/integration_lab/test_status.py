@@ -204,7 +204,7 @@ def plans(shown: dict[str, Replica]) -> dict[str, tuple[Run, Run]]:
 def test_a_plan_is_what_a_launch_in_check_mode_answers(plans: dict[str, tuple[Run, Run]], name: str) -> None:
     plan, dry = plans[name]
     (answer,) = plan.of("Put together what it would do")
-    data = answer["values"]["ansible_facts"]["cluster_compute_plan"]
+    data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
     (decision,) = [one["values"] for one in dry.of("Plan the session")]
     assert data["status"] == decision["status"]
     assert compared(data["report"]) == compared(decision["report"])
@@ -227,7 +227,7 @@ def test_a_plan_of_one_that_has_no_room_says_what_would_fit(plans: dict[str, tup
 
 def test_a_plan_of_one_that_runs_is_what_runs(shown: dict[str, Replica], plans: dict[str, tuple[Run, Run]]) -> None:
     (answer,) = plans["shown"][0].of("Put together what it would do")
-    data = answer["values"]["ansible_facts"]["cluster_compute_plan"]
+    data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
     main = shown["main1"]
     (planned,) = [one for one in data["replicas"] if one["name"] == "main1"]
     real = {name: value for name, value in main.environment().items() if name in CONTRACT_NAMES}
@@ -243,7 +243,7 @@ def test_a_plan_does_not_wait_for_room(shown: dict[str, Replica]) -> None:
 
 def test_a_launch_does_what_was_planned(shown: dict[str, Replica], plans: dict[str, tuple[Run, Run]]) -> None:
     (answer,) = plans["new"][0].of("Put together what it would do")
-    data = answer["values"]["ansible_facts"]["cluster_compute_plan"]
+    data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
     done = launch(NEW).ok()
     planned = {host["name"]: host["changes"] for host in data["hosts"]}
     assert compared(planned) == compared(done.actions())
