@@ -59,6 +59,11 @@ options:
       - Whether the use of CPU and memory by every replica that runs is measured, which takes half a second.
     type: bool
     default: false
+  image_names:
+    description:
+      - Whether the names of all images that the engine has are returned.
+    type: bool
+    default: false
   underlay_address:
     description:
       - Address of this host that tunnels shall use.
@@ -169,6 +174,11 @@ host:
       description: For each asked image its id, digests and architecture, or null.
       type: dict
       returned: if usable
+    image_names:
+      description: The names of all images that the engine has, in order; those without a name are left out.
+      type: list
+      elements: str
+      returned: if usable and O(image_names)
     paths:
       description: For each asked path V(directory), V(file) or V(missing).
       type: dict
@@ -214,7 +224,8 @@ host:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts, image_names
 
 
 def main() -> None:
@@ -223,6 +234,7 @@ def main() -> None:
         argument_spec={
             "session_name": {"type": "str", "default": ""},
             "usage": {"type": "bool", "default": False},
+            "image_names": {"type": "bool", "default": False},
             "whole_records": {"type": "bool", "default": False},
             "ways_in": {"type": "bool", "default": False},
             "images": {"type": "list", "elements": "str", "default": []},
@@ -254,6 +266,11 @@ def main() -> None:
         usage = measure([one["name"] for one in host["containers"] if one["state"] == "running"])
         for container in host["containers"]:
             container["usage"] = usage.get(container["name"])
+    if asked["image_names"] and host["usable"]:
+        try:
+            host["image_names"] = image_names()
+        except SessionError as error:
+            module.fail_json(msg=str(error))
     module.exit_json(changed=False, host=host)
 
 

@@ -99,6 +99,12 @@ def host_facts(
         return {"usable": False, "problem": str(error)}
 
 
+def image_names() -> list[str]:
+    """Return the names of all images that the engine of this host has, in order. Raises EngineError."""
+    found = Engine.connect().image_names()
+    return sorted(name for name, image in found.items() if name not in (image, "<none>:<none>"))
+
+
 def _facts(
     engine: Engine,
     state: StateDirectory,
