@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""List the groups of an inventory that can be resource groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.awx import resource_groups as find
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+
+DOCUMENTATION = r"""
+name: resource_groups
+short_description: List the groups of an inventory that can be resource groups
+version_added: 0.1.0
+author: The cluster_compute.session authors
+description:
+  - Returns the groups that have hosts and no hosts but those that are for sessions.
+options:
+  _input:
+    description: Hosts by group, the variable C(groups) of Ansible.
+    type: dict
+    required: true
+  within:
+    description: The group of all hosts that are for sessions.
+    type: str
+    default: cluster_compute_hosts
+"""
+
+EXAMPLES = r"""
+- name: Show the resource groups
+  ansible.builtin.debug:
+    msg: "{{ groups | cluster_compute.session.resource_groups }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The groups, that of all hosts first, then by name.
+  type: list
+  elements: str
+"""
+
+
+def resource_groups(groups: Mapping[str, Sequence[str]], within: str = "cluster_compute_hosts") -> list[str]:
+    """Return the groups; raises AnsibleFilterError where there are no hosts for sessions."""
+    try:
+        return find(groups, within)
+    except InvalidInput as error:
+        raise AnsibleFilterError(str(error)) from error
+
+
+class FilterModule:
+    """Ansible's way to find the filter."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filters by name."""
+        return {"resource_groups": resource_groups}
