@@ -23,7 +23,7 @@ help: ## List the targets
 setup: .venv/.complete ## Make .venv with the pinned Python packages
 	@:
 
-.venv/.complete: requirements/controller.txt requirements/develop.txt tools/make_venv.sh
+.venv/.complete: requirements/controller.txt requirements/develop.txt tools/make_venv.sh tools/get_collection.py
 	@tools/make_venv.sh
 
 .PHONY: lab-up
@@ -60,6 +60,10 @@ browser: setup ## The status page in a real browser
 	@tools/need.sh chromium=chromium chromedriver=chromium-driver
 	pytest tests/browser
 
+.PHONY: awx
+awx: setup ## The playbook for AWX, and the definition of the execution environment
+	pytest tests/awx
+
 .PHONY: sanity
 sanity: setup ## ansible-test sanity and ansible-test units
 	@tools/need.sh shellcheck=shellcheck
@@ -91,8 +95,8 @@ build: setup ## Build the collection, install the result aside and use it from t
 	@tools/build.sh
 
 .PHONY: test
-test: setup ## Every check: lint, unit, sanity, build, browser, molecule, integration
-	@tools/test.sh "lint unit sanity molecule build browser" integration
+test: setup ## Every check: lint, unit, sanity, build, browser, awx, molecule, integration
+	@tools/test.sh "lint unit sanity molecule build browser awx" integration
 
 .PHONY: clean
 clean: ## Remove .venv and all that the checks made in the checkout

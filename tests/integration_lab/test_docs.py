@@ -50,6 +50,18 @@ ELSEWHERE = {
         "tests/integration_lab/conftest.py",
         'play("lab_down")',
     ),
+    "ansible-galaxy collection build --force --output-path ee .": (
+        "tests/awx/test_execution_environment.py",
+        '"ansible-galaxy", "collection", "build"',
+    ),
+    "ansible-builder create -f ee/execution-environment.yml -c ee/context": (
+        "tests/awx/test_execution_environment.py",
+        '"ansible-builder", "create"',
+    ),
+    "ansible-playbook -i my-inventory cluster_compute.session.configure_awx -e @awx.yml": (
+        "tests/awx/test_configure_awx.py",
+        '"playbooks/configure_awx.yml"',
+    ),
     ". .venv/bin/activate": ("tests/integration_lab/driver.py", "Path(sys.executable).parent"),
 }
 """Command: file and text in it that runs the same."""
@@ -69,6 +81,7 @@ SUBSTITUTES = [
 ]
 EXPECTED = {
     "README.md": ["main1 ", "rank 3 of 4: sub3 on host"],
+    "docs/awx.md": [],
     "docs/first_session.md": [
         "sub2     n3",
         "first-sub2",

@@ -1,0 +1,222 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The playbook configure_awx makes what it says in AWX, once, and changes what differs.
+
+The server is a stand-in, see server.py; all else is real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.awx import check_survey
+from ansible_collections.cluster_compute.session.tests.awx.server import TOKEN, Awx, running
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFIX = "Cluster compute: "
+VERBS = {path.stem for path in (ROOT / "playbooks").glob("*.yml") if not path.stem.startswith(("lab_", "demo_"))}
+SITE: dict[str, Any] = {
+    "awx_execution_environment_image": "registry.example.com/ee:1",
+    "awx_credentials": ["key of the hosts"],
+    "awx_refresh_credential": "this server",
+    "awx_inventory_file": "inventories/site",
+    "awx_sessions_inventory_file": "inventories/site.sessions.yml",
+    "awx_images": ["debian:12", "train:1"],
+    "awx_survey_defaults": {"session_memory": "4g", "session_image": "train:1"},
+}
+GROUPS: dict[str, Any] = {
+    "cluster_compute_hosts": {"children": {"cpu_pool": {}, "gpu_pool": {}}},
+    "cpu_pool": {"hosts": {"node1": {}, "node2": {}}},
+    "gpu_pool": {"hosts": {"gpu1": {}}},
+    "mixed": {"hosts": {"gpu1": {}, "web": {}}},
+}
+# Nothing listens there, and one of them is asked nothing: which images hosts have is for the tests on the lab.
+NOBODY = {"ansible_host": "127.0.0.1", "ansible_port": 9}
+
+Outcome = tuple[int, dict[str, Any], str]
+Apply = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def awx() -> Iterator[Awx]:
+    """Give a server with what a site has to have in it."""
+    with running() as server:
+        for name in ("key of the hosts", "this server"):
+            server.add("credentials", {"name": name})
+        yield server
+
+
+@pytest.fixture(scope="module")
+def apply(awx: Awx, tmp_path_factory: pytest.TempPathFactory) -> Apply:
+    """Give a function that runs the playbook, and returns its exit code, what it counted, and its output."""
+    inventory = tmp_path_factory.mktemp("site") / "hosts.json"
+
+    def run(groups: dict[str, Any] | None = None, **settings: Any) -> Outcome:
+        inventory.write_text(json.dumps({"all": {"children": groups or GROUPS, "vars": NOBODY}}), encoding="utf-8")
+        done = subprocess.run(
+            [
+                "ansible-playbook",
+                "-i",
+                str(inventory),
+                "playbooks/configure_awx.yml",
+                "-e",
+                json.dumps(SITE | settings),
+            ],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+                "ANSIBLE_NOCOLOR": "1",
+                "CONTROLLER_HOST": awx.url,
+                "CONTROLLER_OAUTH_TOKEN": TOKEN,
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        recap = re.search(r"^localhost .*$", done.stdout, re.MULTILINE)
+        counted = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", recap[0] if recap else "")}
+        return done.returncode, counted, done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def configured(awx: Awx, apply: Apply) -> Awx:
+    """Give the server after the first run."""
+    code, counted, output = apply()
+    assert code == 0, output
+    assert counted["changed"] > 5
+    return awx
+
+
+def test_there_is_a_template_for_each_verb(configured: Awx) -> None:
+    assert configured.names("job_templates") == {PREFIX + verb for verb in VERBS}
+    project = configured.named("projects", "Cluster compute")["id"]
+    inventory = configured.named("inventories", "Cluster compute")["id"]
+    environment = configured.named("execution_environments", "Cluster compute")["id"]
+    for verb in VERBS:
+        template = configured.named("job_templates", PREFIX + verb)
+        assert template["playbook"] == f"playbooks/{verb}.yml"
+        assert (ROOT / template["playbook"]).is_file()
+        assert (template["project"], template["inventory"]) == (project, inventory)
+        assert template["execution_environment"] == environment
+        assert template["job_slice_count"] == 1
+        assert template["ask_variables_on_launch"] is False
+        wanted = {"key of the hosts"} | ({"this server"} if verb == "configure_awx" else set())
+        assert configured.linked("job_templates", PREFIX + verb, "credentials") == wanted
+    assert configured.named("job_templates", PREFIX + "audit")["job_type"] == "check"
+    assert configured.named("job_templates", PREFIX + "schedule_pending")["allow_simultaneous"] is False
+
+
+def test_surveys_hold_the_choices_and_the_defaults_of_the_site(configured: Awx) -> None:
+    questions = configured.survey(PREFIX + "launch_cluster")
+    assert questions["session_resource_group"]["choices"] == ["cluster_compute_hosts", "cpu_pool", "gpu_pool"]
+    assert questions["session_image"]["choices"] == ["debian:12", "train:1"]
+    assert questions["session_image"]["default"] == "train:1"
+    assert questions["session_memory"]["default"] == "4g"
+    assert set(configured.survey(PREFIX + "teardown_cluster")) == {"session_name", "session_resource_group"}
+    assert len(configured.surveys) == len(VERBS) - 1
+    assert [check_survey(survey) for survey in configured.surveys.values()] == [[]] * len(configured.surveys)
+
+
+def test_schedules(configured: Awx) -> None:
+    groups = ("cluster_compute_hosts", "cpu_pool", "gpu_pool")
+    queues = {f"{PREFIX}schedule_pending of {group}" for group in groups}
+    assert configured.names("schedules") == queues | {PREFIX + "audit", PREFIX + "configure_awx"}
+    for schedule in configured.things["schedules"].values():
+        (template,) = configured.find("unified_job_templates", {"id": str(schedule["unified_job_template"])})
+        required = {
+            variable
+            for variable, question in (
+                configured.survey(template["name"]) if template["name"] != PREFIX + "configure_awx" else {}
+            ).items()
+            if question["required"]
+        }
+        # The server refuses a schedule that leaves such a question open, whatever its default.
+        assert set(schedule.get("extra_data", {})) == required
+    assert configured.named("schedules", PREFIX + "schedule_pending of gpu_pool")["extra_data"] == {
+        "session_resource_group": "gpu_pool"
+    }
+
+
+def test_inventories_come_from_the_project(configured: Awx) -> None:
+    paths = {one["name"]: one["source_path"] for one in configured.things["inventory_sources"].values()}
+    assert paths == {
+        "Cluster compute from the project": "inventories/site",
+        "Cluster compute sessions from the hosts": "inventories/site.sessions.yml",
+    }
+    kind = configured.named("credential_types", PREFIX + "SSH key of hosts")
+    assert kind["injectors"] == {
+        "file": {"template.key": "{{ ssh_key_data }}\n"},
+        "env": {"ANSIBLE_PRIVATE_KEY_FILE": "{{ tower.filename.key }}"},
+    }
+
+
+def test_what_refreshes_it_knows_the_settings_of_the_site(configured: Awx) -> None:
+    told = json.loads(configured.named("job_templates", PREFIX + "configure_awx")["extra_vars"])
+    assert {name: told[name] for name in SITE} == SITE
+    assert told["awx_project_url"] == configured.named("projects", "Cluster compute")["scm_url"]
+
+
+def test_a_second_run_changes_nothing_and_a_third_what_differs(configured: Awx, apply: Apply) -> None:
+    before = deepcopy(configured.things)
+    surveys = deepcopy(configured.surveys)
+    code, counted, output = apply()
+    assert (code, counted["changed"]) == (0, 0), output
+    assert configured.things == before
+    assert configured.surveys == surveys
+
+    groups = {**GROUPS, "big_pool": {"hosts": {"node2": {}, "gpu1": {}}}}
+    code, counted, output = apply(groups, awx_images=["debian:12", "new:3", "train:1"])
+    assert code == 0, output
+    questions = configured.survey(PREFIX + "launch_cluster")
+    assert questions["session_resource_group"]["choices"] == [
+        *("cluster_compute_hosts", "big_pool", "cpu_pool", "gpu_pool")
+    ]
+    assert questions["session_image"]["choices"] == ["debian:12", "new:3", "train:1"]
+    assert configured.names("schedules") - {one["name"] for one in before["schedules"].values()} == {
+        PREFIX + "schedule_pending of big_pool"
+    }
+    for kind in ("projects", "inventories", "inventory_sources", "execution_environments", "credential_types"):
+        assert configured.things[kind] == before[kind]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            {"awx_survey_defaults": {"session_memory": "4 gg"}},
+            r"launch_cluster.session_memory.default is '4 gg': A launch would refuse it. Give an amount of memory",
+        ),
+        (
+            {"awx_survey_defaults": {"session_size": "3"}},
+            r"launch_cluster.session_size.default is '3': It must be a whole number, and not text",
+        ),
+        ({"awx_queue_rrule": "RRULE:FREQ=DAILY;INTERVAL=1"}, r"awx_queue_rrule is 'RRULE.*': It must begin with one"),
+        ({"awx_host_group": "lost"}, r"awx_host_group is 'lost': This group of the inventory has no hosts"),
+        ({"awx_images": []}, r"No host of group cluster_compute_hosts has told of an image"),
+    ],
+)
+def test_what_the_server_would_refuse_is_refused_before_anything_is_sent(
+    awx: Awx, apply: Apply, settings: dict[str, Any], reason: str
+) -> None:
+    requests = len(awx.changes)
+    code, _counted, output = apply(**settings)
+    assert code != 0
+    assert re.search(reason, re.sub(r"\s+", " ", output)), output
+    assert len(awx.changes) == requests

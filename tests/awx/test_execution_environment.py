@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""ansible-builder takes the definition of the execution environment, and finds what the collection needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DEFINITION = ROOT / "ee" / "execution-environment.yml"
+
+
+def run(*words: str) -> str:
+    """Run a tool of the checkout and return its output; it has to succeed."""
+    done = subprocess.run(
+        words,
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with the definition and the collection that was built beside it, as the guide has it."""
+    made = tmp_path_factory.mktemp("ee")
+    (made / DEFINITION.name).write_text(DEFINITION.read_text(encoding="utf-8"), encoding="utf-8")
+    run("ansible-galaxy", "collection", "build", "--output-path", str(made), str(ROOT))
+    return made
+
+
+def test_the_builder_takes_the_definition(folder: Path) -> None:
+    context = folder / "context"
+    run(
+        "ansible-builder",
+        "create",
+        "-f",
+        str(folder / DEFINITION.name),
+        "-c",
+        str(context),
+        "--output-filename",
+        "Containerfile",
+    )
+    steps = (context / "Containerfile").read_text(encoding="utf-8")
+    assert 'ARG PKGMGR="/usr/bin/apt-get"' in steps
+    assert "ensurepip" not in steps
+    assert "pip_install" not in steps
+    wanted = yaml.safe_load((context / "_build" / "requirements.yml").read_text(encoding="utf-8"))["collections"]
+    files = [one["name"] for one in wanted if one.get("type") == "file"]
+    assert len(files) == 1
+    with tarfile.open(context / "_build" / files[0]) as collection:
+        packed = set(collection.getnames())
+    assert {
+        "meta/execution-environment.yml",
+        "requirements.txt",
+        "bindep.txt",
+        "playbooks/launch_cluster.yml",
+    } <= packed
+
+
+def test_the_builder_finds_what_the_collection_needs(folder: Path) -> None:
+    (built,) = folder.glob("*.tar.gz")
+    site = folder / "site"
+    with tarfile.open(built) as collection:
+        collection.extractall(site / "ansible_collections" / "cluster_compute" / "session", filter="data")
+    found = yaml.safe_load(run("ansible-builder", "introspect", str(site)))
+    assert [line.split()[0] for line in found["python"]] == ["netaddr>=1.0"]
+    assert {tuple(line.split()[:2]) for line in found["system"]} == {
+        ("openssh-client", "[platform:dpkg]"),
+        ("openssh-clients", "[platform:rpm]"),
+    }
+
+
+def test_what_a_controller_is_tested_with_is_what_is_asked_for() -> None:
+    pinned = (ROOT / "requirements" / "controller.txt").read_text(encoding="utf-8").split()
+    asked = [
+        line for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines() if line[:1].isalpha()
+    ]
+    assert [line.partition(">=")[0] for line in asked] == ["netaddr"]
+    assert any(line.startswith("netaddr==") for line in pinned)
