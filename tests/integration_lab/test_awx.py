@@ -1,0 +1,281 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every verb as a job of AWX: by ansible-runner, from a private data directory, with what a survey was answered.
+
+What AWX does before and after ansible-runner is done here as its sources (release 24, tasks/jobs.py) have it: extra
+variables whose text is never a template, the inventory as a script, the SSH key in an agent, a project that nothing can
+be written to, and artifacts that are read back from the events and become extra variables of what follows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.awx import check_answer
+from ansible_collections.cluster_compute.session.tests.awx.server import TOKEN, Awx, running
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    CHECKOUT,
+    DEMO,
+    DIRECTORY,
+    INVENTORY,
+    environment,
+    in_parallel,
+    replicas,
+)
+
+PREFIX = "Cluster compute: "
+SESSION = "awx"
+WRITES = "Read-only file system"
+ANSWERS: dict[str, dict[str, Any]] = {
+    "launch_cluster": {
+        "session_name": SESSION,
+        "session_image": DEMO,
+        "session_size": 3,
+        "session_memory": "128m",
+        "session_env": "GREETING={{ 'a' * 3 }}\r\nEPOCHS=3\r\n",
+        "session_ports": "18080:8080",
+        "session_mounts": "/srv/shared:/data:ro\r\n",
+        "session_accelerators": "",
+        "session_command": "",
+        "session_authorized_keys": (DIRECTORY / "ssh" / "id_ed25519.pub").read_text(encoding="utf-8")
+        if DIRECTORY.exists()
+        else "",
+    },
+    "teardown_cluster": {"session_name": SESSION},
+    "login": {"session_name": SESSION},
+    "plan_cluster": {"session_name": "next", "session_image": BUSYBOX, "session_size": 2, "session_memory": "64m"},
+    "status": {"session_name": ""},
+    "session_info": {"session_name": SESSION},
+    "schedule_pending": {},
+    "repair": {"session_name": ""},
+    "audit": {"session_name": ""},
+    "gc": {},
+    "prepare_hosts": {},
+}
+"""What users answer, by verb; questions that are left out get their defaults."""
+
+
+@dataclass
+class Job:
+    """What became of a job. events: as the server stores them. artifacts: what it hands on."""
+
+    status: str
+    output: str
+    events: list[dict[str, Any]]
+    artifacts: dict[str, Any]
+
+    def ok(self) -> Job:
+        """Return the job itself; raises AssertionError unless it succeeded."""
+        assert self.status == "successful", self.output
+        return self
+
+
+class _Unsafe(str):
+    """Text that is never a template."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes extra variables as AWX does (its utils/safe_yaml.py)."""
+
+
+_Dumper.add_representer(_Unsafe, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
+
+
+def unsafe(value: Any) -> Any:
+    """Return a value whose text is marked to be no template."""
+    if isinstance(value, Mapping):
+        return {key: unsafe(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [unsafe(item) for item in value]
+    return _Unsafe(value) if isinstance(value, str) else value
+
+
+def inventory() -> str:
+    """Return a script that prints the hosts, as the server writes one for each job; keys are not in it."""
+    listed = subprocess.run(
+        ["ansible-inventory", "-i", str(INVENTORY), "--list"],
+        cwd=CHECKOUT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    hosts = json.loads(listed.stdout)
+    for about in hosts["_meta"]["hostvars"].values():
+        del about["ansible_ssh_private_key_file"]
+        # With it the agent would not be asked.
+        about["ansible_ssh_common_args"] = about["ansible_ssh_common_args"].replace("-o IdentitiesOnly=yes", "")
+    return f"#!/usr/bin/env python3\nprint({json.dumps(hosts)!r})\n"
+
+
+def job(verb: str, variables: Mapping[str, Any], *options: str, **settings: str) -> Job:
+    """Run a verb as a job; variables: what it is given. settings: variables of the environment, as of credentials."""
+    # A short path: Ansible keeps sockets below the home, as in the container of a job.
+    private = Path(tempfile.mkdtemp(prefix="awx-"))
+    try:
+        for folder in ("env", "inventory", "project", "home"):
+            (private / folder).mkdir()
+        given = {**variables, "awx_job_id": 7, "awx_user_name": "ada", "awx_job_launch_type": "manual"}
+        (private / "env" / "extravars").write_text(yaml.dump(unsafe(given), Dumper=_Dumper), encoding="utf-8")
+        (private / "env" / "cmdline").write_text(shlex.join(["-u", "root", "--forks=50", *options]), encoding="utf-8")
+        key = private / "env" / "ssh_key"
+        key.write_text((DIRECTORY / "ssh" / "id_ed25519").read_text(encoding="utf-8"), encoding="utf-8")
+        key.chmod(0o600)
+        settings = {"ANSIBLE_RETRY_FILES_ENABLED": "False", "ANSIBLE_INVENTORY_UNPARSED_FAILED": "True", **settings}
+        (private / "env" / "envvars").write_text(json.dumps(settings), encoding="utf-8")
+        script = private / "inventory" / "hosts"
+        script.write_text(inventory(), encoding="utf-8")
+        script.chmod(0o700)
+        project = shlex.quote(str(private / "project"))
+        # In a mount namespace of its own, where the checkout cannot be written to.
+        command = (
+            f"mount --bind {shlex.quote(str(CHECKOUT))} {project} && mount -o remount,bind,ro {project} && "
+            f"! touch {project}/written 2>/dev/null && exec ansible-runner run {shlex.quote(str(private))} "
+            f"--ident job --playbook playbooks/{verb}.yml"
+        )
+        own = environment(HOME=str(private / "home"))
+        for name in ("ANSIBLE_CONFIG", "SSH_AUTH_SOCK"):
+            own.pop(name, None)  # the project's own settings, found in the folder of the job, and no key but the job's
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", command],
+            env=own,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # without a terminal to reach for
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        artifacts = private / "artifacts" / "job"
+        assert (artifacts / "status").exists(), done.stdout
+        files = (artifacts / "job_events").glob("*.json")
+        events = sorted((json.loads(path.read_text(encoding="utf-8")) for path in files), key=lambda e: e["counter"])
+        stats = [event for event in events if event["event"] == "playbook_on_stats"]
+        handed_on = stats[-1]["event_data"].get("artifact_data", {}) if stats else {}
+        return Job((artifacts / "status").read_text(encoding="utf-8"), done.stdout, events, handed_on)
+    finally:
+        shutil.rmtree(private)
+
+
+@pytest.fixture(scope="module")
+def awx() -> Iterator[Awx]:
+    """Give AWX as the playbook configure_awx makes it, by a job, from the hosts of the lab."""
+    with running() as server:
+        server.add("credentials", {"name": "key"})
+        site = {"awx_execution_environment_image": "ee:1", "awx_credentials": ["key"]}
+        done = job("configure_awx", site, CONTROLLER_HOST=server.url, CONTROLLER_OAUTH_TOKEN=TOKEN)
+        done.ok()
+        yield server
+
+
+def answered(awx: Awx, verb: str) -> dict[str, Any]:
+    """Return the variables that a template hands to its job, all answers accepted by its survey."""
+    questions = awx.survey(PREFIX + verb)
+    answers = ANSWERS[verb]
+    assert set(answers) <= set(questions)
+    for variable, answer in answers.items():
+        assert check_answer(questions[variable], answer) == [], variable
+    return {**{name: one["default"] for name, one in questions.items() if "default" in one}, **answers}
+
+
+@pytest.fixture(scope="module")
+def launched(awx: Awx) -> Iterator[Job]:
+    """Give the job that launched the session; another one tears it down."""
+    try:
+        yield job("launch_cluster", answered(awx, "launch_cluster")).ok()
+    finally:
+        done = job("teardown_cluster", answered(awx, "teardown_cluster")).ok()
+        assert replicas(SESSION) == {}
+        assert done.artifacts["cluster_compute_session"]["status"] == "TERMINATED"
+
+
+@pytest.fixture(scope="module")
+def jobs(awx: Awx, launched: Job) -> dict[str, Job]:
+    """Give a job of every other verb, with what the launch handed on, while the session runs."""
+    verbs = sorted(set(ANSWERS) - {"launch_cluster", "teardown_cluster"})
+
+    def run(verb: str) -> Job:
+        check = ["--check"] if awx.named("job_templates", PREFIX + verb)["job_type"] == "check" else []
+        return job(verb, {**answered(awx, verb), **launched.artifacts}, *check)
+
+    return dict(zip(verbs, in_parallel(run, verbs)))
+
+
+def test_the_choices_are_those_of_the_lab(awx: Awx) -> None:
+    questions = awx.survey(PREFIX + "launch_cluster")
+    assert questions["session_resource_group"]["choices"] == ["cluster_compute_hosts", "lab", "small_pool"]
+    images = questions["session_image"]["choices"]
+    assert {DEMO, BUSYBOX} <= set(images)
+    assert not [name for name in images if name.startswith("sha256:") or "<none>" in name]
+
+
+def test_every_template_is_run(awx: Awx) -> None:
+    assert {PREFIX + verb for verb in ANSWERS} == awx.names("job_templates")
+
+
+def test_a_survey_launches_a_session(launched: Job) -> None:
+    found = launched.artifacts["cluster_compute_session"]
+    assert (found["name"], found["status"], found["size"], found["owner"]) == (SESSION, "RUNNING", 3, "ada")
+    running_ones = replicas(SESSION)
+    assert [one["name"] for one in found["replicas"]] == list(running_ones) == ["main1", "sub1", "sub2"]
+    assert {one["name"]: one["host"] for one in found["replicas"]} == {
+        one.name: one.host for one in running_ones.values()
+    }
+    assert [port["host_port"] for port in found["ports"] if port["container_port"] == 8080] == [18080]
+    variables = running_ones["main1"].environment()
+    # An answer is never a template.
+    assert variables["GREETING"] == "{{ 'a' * 3 }}"
+    assert variables["EPOCHS"] == "3"
+    main = running_ones["main1"].about
+    assert main["HostConfig"]["Memory"] == 128 * 2**20
+    assert "/data" in {mount["Destination"] for mount in main["Mounts"]}
+
+
+def test_every_verb_runs_as_a_job(jobs: dict[str, Job]) -> None:
+    assert len(jobs) > 4
+    assert {verb: one.output for verb, one in jobs.items() if one.status != "successful"} == {}
+    for verb, one in jobs.items():
+        assert WRITES not in one.output, f"{verb} writes to the project"
+        assert [event["event"] for event in one.events][-1] == "playbook_on_stats"
+
+
+def test_what_jobs_say(jobs: dict[str, Job]) -> None:
+    assert "Everything is as recorded." in jobs["audit"].output
+    assert "Nothing was missing." in jobs["repair"].output
+    assert "The queue is empty." in jobs["schedule_pending"].output
+    assert "There is nothing that nobody owns." in jobs["gc"].output
+    assert f"Host {SESSION}.main1 main1" in jobs["login"].output
+    assert re.search(rf"\b{SESSION} +RUNNING\b", jobs["status"].output), jobs["status"].output
+    (found,) = jobs["session_info"].artifacts["cluster_compute_info"]["sessions"]
+    assert (found["name"], len(found["replicas"])) == (SESSION, 3)
+    assert jobs["plan_cluster"].artifacts["cluster_compute_plan"]["status"] == "PLANNED"
+
+
+def test_the_project_is_read_only() -> None:
+    # Or the jobs above would have proven nothing.
+    command = "mount --bind $1 $2 && mount -o remount,bind,ro $2 && touch $2/written"
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", command, "sh", str(CHECKOUT), folder],
+            env=os.environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert WRITES in done.stderr
+    assert not (CHECKOUT / "written").exists()
