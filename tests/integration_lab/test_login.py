@@ -307,6 +307,18 @@ class TestNoOtherWay:
                 assert tried.returncode == (0 if name == "main1" else 255), f"from {name} to {target}: {tried.stderr}"
             trio[name].run("rm", "/tmp/owner")
 
+    def test_refused_logins_lock_no_replica_out(self, sessions: Sessions, trio: dict[str, Replica]) -> None:
+        """Newer servers turn an address away after three of them; sub2's is one, sub1's is not."""
+        assert [trio[name].host for name in ("sub1", "sub2")] == ["n2", "n3"]
+        trio["main1"].run("sh", "-ec", "umask 77; cat >/tmp/stranger", stdin=Path(sessions.key("stranger")).read_text())
+        words = ["ssh", *BARE, "-o", "BatchMode=yes", "-p", "2200", "-i", "/tmp/stranger"]
+        for name in ("sub1", "sub2"):
+            for _number in range(6):
+                refused = trio["main1"].attempt(*words, name, "true")
+                assert (refused.returncode, DENIED in refused.stderr) == (255, True), refused.stderr
+            assert trio["main1"].run("ssh", name, "hostname").strip() == name
+        trio["main1"].run("rm", "/tmp/stranger")
+
     def test_a_password(self, sessions: Sessions) -> None:
         """Nobody is even asked for one: the program that would ask is never run."""
         asker = sessions.folder / "asker"

@@ -161,15 +161,25 @@ def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
 
 
 def server_configuration(
-    address: str | None, is_way_in: bool, directory: str, environment: Mapping[str, str], parts: Mapping[str, str]
+    address: str | None,
+    is_way_in: bool,
+    directory: str,
+    environment: Mapping[str, str],
+    parts: Mapping[str, str],
+    subnet: str | None,
 ) -> str:
     """Return the sshd_config(5) of one replica: its key, its address, its environment, keys as the only way.
 
     address: in the session; None for one that is alone. is_way_in: whether the session's owner logs in here, on a port
-    of its own, which takes none of the session's keys. parts: settings that name programs the server consists of.
+    of its own, which takes none of the session's keys. parts: settings that name programs the server consists of, none
+    for OpenSSH before 9.8. subnet: that of the session; None for one that is alone.
     A line break cannot be written in sshd_config, so a variable whose value holds one is left to the environment file.
     """
     settings = "".join(f"{name} {path}\n" for name, path in parts.items())
+    if parts and subnet is not None:
+        # The release that split the server also has it turn away an address whose logins were refused, or broke off, a
+        # few times: a replica that tried the wrong key would be kept from its own session.
+        settings += f"PerSourcePenaltyExemptList {subnet}\n"
     values = " ".join(_quote(f"{name}={value}") for name, value in sorted(environment.items()) if "\n" not in value)
     places = [f"{address}:{SSH_PORT}"] if address is not None else []
     places += [f"{EVERY_ADDRESS}:{LOGIN_PORT}"] if is_way_in else []

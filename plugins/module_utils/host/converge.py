@@ -274,8 +274,9 @@ class SessionHost:
         if self.has_ssh:
             files["ssh/ssh_config"] = ssh_keys.client_configuration(self.members, SSH_MOUNT)
             told = {**self._image_environment(replica), **values, "PATH": self._search_path(replica)}
+            subnet = None if self.network is None else self.network["subnet"]
             files["ssh/sshd_config"] = ssh_keys.server_configuration(
-                replica["address"], is_way_in, SSH_MOUNT, told, self._server_parts()
+                replica["address"], is_way_in, SSH_MOUNT, told, self._server_parts(), subnet
             )
         return files
 
