@@ -56,6 +56,7 @@ LAYOUT = {
         link set dev lo up
         link add name {BRIDGE} type bridge
         address add 10.213.4.1/28 dev {BRIDGE}
+        address add fd01::1/64 dev {BRIDGE} nodad
         link set dev {BRIDGE} up
         link add name in type veth peer name eth0 netns {INSIDE}
         link set dev in master {BRIDGE} up
@@ -72,11 +73,14 @@ LAYOUT = {
         address add fd00::12/64 dev eth0 nodad
         link set dev eth0 up
         route add 10.213.4.0/28 via 192.0.2.11
+        route add fd01::/64 via fd00::11
         """,
     INSIDE: """
         address add 10.213.4.2/28 dev eth0
         link set dev eth0 up
         route add default via 10.213.4.1
+        address add fd01::2/64 dev eth0 nodad
+        route add default via fd01::1
         """,
 }
 ENGINE = f"""
@@ -201,6 +205,8 @@ CLOSED: dict[str, tuple[str, Shots]] = {
         lambda data: [datagram("192.0.2.12", TUNNEL_PORT, packets.vxlan(VNI, data))],
     ),
     "out, with another's address": (INSIDE, _out),
+    "in, IPv6": (FOREIGN, lambda data: [stream("fd01::2", PORT, data)]),
+    "out, IPv6": (INSIDE, lambda data: [stream("fd00::66", PORT, data)]),
 }
 OPEN: dict[str, tuple[str, Shots]] = {
     "published, UDP": (FOREIGN, lambda data: [datagram("192.0.2.11", 18080, data)]),

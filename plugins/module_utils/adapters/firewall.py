@@ -10,12 +10,14 @@ transaction (iptables-restore(8), nft(8)); rules of others are neither moved nor
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
@@ -29,6 +31,9 @@ NFT = "nft"
 
 LOCK_SECONDS = "20"
 """For how long iptables waits for others that change the rules."""
+
+LOCK = "/run/cluster-compute-firewall.lock"
+"""Held from reading the rules to writing them: the chain for users may be missing, and has to be made once."""
 
 # A shell without login may not have the folders of the programs of root.
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -55,7 +60,7 @@ def _has(name: str) -> bool:
     return shutil.which(name, path=_PATH) is not None
 
 
-def _kinds() -> list[str]:
+def kinds() -> list[str]:
     """Return which of iptables and ip6tables there is on this host."""
     every = [IPTABLES, IP6TABLES] if os.path.exists("/proc/net/if_inet6") else [IPTABLES]
     return [name for name in every if _has(f"{name}-save")]
@@ -116,6 +121,9 @@ class Iptables:
 
     def put(self, session_id: str, session_name: str, rules: Rules) -> None:
         """Put *rules* in place of all that the session has."""
+        if not rules:
+            self.remove(session_id)
+            return
         lines = self._removals(session_id)
         if USER_CHAIN in rules:
             lines += [] if USER_CHAIN in self.chains else [f"-N {USER_CHAIN}"]
@@ -227,18 +235,32 @@ def _nft_json(words: list[str]) -> list[dict[str, Any]]:
 def sessions() -> dict[str, str]:
     """Return all sessions that have rules on this host, in whatever form: id to name."""
     found = {key: name for key, (name, _table) in nft_sessions().items()}
-    for name in _kinds():
+    for name in kinds():
         found.update(Iptables(name).sessions())
     return found
 
 
+def put(name: str, session_id: str, session_name: str, rules: Rules) -> None:
+    """Put *rules* of iptables or ip6tables in place of all that the session has there."""
+    with _alone():
+        Iptables(name).put(session_id, session_name, rules)
+
+
 def remove(session_id: str) -> None:
     """Remove all rules of a session, in whatever form they are."""
-    for name in _kinds():
-        Iptables(name).remove(session_id)
-    known = nft_sessions()
-    if session_id in known:
-        nft_remove(known[session_id][1])
+    with _alone():
+        for name in kinds():
+            Iptables(name).remove(session_id)
+        known = nft_sessions()
+        if session_id in known:
+            nft_remove(known[session_id][1])
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    with open(LOCK, "a", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def digests(rules: Mapping[str, list[str]]) -> Found:

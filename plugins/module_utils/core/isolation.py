@@ -158,7 +158,9 @@ def iptables_rules(isolation: Isolation, ipv6: bool = False) -> Rules:
     tunnel = isolation.tunnel
     if tunnel is not None and tunnel.is_ipv6 == ipv6:
         _iptables_tunnel(found, isolation.chain, tunnel)
-    if not ipv6:
+    if ipv6:
+        _ip6tables_egress(found, isolation)
+    else:
         _iptables_egress(found, isolation)
     return {chain: rules for chain, rules in found.items() if rules}
 
@@ -204,6 +206,15 @@ def _iptables_egress(found: Rules, isolation: Isolation) -> None:
         own.append(f"-o {bridge} -j DROP")
     for protocol, address, port in isolation.closed:
         found[INPUT_CHAIN].append(f"-d {address} ! -i lo -p {protocol} -m {protocol} --dport {port} -j DROP")
+
+
+def _ip6tables_egress(found: Rules, isolation: Isolation) -> None:
+    """Let nothing through: replicas have no IPv6, but with NET_RAW one can send it, and neighbours can to it."""
+    links = [isolation.inner] if isolation.inner is not None else []
+    links += [egress_bridge(isolation.session_id)] if isolation.egress is not None else []
+    for link in links:
+        found[USER_CHAIN] += [f"-i {link} -j {isolation.chain}", f"-o {link} -j {isolation.chain}"]
+        found[isolation.chain] += [f"-i {link} -o {link} -j RETURN", f"-i {link} -j DROP", f"-o {link} -j DROP"]
 
 
 def iptables_comment(session_id: str, session_name: str, rule: str) -> str:

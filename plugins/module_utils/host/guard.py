@@ -52,8 +52,8 @@ def rule_steps(wanted: Isolation, nftables: bool) -> Stage:
             if form == firewall.NFT:
                 firewall.nft_put(isolation.table_name(session_id, name), rules)
             else:
-                # Read again: a launch beside this one may have changed them meanwhile.
-                firewall.Iptables(form).put(session_id, name, rules)
+                # They are read again: a launch beside this one may have changed them meanwhile.
+                firewall.put(form, session_id, name, rules)
 
     is_new = not any(found for _rules, found in forms.values())
     return [
@@ -71,7 +71,8 @@ def rule_steps(wanted: Isolation, nftables: bool) -> Stage:
 
 def _iptables_forms(wanted: Isolation) -> dict[str, tuple[Rules, firewall.Found]]:
     forms = {firewall.IPTABLES: isolation.iptables_rules(wanted)}
-    if wanted.tunnel is not None and wanted.tunnel.is_ipv6:
+    # A host whose kernel has no IPv6 has nothing to drop.
+    if firewall.IP6TABLES in firewall.kinds() or (wanted.tunnel is not None and wanted.tunnel.is_ipv6):
         forms[firewall.IP6TABLES] = isolation.iptables_rules(wanted, ipv6=True)
     return {form: (rules, firewall.Iptables(form).found(wanted.session_id)) for form, rules in forms.items()}
 

@@ -115,6 +115,19 @@ def test_ipv6_underlays_are_guarded_by_ip6tables() -> None:
     assert "ip6 saddr { fd00::2 }" in nft_rules(found)["input"][0]
 
 
+def test_no_ipv6_goes_in_or_out_whatever_the_underlay_is() -> None:
+    found = iptables_rules(isolation_of(plan([port("192.0.2.1", "udp")], NETWORK), "h1"), ipv6=True)
+    assert sorted(found) == ["DOCKER-USER", "cc-4f8c2a10"]
+    for link in ("ccx4f8c2a10", "cce4f8c2a10"):
+        assert [rule for rule in found["cc-4f8c2a10"] if link in rule] == [
+            f"-i {link} -o {link} -j RETURN",
+            f"-i {link} -j DROP",
+            f"-o {link} -j DROP",
+        ]
+    # A host that carries no replica has no link of the session.
+    assert iptables_rules(Isolation(SESSION, "train", Tunnel(5000, 4789, ("192.0.2.1",))), ipv6=True) == {}
+
+
 def test_a_rule_and_a_table_tell_whose_they_are() -> None:
     comment = iptables_comment(SESSION, "train", "-j DROP")
     assert read_comment(comment) == (SESSION, "train", digest("-j DROP"))
