@@ -16,14 +16,17 @@ description:
   - With O(state=reserved) asks the host, under its lock, whether the claim fits beside everything that is held at that
     moment, and holds it for O(lease_seconds) if it does. A refusal is an answer, no failure.
   - With O(state=released) gives back what a launch holds, unless the session runs.
+  - With O(state=offered) makes the folders that the request gives an owner or a mode, and writes a file into those that
+    the hosts share; with O(state=proven) reads what another host wrote there, and refuses those that are not the same.
+    A launch does both before it removes the session that it replaces, and removes them again with O(state=absent).
   - With O(state=prepared) confirms the reservation, which all hosts of the session have granted by now, and writes the
-    record down; a host that carries no replica keeps a note that the session exists. Makes an ed25519 client key and
-    an ed25519 host key for each replica on this host. Private halves stay on the host. An existing key is kept.
-    Makes the folders that the request gives an owner or a mode, and writes a file into those that the hosts share.
-  - With O(state=present) reads, for a session that is being started, what another host wrote into shared folders, and
-    refuses those that are not the same. Makes what the plan gives to this host and what is missing of it - files,
-    overlay link with its forwarding and neighbour entries, networks, mounts, volumes, containers, record - containers
-    side by side. When a step fails, what this call had made for a session that is being started is removed again.
+    record down; a host that carries no replica keeps a note that the session exists. Makes an ed25519 client key and an
+    ed25519 host key for each replica on this host. Private halves stay on the host. An existing key is kept. Does as
+    with O(state=offered).
+  - With O(state=present) does, for a session that is being started, as with O(state=proven). Makes what the plan gives
+    to this host and what is missing of it - files, overlay link with its forwarding and neighbour entries, networks,
+    mounts, volumes, containers, record - containers side by side. When a step fails, what this call had made for a
+    session that is being started is removed again.
   - With O(state=verified) waits until every replica on this host runs and, if its image says how to tell, is healthy,
     and proves that each has the interface, address, MAC and MTU of the plan, and that unfragmented packets of the full
     size pass between this host's replicas and those of every other host, both ways.
@@ -46,7 +49,7 @@ options:
     description:
       - What shall be true of the session on this host.
     type: str
-    choices: [reserved, released, prepared, present, verified, absent]
+    choices: [reserved, released, offered, proven, prepared, present, verified, absent]
     default: present
   claim:
     description:
@@ -67,16 +70,17 @@ options:
     description:
       - The run of the launch that holds the session's place, as M(cluster_compute.session.session_plan) returns it.
         Only its own reservation is renewed, confirmed, used or given back. Required with O(state=reserved),
-        O(state=released) and O(state=prepared).
+        O(state=released), O(state=offered), O(state=proven) and O(state=prepared).
     type: str
   record:
     description:
-      - The record as M(cluster_compute.session.session_plan) returns it. Required with O(state=prepared),
-        O(state=present) and O(state=verified).
+      - The record as M(cluster_compute.session.session_plan) returns it. Required with O(state=offered),
+        O(state=proven), O(state=prepared), O(state=present) and O(state=verified).
     type: dict
   host:
     description:
-      - Name of this host in the plan. Required with O(state=prepared), O(state=present) and O(state=verified).
+      - Name of this host in the plan. Required with O(state=offered), O(state=proven), O(state=prepared),
+        O(state=present) and O(state=verified).
     type: str
   regenerate_keys:
     description:
@@ -196,7 +200,7 @@ public_keys:
       host: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB
 actions:
   description: What was done, or would be done, in order.
-  returned: with O(state=prepared), O(state=present) and O(state=absent)
+  returned: with O(state=offered), O(state=proven), O(state=prepared), O(state=present) and O(state=absent)
   type: list
   elements: str
   sample:
@@ -262,6 +266,25 @@ def _released(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     ledger = LedgerFile(asked["state_directory"])
     return {"changed": release(ledger, Claim.from_dict(asked["claim"]), asked["holder"], check_mode)}
+
+
+def _offered(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Make missing folders, and write into those that hosts share."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+
+    session = StateDirectory(asked["state_directory"]).session(asked["record"]["id"])
+    actions = SessionData(asked["record"], asked["host"], session).prepare(asked["holder"], check_mode)
+    return {"changed": bool(actions), "actions": actions}
+
+
+def _proven(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Read in shared folders what other hosts wrote; in check mode there is nothing."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+
+    session = StateDirectory(asked["state_directory"]).session(asked["record"]["id"])
+    if not check_mode:
+        SessionData(asked["record"], asked["host"], session).prove(asked["holder"])
+    return {"actions": []}
 
 
 def _prepared(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -348,6 +371,8 @@ def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
     "reserved": _reserved,
     "released": _released,
+    "offered": _offered,
+    "proven": _proven,
     "prepared": _prepared,
     "present": _present,
     "verified": _verified,
@@ -382,6 +407,8 @@ def main() -> None:
         required_if=[
             ("state", "reserved", ["claim", "room", "holder"]),
             ("state", "released", ["claim", "holder"]),
+            ("state", "offered", ["record", "holder", "host"]),
+            ("state", "proven", ["record", "holder", "host"]),
             ("state", "prepared", ["record", "holder", "host"]),
             ("state", "present", ["record", "host"]),
             ("state", "verified", ["record", "host"]),

@@ -190,6 +190,22 @@ def session_id() -> str:
     return main().labels["cluster-compute.session-id"]
 
 
+def test_a_session_runs_on_if_the_one_to_replace_it_has_no_such_folder(session: Run) -> None:
+    before, found = snapshot(), replicas("data")
+    new = {"source": "/srv/shared/new", "target": "/new", "owner": "7:7"}
+    run = launch({**DATA, "session_mounts": ["/srv/apart:/apart", new], "session_recreate": True})
+    assert run.code != 0
+    for host in ("n2", "n3"):
+        assert f"The folder /srv/apart on {host} is not the folder that n1 has there" in run.failures
+    assert "the one that runs was not touched" in run.failures
+    assert differences(before, snapshot()) == []
+    assert {name: one.about["State"]["StartedAt"] for name, one in replicas("data").items()} == {
+        name: one.about["State"]["StartedAt"] for name, one in found.items()
+    }
+    assert proofs() == ""
+    assert "new" not in script("n1", "ls /srv/shared").split()
+
+
 def test_a_teardown_keeps_volumes_and_folders_and_nothing_else(session: Run, untouched_lab: Snapshot) -> None:
     main().run("sh", "-c", "echo for later >/kept/file")
     script("n2", f"rm {STATE}/sessions/*/record.json")  # a lost record does not keep anything from being removed
