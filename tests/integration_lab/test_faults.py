@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    ADDRESSES,
     BUSYBOX,
     HOSTS,
     STATE,
@@ -31,6 +32,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     snapshot,
     teardown,
+    try_on,
 )
 
 BASE: dict[str, Any] = {
@@ -42,6 +44,8 @@ BASE: dict[str, Any] = {
     "session_memory": "64m",
     "session_command": "sleep 8888",
 }
+SESSION = "4f8c2a10-1111-4222-8333-444455556666"
+PROGRAM = "/usr/local/lib/cluster-compute/host.pyz"
 SHORT = {"cluster_compute_lease_seconds": 8, "cluster_compute_deadline_seconds": 8}
 
 
@@ -257,6 +261,32 @@ def test_an_image_that_differs_between_hosts_is_refused(restored: Snapshot) -> N
     finally:
         for host in HOSTS:
             script(host, f"docker rmi {tag} || true")
+    assert differences(restored, snapshot()) == []
+
+
+MAKE_A_LINK = f"""
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
+alias = link.session_alias("{SESSION}", "half")
+link.create_vxlan(link.Vxlan("ccx4f8c2a10", 4242, "{ADDRESSES["n2"]}", 4789, 1400, alias))
+"""
+
+
+def test_a_link_has_an_owner_when_who_made_it_is_killed(restored: Snapshot) -> None:
+    """After the first program that it ran."""
+    script(
+        "n2",
+        "mkdir /run/killing; real=$(command -v ip); cd /run/killing; "
+        "printf '#!/bin/sh\\n%s \"$@\"; kill -KILL $PPID\\n' $real >ip; chmod 755 ip",
+    )
+    try:
+        way = ["env", "PATH=/run/killing:/usr/sbin:/usr/bin:/sbin:/bin", f"PYTHONPATH={PROGRAM}"]
+        killed = try_on("n2", [*way, "python3", "-c", MAKE_A_LINK])
+    finally:
+        script("n2", "rm -r /run/killing")
+    assert killed.returncode != 0
+    assert "ccx4f8c2a10" in on("n2", "ip", "link", "show")
+    assert "n2: leak: session half: No host has a record" in play("audit", {}, "--check").failures
+    play("gc").ok()
     assert differences(restored, snapshot()) == []
 
 

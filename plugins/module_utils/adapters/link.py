@@ -174,12 +174,25 @@ def create_vxlan(link: Vxlan) -> None:
     kind = ["type", "vxlan", "id", str(link.vni), "local", link.local, "dstport", str(link.port), "nolearning", "proxy"]
     if link.device is not None:
         kind += ["dev", link.device]
-    run(["ip", "link", "add", link.name, *kind])
+    add_link(link.name, kind, link.alias)
     try:
-        run(["ip", "link", "set", "dev", link.name, "alias", link.alias])
         run(["ip", "link", "set", "dev", link.name, "mtu", str(link.mtu), "up"])
     except LinkError:
         delete_link(link.name)
+        raise
+
+
+def add_link(name: str, kind: list[str], alias: str) -> None:
+    """Make the link *name* of *kind*, as ip-link(8) takes it, and mark it with *alias*.
+
+    The kernel takes no alias with a new link. One program does both, so that no link is left without an owner where who
+    called it is killed.
+    """
+    try:
+        run(["ip", "-batch", "-"], f'link add name {name} {" ".join(kind)}\nlink set dev {name} alias "{alias}"\n')
+    except LinkError as error:
+        if "Command failed -:2" in str(error):
+            delete_link(name)
         raise
 
 

@@ -188,7 +188,7 @@ def converge(tunnel: Tunnel, key_file: Path, peers: Iterable[Peer]) -> None:
         raise LinkError(f"The key file {key_file} is missing. Run the repair playbook, which makes it anew.")
     found = read(tunnel.name)
     if found is None:
-        link.run(["ip", "link", "add", "name", tunnel.name, "type", "wireguard"])
+        link.add_link(tunnel.name, ["type", "wireguard"], tunnel.alias)
     try:
         link.run(["ip", "link", "set", "dev", tunnel.name, "alias", tunnel.alias, "mtu", str(tunnel.mtu)])
         _write_device(tunnel.name, private, tunnel.port, list(peers))
