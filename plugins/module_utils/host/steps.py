@@ -10,6 +10,7 @@ check mode is the plan alone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -45,14 +46,16 @@ class StepFailed(SessionError):
 Stage = Sequence[Step]
 
 
-def perform(stages: Sequence[Stage], undo: bool = True) -> None:
-    """Perform the stages one after another, the steps of a stage side by side.
+def perform(stages: Sequence[Stage], undo: bool = True) -> list[float]:
+    """Perform the stages one after another, the steps of a stage side by side; return the seconds that each took.
 
     When a step fails, the others of its stage are let finish, everything done so far is undone in reverse order, and
     StepFailed names every failure. undo: False for a repair, which takes nothing away from what works again.
     """
     done: list[Step] = []
+    seconds = []
     for stage in stages:
+        begin = time.monotonic()
         failures = []
         with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
             attempts = [(step, pool.submit(step.do)) for step in stage]
@@ -66,6 +69,8 @@ def perform(stages: Sequence[Stage], undo: bool = True) -> None:
             if undo:
                 failures += _undo(done)
             raise StepFailed("\n".join(failures))
+        seconds.append(time.monotonic() - begin)
+    return seconds
 
 
 def _undo(done: list[Step]) -> list[str]:
@@ -91,6 +96,12 @@ def difference(stages: Sequence[Stage]) -> dict[str, dict[str, Any]]:
         "before": {f"{step.kind} {step.name}": step.before for step in steps},
         "after": {f"{step.kind} {step.name}": step.after for step in steps},
     }
+
+
+def seconds_until(kind: str, stages: Sequence[Stage], seconds: Sequence[float]) -> tuple[float, float]:
+    """Return the seconds of the stages before the first that has to do with things of a kind, and those from it on."""
+    first = next((place for place, stage in enumerate(stages) if any(one.kind == kind for one in stage)), len(stages))
+    return round(sum(seconds[:first]), 3), round(sum(seconds[first:]), 3)
 
 
 def outcome(stages: Sequence[Stage]) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
     descriptions,
     difference,
     perform,
+    seconds_until,
 )
 
 
@@ -83,3 +85,16 @@ def test_descriptions_and_difference_come_from_the_same_steps() -> None:
         "before": {"network n": None, "link l": "up"},
         "after": {"network n": {"subnet": "s"}, "link l": None},
     }
+
+
+def test_the_seconds_are_told_before_and_from_a_kind_of_things_on() -> None:
+    def stage(*kinds: str, seconds: float = 0.0) -> list[Step]:
+        return [Step("make", kind, "x", partial(time.sleep, seconds)) for kind in kinds]
+
+    stages = [stage("link"), [], stage("network", seconds=0.02), stage("file", "container"), stage("record")]
+    taken = perform(stages)
+    assert len(taken) == 5
+    assert taken[2] >= 0.02
+    assert seconds_until("container", stages, [1.0, 2.0, 4.0, 8.0, 16.0]) == (7.0, 24.0)
+    assert seconds_until("volume", stages, [1.0, 2.0, 4.0, 8.0, 16.0]) == (31.0, 0)
+    assert seconds_until("container", stages, []) == (0, 0)

@@ -1,0 +1,182 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Follow a run of a verb through its states, from what Ansible tells of tasks and results: counts and times.
+
+A task is known by its module and, where that has one, its state: names of tasks, files and roles may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+COLLECTION = "cluster_compute.session."
+
+
+@dataclass(frozen=True)
+class State:
+    """What hosts are busy with.
+
+    proof: name of the value that the result of a host holds, and that is not False, if it has done its part; empty
+    where the result of one task does not tell. counts_replicas: whether the replicas on a host are done with it.
+    """
+
+    name: str
+    proof: str = ""
+    counts_replicas: bool = False
+
+
+STATES: dict[tuple[str, str], State] = {
+    ("host_info", ""): State("look", "host"),
+    ("session_images", ""): State("pull"),
+    ("session_host", "offered"): State("data", "actions"),
+    ("session_host", "proven"): State("data", "actions"),
+    ("session_host", "reserved"): State("reserve", "granted"),
+    ("session_host", "released"): State("release"),
+    ("session_host", "prepared"): State("keys", "public_keys"),
+    ("session_host", "present"): State("start", "actions", counts_replicas=True),
+    ("session_host", "verified"): State("ready", "replicas", counts_replicas=True),
+    ("session_host", "absent"): State("remove", "actions"),
+    ("session_watch", ""): State("wait"),
+    ("session_repair", ""): State("repair", "actions"),
+}
+"""Module and its argument ``state``, empty for any: the state. session_host is called with its default, present."""
+NETWORK = "network"
+"""The first part of the state start: one call of the module does both, and says how long each took."""
+
+
+def state_of(action: str, state: object) -> State | None:
+    """Return the state that a task belongs to: *action* is the module's full name, *state* its argument or None."""
+    if not action.startswith(COLLECTION):
+        return None
+    module = action[len(COLLECTION) :]
+    chosen = str(state or "present") if module == "session_host" else ""
+    return STATES.get((module, chosen))
+
+
+RUNNING, DONE, FAILED, SKIPPED = "running", "done", "failed", "skipped"
+
+
+@dataclass
+class Account:
+    """What has become of one state. seconds: for how long at least one host was busy with it, up to now or *since*."""
+
+    state: State
+    hosts: dict[str, str] = field(default_factory=dict)
+    expected: int = 0
+    seconds: float = 0.0
+    since: float | None = None
+    network_seconds: float = 0.0
+    network_of_turn: float = 0.0
+
+    def count(self, outcome: str) -> int:
+        """Return the number of hosts of which this is the last that is known."""
+        return sum(one == outcome for one in self.hosts.values())
+
+    @property
+    def concerned(self) -> list[str]:
+        """The hosts that had something to do."""
+        return [host for host, outcome in self.hosts.items() if outcome != SKIPPED]
+
+
+class Progress:
+    """The states of one run, in the order in which they began. Times are seconds of a clock that never goes back."""
+
+    def __init__(self) -> None:
+        """Begin with nothing known."""
+        self.accounts: dict[str, Account] = {}
+        self._batch = 0
+        self._replicas: dict[str, int] = {}
+        self._lacking: dict[str, bool] = {}
+
+    def play(self, hosts: int) -> None:
+        """Begin a play, or the next part of one, on this number of hosts."""
+        self._batch = hosts
+
+    def task(self, state: State, once: bool) -> None:
+        """Begin a task of a state; once: one host does it for all."""
+        account = self._account(state)
+        account.expected = 0 if once else self._batch
+
+    def begin(self, state: State, host: str, now: float) -> None:
+        """A host begins."""
+        account = self._account(state)
+        account.hosts[host] = RUNNING
+        if account.since is None:
+            account.since = now
+
+    def end(self, state: State, host: str, outcome: str, result: Mapping[str, Any], now: float) -> None:
+        """A host ends; *outcome* is what Ansible takes it for, although a task may hide a failure on purpose."""
+        account = self._account(state)
+        if outcome == DONE and state.proof and result.get(state.proof) in (None, False):
+            outcome = FAILED
+        account.hosts[host] = outcome
+        if outcome == SKIPPED:
+            account.expected = max(0, account.expected - 1)
+        seconds = result.get("seconds")
+        if isinstance(seconds, Mapping) and isinstance(seconds.get(NETWORK), (int, float)):
+            account.network_of_turn = max(account.network_of_turn, float(seconds[NETWORK]))
+        if account.since is not None and not account.count(RUNNING):
+            account.seconds += now - account.since
+            account.network_seconds += min(account.network_of_turn, now - account.since)
+            account.since, account.network_of_turn = None, 0.0
+
+    def learn(self, action: str, result: Mapping[str, Any]) -> None:
+        """Take from what the controller has worked out where the replicas go, and which hosts lack an image."""
+        if action == f"{COLLECTION}session_plan":
+            plan = (result.get("record") or {}).get("plan") or {}
+            self._replicas = {}
+            for replica in plan.get("replicas") or ():
+                self._replicas[replica["host"]] = self._replicas.get(replica["host"], 0) + 1
+            self._lacking = dict.fromkeys(result.get("fetches") or (), True)
+        elif action == f"{COLLECTION}session_distribution":
+            for host, answer in (result.get("results") or {}).items():
+                self._lacking[host] = "present" not in answer
+
+    def _account(self, state: State) -> Account:
+        return self.accounts.setdefault(state.name, Account(state))
+
+    def line(self, now: float) -> str:
+        """Return what runs at this moment, for example "reserve 1/3 hosts, 2 s"; nothing where no state does."""
+        told = []
+        for account in self.accounts.values():
+            if account.since is not None:
+                name = f"{NETWORK}, {account.state.name}" if account.state.name == "start" else account.state.name
+                counts = self._counts(account, max(account.expected, len(account.concerned)))
+                told.append(f"{name} {counts}, {int(account.seconds + now - account.since)} s")
+        return "; ".join(told)
+
+    def summary(self, now: float) -> list[str]:
+        """Return a line for each state that any host had something to do in: name, counts, seconds."""
+        rows = []
+        for account in self.accounts.values():
+            if not account.concerned:
+                continue
+            seconds = account.seconds + (now - account.since if account.since is not None else 0.0)
+            total = len(account.concerned)
+            if account.state.name == "start":
+                hosts = self._hosts(account, total)
+                rows.append((NETWORK, hosts, account.network_seconds))
+                seconds -= account.network_seconds
+            rows.append((account.state.name, self._counts(account, total), seconds))
+        names = max((len(name) for name, _counts, _seconds in rows), default=0)
+        widths = max((len(counts) for _name, counts, _seconds in rows), default=0)
+        return [f"{name:{names}}  {counts:{widths}}  {seconds:6.1f} s" for name, counts, seconds in rows]
+
+    def _counts(self, account: Account, total: int) -> str:
+        if account.state.name == "pull" and self._lacking:
+            have = sum(not lacks for lacks in self._lacking.values())
+            return f"{have}/{len(self._lacking)} hosts"
+        told = self._hosts(account, total)
+        if account.state.counts_replicas and self._replicas:
+            done = sum(count for host, count in self._replicas.items() if account.hosts.get(host) == DONE)
+            told += f", {done}/{sum(self._replicas.values())} replicas"
+        return told
+
+    @staticmethod
+    def _hosts(account: Account, total: int) -> str:
+        failed = account.count(FAILED)
+        return f"{account.count(DONE)}/{total} hosts" + (f", {failed} failed" if failed else "")

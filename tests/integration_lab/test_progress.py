@@ -1,0 +1,160 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The progress of a launch on a terminal, and that nothing of it gets to where programs read."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    CHECKOUT,
+    HERE,
+    clear,
+    command,
+    environment,
+)
+
+ASKED = {
+    "session_name": "shown",
+    "session_size": 5,
+    "session_image": BUSYBOX,
+    "session_cpus": "0.1",
+    "session_memory": "16m",
+    "session_max_replicas_per_host": 2,
+    "session_command": "sleep 8888",
+}
+ERASE = "\r\x1b[K"
+
+
+def read_all(terminal: int) -> str:
+    """Return what is written to a terminal until all who could write are gone."""
+    found = b""
+    while True:
+        try:
+            some = os.read(terminal, 65536)
+        except OSError:  # Linux says so when the last who had the other end open has closed it
+            some = b""
+        if not some:
+            os.close(terminal)
+            return found.decode().replace("\r\n", "\n")
+        found += some
+
+
+def run(folder: Path, *, is_shown: bool = False, **more: str) -> tuple[str, str]:
+    """Launch with standard error, or all output, on a terminal of 80 columns; return what came on either.
+
+    is_shown: standard output is the terminal as well, and all comes there.
+    """
+    variables = folder / "variables.json"
+    variables.write_text(json.dumps(ASKED), encoding="utf-8")
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    output = folder / "output"
+    with output.open("wb") as file:
+        started = subprocess.Popen(
+            command("launch_cluster", variables),
+            cwd=CHECKOUT,
+            env=environment(TERM="xterm", **more),
+            stdin=subprocess.DEVNULL,
+            stdout=end if is_shown else file,
+            stderr=end,
+        )
+    os.close(end)
+    written = read_all(terminal)
+    assert started.wait(300) == 0, output.read_text(encoding="utf-8") + written
+    return output.read_text(encoding="utf-8"), written
+
+
+def quiet(folder: Path, **more: str) -> str:
+    """Launch with output and errors in a file; return them."""
+    variables = folder / "variables.json"
+    variables.write_text(json.dumps(ASKED), encoding="utf-8")
+    done = subprocess.run(
+        command("launch_cluster", variables),
+        cwd=CHECKOUT,
+        env=environment(TERM="xterm", **more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def left_on(screen: str) -> str:
+    """Return what a person sees in the end, each line as it was last written."""
+    return "\n".join(line.split(ERASE)[-1] for line in screen.split("\n"))
+
+
+def unordered(text: str) -> list[str]:
+    """Return the lines of a run, and their words; hosts that work side by side answer in any order."""
+    return sorted(" ".join(sorted(re.split("[ ,]+", line))) for line in text.splitlines())
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Launch on a terminal, and give what came there."""
+    try:
+        yield run(tmp_path_factory.mktemp("first"), is_shown=True)[1]
+    finally:
+        clear("shown")
+
+
+@pytest.fixture(scope="module")
+def again(first: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Launch once more without a terminal, and give the output."""
+    return quiet(tmp_path_factory.mktemp("again"))
+
+
+def test_the_states_are_shown_while_they_last(first: str) -> None:
+    lines = {line.split(" ")[0].rstrip(",") for line in first.replace("\n", ERASE).split(ERASE) if " hosts, " in line}
+    assert {"look", "reserve", "keys", "network", "ready"} <= lines
+
+
+def test_the_end_tells_counts_and_times_in_the_order_of_the_states(first: str) -> None:
+    summary = left_on(first).split("PROGRESS\n")[1].splitlines()
+    assert [line.split()[0] for line in summary] == ["look", "reserve", "keys", "network", "start", "ready"]
+    told = {line.split()[0]: line.split() for line in summary}
+    assert told["look"][1:3] == ["3/3", "hosts"]
+    assert told["start"][2:5] == ["hosts,", "5/5", "replicas"]
+    assert told["ready"][3:5] == ["5/5", "replicas"]
+    assert all(words[-1] == "s" and float(words[-2]) >= 0 for words in told.values())
+    assert float(told["start"][-2]) > 0
+
+
+def test_without_a_terminal_nothing_differs(again: str, tmp_path: Path) -> None:
+    other = {"ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback"), "CLUSTER_COMPUTE_TEST_RECORD": os.devnull}
+    without = quiet(tmp_path, ANSIBLE_CALLBACKS_ENABLED="recorder", **other)
+    assert unordered(again) == unordered(without)
+    assert "PROGRESS" not in again
+    assert "\x1b" not in again
+
+
+def test_on_a_terminal_the_results_stay_as_they_are(again: str, tmp_path: Path) -> None:
+    _output, written = run(tmp_path, is_shown=True)
+    results, summary = left_on(written).split("PROGRESS\n")
+    assert unordered(results) == unordered(again)
+    assert summary
+
+
+def test_what_programs_read_can_be_read(first: str, tmp_path: Path) -> None:
+    output, written = run(tmp_path, ANSIBLE_STDOUT_CALLBACK="ansible.builtin.oneline")
+    results = [json.loads(line.split(" => ", 1)[1]) for line in output.splitlines() if " => " in line]
+    assert any("replicas" in one for one in results)
+    assert "\x1b" not in output
+    assert left_on(written).startswith("PROGRESS\n")

@@ -1,0 +1,181 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the states of a run are, which tasks they hang on, and how they are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.progress import (
+    COLLECTION,
+    DONE,
+    FAILED,
+    SKIPPED,
+    STATES,
+    Progress,
+    State,
+    state_of,
+)
+
+CHECKOUT = Path(__file__).resolve().parents[4]
+LOOK = STATES[("host_info", "")]
+PULL = STATES[("session_images", "")]
+RESERVE = STATES[("session_host", "reserved")]
+START = STATES[("session_host", "present")]
+READY = STATES[("session_host", "verified")]
+
+
+class Loader(yaml.SafeLoader):
+    """Takes text that Ansible does not template for what it is."""
+
+
+Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+
+
+def tasks_of(role: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give module and arguments of each task of the collection's own modules in a role."""
+    for path in sorted((CHECKOUT / "roles" / role / "tasks").glob("*.yml")):
+        for task in yaml.load(path.read_text(encoding="utf-8"), Loader):  # noqa: S506 - a safe one
+            yield from ((name, task[name] or {}) for name in task if name.startswith(COLLECTION))
+
+
+def states_of(role: str) -> set[str]:
+    found = (state_of(action, arguments.get("state")) for action, arguments in tasks_of(role))
+    return {state.name for state in found if state is not None}
+
+
+def module_text(name: str) -> str:
+    return (CHECKOUT / "plugins" / "modules" / f"{name}.py").read_text(encoding="utf-8")
+
+
+def test_a_launch_goes_through_the_states_that_are_promised() -> None:
+    assert states_of("launch") >= {"look", "reserve", "pull", "keys", "start", "ready", "release", "wait"}
+    assert states_of("teardown") == {"remove"}
+    assert states_of("repair") == {"look", "repair"}
+
+
+def test_every_state_occurs_in_a_role() -> None:
+    roles = sorted(path.name for path in (CHECKOUT / "roles").iterdir())
+    assert {name for role in roles for name in states_of(role)} == {state.name for state in STATES.values()}
+
+
+def test_every_task_that_works_on_hosts_for_a_session_has_a_state() -> None:
+    for role in ("launch", "teardown", "repair"):
+        for action, arguments in tasks_of(role):
+            if action.endswith((".session_host", ".session_images", ".host_info", ".session_repair")):
+                assert state_of(action, arguments.get("state")), f"{role}: {action} {arguments.get('state')}"
+
+
+def test_no_state_is_named_by_a_template() -> None:
+    found = [arguments.get("state", "") for action, arguments in tasks_of("launch") if action.endswith("_host")]
+    assert found
+    assert not any("{" in state for state in found)
+
+
+@pytest.mark.parametrize("key", [key for key, state in STATES.items() if state.proof])
+def test_what_proves_a_state_is_what_the_module_returns(key: tuple[str, str]) -> None:
+    returned = yaml.safe_load(module_text(key[0]).split('RETURN = r"""')[1].split('"""')[0])
+    assert STATES[key].proof in returned
+
+
+def test_who_does_not_belong_to_the_collection_has_no_state() -> None:
+    assert state_of("ansible.builtin.file", "present") is None
+    assert state_of("other.session.session_host", "present") is None
+    assert state_of(f"{COLLECTION}session_host", None) == START
+    assert state_of(f"{COLLECTION}session_images", "pulled") == PULL
+
+
+def run(progress: Progress, state: State, results: dict[str, dict[str, Any]], begin: float, end: float) -> None:
+    """Let hosts do their part of a state side by side."""
+    progress.task(state, once=False)
+    for host in results:
+        progress.begin(state, host, begin)
+    for host, result in results.items():
+        progress.end(state, host, DONE, result, end)
+
+
+def test_the_line_counts_hosts_and_seconds() -> None:
+    progress = Progress()
+    assert progress.line(0.0) == ""
+    progress.play(3)
+    progress.task(RESERVE, once=False)
+    progress.begin(RESERVE, "h1", 10.0)
+    assert progress.line(10.0) == "reserve 0/3 hosts, 0 s"
+    progress.begin(RESERVE, "h2", 10.0)
+    progress.end(RESERVE, "h1", DONE, {"granted": True}, 12.0)
+    assert progress.line(14.9) == "reserve 1/3 hosts, 4 s"
+    progress.begin(RESERVE, "h3", 15.0)
+    progress.end(RESERVE, "h3", SKIPPED, {}, 15.0)
+    assert progress.line(16.0) == "reserve 1/2 hosts, 6 s"
+    progress.end(RESERVE, "h2", DONE, {"granted": False}, 20.0)
+    assert progress.line(21.0) == ""
+    assert progress.summary(99.0) == ["reserve  1/2 hosts, 1 failed    10.0 s"]
+
+
+def test_a_host_that_hides_its_failure_has_failed_all_the_same_and_may_do_better() -> None:
+    progress = Progress()
+    progress.play(2)
+    run(progress, LOOK, {"h1": {"host": {}}, "h2": {"msg": "No engine."}}, 0.0, 1.0)
+    assert progress.summary(5.0) == ["look  1/2 hosts, 1 failed     1.0 s"]
+    run(progress, LOOK, {"h1": {"host": {}}, "h2": {"host": {}}}, 5.0, 7.0)
+    assert progress.summary(9.0) == ["look  2/2 hosts     3.0 s"]
+    progress.begin(LOOK, "h2", 9.0)
+    progress.end(LOOK, "h2", FAILED, {}, 10.0)
+    assert "1 failed" in progress.summary(10.0)[0]
+
+
+def plan(replicas: dict[str, int], fetches: list[str]) -> dict[str, Any]:
+    members = [{"host": host} for host, count in replicas.items() for _number in range(count)]
+    return {"record": {"plan": {"replicas": members}}, "fetches": fetches}
+
+
+def test_replicas_are_counted_where_they_are_made_and_the_network_apart() -> None:
+    progress = Progress()
+    progress.play(3)
+    progress.learn(f"{COLLECTION}session_plan", plan({"h1": 3, "h2": 1}, []))
+    progress.task(START, once=False)
+    for host in ("h1", "h2"):
+        progress.begin(START, host, 0.0)
+    progress.end(START, "h1", DONE, {"actions": [], "seconds": {"network": 0.5, "start": 1.0}}, 2.0)
+    assert progress.line(3.0) == "network, start 1/3 hosts, 3/4 replicas, 3 s"
+    progress.end(START, "h2", DONE, {"actions": [], "seconds": {"network": 1.5, "start": 1.0}}, 4.0)
+    run(progress, READY, {"h1": {"replicas": []}, "h2": {"msg": "no"}}, 4.0, 5.0)
+    assert progress.summary(5.0) == [
+        "network  2/2 hosts                             1.5 s",
+        "start    2/2 hosts, 4/4 replicas               2.5 s",
+        "ready    1/2 hosts, 1 failed, 3/4 replicas     1.0 s",
+    ]
+
+
+def test_images_are_counted_by_the_hosts_that_lacked_them() -> None:
+    progress = Progress()
+    progress.play(3)
+    progress.learn(f"{COLLECTION}session_plan", plan({"h1": 1}, ["h1", "h2"]))
+    progress.task(PULL, once=False)
+    progress.begin(PULL, "h1", 0.0)
+    assert progress.line(1.0) == "pull 0/2 hosts, 1 s"
+    progress.end(PULL, "h1", DONE, {}, 2.0)
+    progress.learn(f"{COLLECTION}session_distribution", {"results": {"h1": {"present": True}, "h2": {"msg": "no"}}})
+    assert progress.summary(5.0) == ["pull  1/2 hosts     2.0 s"]
+
+
+def test_hosts_in_different_states_are_told_side_by_side() -> None:
+    progress = Progress()
+    progress.play(2)
+    progress.begin(RESERVE, "h1", 0.0)
+    progress.begin(READY, "h2", 0.0)
+    assert progress.line(1.0) == "reserve 0/1 hosts, 1 s; ready 0/1 hosts, 1 s"
+
+
+def test_a_state_that_every_host_skipped_is_not_told() -> None:
+    progress = Progress()
+    progress.play(1)
+    progress.task(PULL, once=False)
+    progress.begin(PULL, "h1", 0.0)
+    progress.end(PULL, "h1", SKIPPED, {}, 0.1)
+    assert progress.summary(1.0) == []
