@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.awx import check_survey
 from ansible_collections.cluster_compute.session.tests.awx.server import TOKEN, Awx, running
 
@@ -220,3 +221,31 @@ def test_what_the_server_would_refuse_is_refused_before_anything_is_sent(
     assert code != 0
     assert re.search(reason, re.sub(r"\s+", " ", output)), output
     assert len(awx.changes) == requests
+
+
+class Lenient(yaml.SafeLoader):
+    """Reads Ansible's own tags as plain text."""
+
+
+Lenient.add_multi_constructor("!", lambda loader, _tag, node: loader.construct_scalar(node))
+
+
+def texts(value: Any, key: str) -> list[Any]:
+    """Return what *key* has anywhere in a document."""
+    if isinstance(value, dict):
+        return [found for name, item in value.items() for found in ([item] if name == key else []) + texts(item, key)]
+    return [found for item in value for found in texts(item, key)] if isinstance(value, list) else []
+
+
+def test_what_one_job_hands_on_hides_nothing_from_the_next() -> None:
+    # A workflow makes artifacts extra variables, which beat all that a playbook registers or sets under the same name.
+    files = [*(ROOT / "playbooks").glob("*.yml"), *(ROOT / "roles").glob("*/*/*.yml")]
+    documents = [yaml.load(path.read_text(encoding="utf-8"), Loader=Lenient) for path in files]  # noqa: S506 safe
+    handed_on = {
+        name for document in documents for one in texts(document, "ansible.builtin.set_stats") for name in one["data"]
+    }
+    own = {name for document in documents for name in texts(document, "register")}
+    for key in ("ansible.builtin.set_fact", "vars"):
+        own |= {name for document in documents for one in texts(document, key) for name in one}
+    assert {"cluster_compute_session", "cluster_compute_plan"} <= handed_on
+    assert handed_on & own == set()

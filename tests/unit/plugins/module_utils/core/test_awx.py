@@ -29,13 +29,6 @@ NUMBER = {"type": "integer", "question_name": "Size", "variable": "session_size"
 CHOICE = {"type": "multiplechoice", "question_name": "Image", "variable": "a", "required": True, "choices": ["b", "c"]}
 
 
-class Lenient(yaml.SafeLoader):
-    """Reads Ansible's own tags as plain text."""
-
-
-Lenient.add_multi_constructor("!", lambda loader, _tag, node: loader.construct_scalar(node))
-
-
 def survey(*questions: Any, **more: Any) -> dict[str, Any]:
     """Return a survey of these questions."""
     return {"name": "launch", "description": "", "spec": list(questions), **more}
@@ -309,38 +302,9 @@ def test_every_template_has_a_survey_that_the_server_takes() -> None:
         assert check_survey(made) == []
 
 
-def test_every_playbook_for_users_has_a_template() -> None:
-    playbooks = {path.stem for path in (ROOT / "playbooks").glob("*.yml")}
-    of_the_lab = {name for name in playbooks if name.startswith("lab_")} | {"demo_proof"}
-    assert len(of_the_lab) > 3
-    # configure_awx has one of another kind, without a survey.
-    assert {one["name"] for one in VARIABLES["awx_templates"]} == playbooks - of_the_lab - {"configure_awx"}
-
-
 def test_configure_awx_is_told_all_settings() -> None:
     defaults = yaml.safe_load((ROOT / "roles/awx/defaults/main.yml").read_text(encoding="utf-8"))
     options = yaml.safe_load((ROOT / "roles/awx/meta/argument_specs.yml").read_text(encoding="utf-8"))
     settings = set(options["argument_specs"]["main"]["options"])
     assert set(VARIABLES["awx_settings"]) == settings
     assert set(defaults) == settings - {"awx_execution_environment_image"} | {"awx_state_directory"}
-
-
-def texts(value: Any, key: str) -> list[Any]:
-    """Return what *key* has anywhere in a document."""
-    if isinstance(value, dict):
-        return [found for name, item in value.items() for found in ([item] if name == key else []) + texts(item, key)]
-    return [found for item in value for found in texts(item, key)] if isinstance(value, list) else []
-
-
-def test_what_one_job_hands_on_hides_nothing_from_the_next() -> None:
-    # A workflow makes artifacts extra variables, which beat all that a playbook registers or sets under the same name.
-    files = [*(ROOT / "playbooks").glob("*.yml"), *(ROOT / "roles").glob("*/*/*.yml")]
-    documents = [yaml.load(path.read_text(encoding="utf-8"), Loader=Lenient) for path in files]  # noqa: S506 safe
-    handed_on = {
-        name for document in documents for one in texts(document, "ansible.builtin.set_stats") for name in one["data"]
-    }
-    own = {name for document in documents for name in texts(document, "register")}
-    for key in ("ansible.builtin.set_fact", "vars"):
-        own |= {name for document in documents for one in texts(document, key) for name in one}
-    assert {"cluster_compute_session", "cluster_compute_plan"} <= handed_on
-    assert handed_on & own == set()
