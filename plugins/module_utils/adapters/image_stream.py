@@ -126,12 +126,12 @@ def serve_in_background(
     pid = os.fork()
     if pid:
         listener.close()
-        return {"pid": pid, "start": _start_of(pid) or 0}
+        return {"pid": pid, "start": start_of(pid) or 0}
     try:
         os.setsid()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(LONGEST)
-        _let_go_of_everything_but(listener.fileno())
+        let_go_of_everything_but(listener.fileno())
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write(PROCESS_NAME)
         _serve(listener, context, expected, chunks)
@@ -139,13 +139,13 @@ def serve_in_background(
         os._exit(0)  # nothing of the module may run a second time
 
 
-def _let_go_of_everything_but(kept: int) -> None:
+def let_go_of_everything_but(*kept: int) -> None:
     """Close what the module had open: whoever started it waits until nobody has it open any more."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != kept:
+        if int(name) > 2 and int(name) not in kept:
             try:
                 os.close(int(name))
             except OSError:  # the folder's own
@@ -294,13 +294,13 @@ def _read(connection: ssl.SSLSocket, size: int) -> bytes:
 
 def end_server(pid: int, start: int) -> bool:
     """End the server that was started as process *pid* at *start*; return whether it was still there."""
-    if not start or _start_of(pid) != start:
+    if not start or start_of(pid) != start:
         return False
     os.kill(pid, signal.SIGKILL)
     return True
 
 
-def _start_of(pid: int) -> int | None:
+def start_of(pid: int) -> int | None:
     """Return when a process was started, in ticks since boot; None where there is none that runs."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:

@@ -22,13 +22,14 @@ def show(value: object) -> str:
         text = str(value) if isinstance(value, (bool, int, float)) else repr(value)
     except ValueError:  # Python refuses to print whole numbers of more than some thousand digits
         return "a number too long to show"
-    text = _escape(text)
+    text = printable(text)
     if len(text) > _LONGEST_VALUE_SHOWN:
         return text[:_LONGEST_VALUE_SHOWN] + f"... (cut, {len(text)} characters)"
     return text
 
 
-def _escape(text: str) -> str:
+def printable(text: str) -> str:
+    """Return text without characters that a terminal would act on."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -46,7 +47,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{_escape(self.variable)} is {show(self.value)}: {self.message}"
+        return f"{printable(self.variable)} is {show(self.value)}: {self.message}"
 
 
 class SessionError(Exception):

@@ -95,7 +95,7 @@ class SessionData:
     def _write_proof(self, source: str, secret: str) -> None:
         with folders.opened(source, self.roots) as folder:
             try:
-                folders.write_inside(folder, _proof_name(self.session_id), _proof(secret, source))
+                folders.write_inside(folder, proof_name(self.session_id), proof_text(secret, source))
             except OSError as error:
                 raise FolderError(
                     f"Neither root nor its owner can write a file in the folder {source} on {self.host} "
@@ -110,25 +110,11 @@ class SessionData:
             if about["proof"] is None:
                 continue
             writer = next(name for name, one in self.hosts.items() if one["data"][source]["proof"] == WRITES)
-            if not self._finds(source, _proof(secret, source)):
+            if not finds_proof(source, self.roots, self.session_id, proof_text(secret, source)):
                 raise FolderError(
                     f"The folder {source} on {self.host} is not the folder that {writer} has there (session_mounts): "
                     f"what {writer} writes in it is not seen here. Mount the same folder on every host. {LOCAL_HINT}"
                 )
-
-    def _finds(self, source: str, wanted: str) -> bool:
-        deadline = time.monotonic() + PROOF_SECONDS
-        while True:
-            folders.ask_again(source)
-            try:
-                with folders.opened(source, self.roots) as folder:
-                    if folders.read_inside(folder, _proof_name(self.session_id)) == wanted:
-                        return True
-            except (OSError, FolderError):  # it is not even there, or nobody may read it
-                pass
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
 
     # ---- what containers mount ------------------------------------------------------------------------------------
 
@@ -288,7 +274,7 @@ def removal_steps(directory: SessionDirectory, session_id: str, engine: Engine, 
         for path in folders.pinned(session_id)
     ]
     rest = [
-        Step("remove", "proof", source, partial(_end_proof, source, made["roots"], session_id), before="present")
+        Step("remove", "proof", source, partial(end_proof, source, made["roots"], session_id), before="present")
         for source in made.get("proofs", [])
     ]
     if undo:
@@ -309,16 +295,32 @@ def _remove_volume(engine: Engine, name: str, session_id: str) -> None:
         engine.remove_volume(name)
 
 
+def finds_proof(source: str, roots: list[str], session_id: str, wanted: str) -> bool:
+    """Tell whether the proof that another host has written in *source* is there, within `PROOF_SECONDS`."""
+    deadline = time.monotonic() + PROOF_SECONDS
+    while True:
+        folders.ask_again(source)
+        try:
+            with folders.opened(source, roots) as folder:
+                if folders.read_inside(folder, proof_name(session_id)) == wanted:
+                    return True
+        except (OSError, FolderError):  # it is not even there, or nobody may read it
+            pass
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+
+
 def end_proofs(directory: SessionDirectory, session_id: str) -> None:
     """Remove what this host wrote to prove that folders are shared; what cannot be removed now goes at the teardown."""
     made = directory.read_made()
     proofs = made.get("proofs", [])
-    left = [source for source in proofs if not _end_proof(source, made["roots"], session_id)]
+    left = [source for source in proofs if not end_proof(source, made["roots"], session_id)]
     if left != proofs:
         directory.write_made({**made, "proofs": left})
 
 
-def _end_proof(source: str, roots: list[str], session_id: str) -> bool:
+def end_proof(source: str, roots: list[str], session_id: str) -> bool:
     """Remove the file of the proof; return whether it is gone.
 
     Where the folder's file system refuses that, it refused the file as well, or fails by now: neither may keep a
@@ -326,7 +328,7 @@ def _end_proof(source: str, roots: list[str], session_id: str) -> bool:
     """
     try:
         with folders.opened(source, roots) as folder:
-            folders.remove_inside(folder, _proof_name(session_id))
+            folders.remove_inside(folder, proof_name(session_id))
     except FolderError:
         return True  # the folder has gone, and the file with it
     except OSError:
@@ -334,11 +336,13 @@ def _end_proof(source: str, roots: list[str], session_id: str) -> bool:
     return True
 
 
-def _proof_name(session_id: str) -> str:
+def proof_name(session_id: str) -> str:
+    """Return the name of the file that proves that a folder is shared."""
     return f".cluster-compute-{session_id}"
 
 
-def _proof(secret: str, source: str) -> str:
+def proof_text(secret: str, source: str) -> str:
+    """Return what the proof of *source* holds, which only those know who know the secret."""
     return hashlib.sha256(f"{secret} {source}".encode()).hexdigest()
 
 

@@ -70,7 +70,7 @@ def wait_until(true: Callable[[], Any]) -> None:
 
 
 def is_gone(server: dict[str, int]) -> bool:
-    return image_stream._start_of(server["pid"]) is None
+    return image_stream.start_of(server["pid"]) is None
 
 
 def test_an_image_arrives_whole_and_the_server_is_gone(serve: Any) -> None:

@@ -31,7 +31,7 @@ def proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SessionDirectory:
     session = StateDirectory(str(tmp_path / "state")).session(SESSION)
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / data._proof_name(SESSION)).write_text("x")
+        (tmp_path / name / data.proof_name(SESSION)).write_text("x")
     session.write_made({"proofs": [str(tmp_path / name) for name in ("one", "two")], "roots": [str(tmp_path)]})
     return session
 
@@ -68,7 +68,7 @@ def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
         if path == str(tmp_path) and not flags & os.O_PATH and not asked:
             asked.append(path)
             source.mkdir()
-            (source / data._proof_name(SESSION)).write_text(data._proof("secret", str(source)))
+            (source / data.proof_name(SESSION)).write_text(data.proof_text("secret", str(source)))
         return really(path, flags, *given, **named)
 
     monkeypatch.setattr(os, "open", open_folder)
