@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.detec
     detected_classes,
     different_devices,
     parse_nvidia,
+    parse_nvidia_models,
     read_cdi,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
@@ -74,6 +75,15 @@ def nvidia() -> list[str]:
     if not found:
         raise AcceleratorError(f"'{PROGRAM} -L' lists no card: {said.strip()}")
     return found
+
+
+def nvidia_models() -> list[dict[str, str]]:
+    """Return model and driver of this host's NVIDIA cards; none where its tool does not tell."""
+    query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        return parse_nvidia_models(run([PROGRAM, *query], error=AcceleratorError, seconds=PATIENCE))
+    except AcceleratorError:  # why there are none is told by `detect`
+        return []
 
 
 def cdi(kind: str, folders: tuple[str, ...] = CDI_FOLDERS) -> list[CdiDevice]:

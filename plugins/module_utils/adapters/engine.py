@@ -191,6 +191,17 @@ class Engine:
             "image_store": "containerd" if "containerd.snapshotter" in str(info.get("DriverStatus")) else "docker",
         }
 
+    def details(self) -> dict[str, Any]:
+        """Return what else the engine says of itself: how it stores, limits and restarts, and where."""
+        info = self.call("describe itself", self._client.info)
+        return {
+            **self.facts(),
+            "storage_driver": str(info.get("Driver")),
+            "root": str(info.get("DockerRootDir") or "/var/lib/docker"),
+            "cgroup": str(info.get("CgroupVersion") or "1"),
+            "live_restore": bool(info.get("LiveRestoreEnabled")),
+        }
+
     def uses_nftables(self) -> bool:
         """Tell whether this engine writes its rules with nftables instead of iptables (Engine API, SystemInfo)."""
         if self.api_version < API_FIREWALL:

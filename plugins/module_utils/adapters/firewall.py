@@ -39,6 +39,15 @@ LOCK = "/run/cluster-compute-firewall.lock"
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _ENVIRONMENT = {**os.environ, "PATH": _PATH, "LC_ALL": "C"}
 
+TRIAL = (
+    "*filter\n"
+    "-A FORWARD -m conntrack --ctstate DNAT --ctorigdst 192.0.2.1 --ctorigdstport 80 "
+    "-m comment --comment try -j RETURN\n"
+    '-A INPUT -p udp -m udp --dport 4789 -m u32 --u32 "0>>22&0x3C@12>>8=1" -j DROP\n'
+    "COMMIT\n"
+)
+"""Rules with the matches that keep others out of sessions; the role prepare_hosts tries the same."""
+
 _RULE = re.compile(r"-A (\S+) (.*)")
 _COMMENT = re.compile(r'--comment ("(?:[^"\\]|\\.)*"|\S+)')
 _EVERYTHING = re.compile(r"(?:-m comment --comment (?:\"[^\"]*\"|\S+) )?-j (?:ACCEPT|RETURN|DROP|REJECT)\b.*")
@@ -54,6 +63,17 @@ class FirewallError(SessionError):
 
 def _run(command: list[str], stdin: str | None = None) -> str:
     return program.run(command, stdin, error=FirewallError, environment=_ENVIRONMENT)
+
+
+def try_matches(nftables: bool) -> None:
+    """Write rules with the matches that sessions need, in a namespace of their own. Raises FirewallError.
+
+    nftables: whether the engine writes its rules so.
+    """
+    if nftables:
+        _run(["unshare", "--net", NFT, "list", "tables"])
+    else:
+        _run(["unshare", "--net", "iptables-restore", "--noflush"], TRIAL)
 
 
 def _has(name: str) -> bool:

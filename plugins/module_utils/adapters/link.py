@@ -29,6 +29,15 @@ TUNNEL_PREFIX = "cct"
 """What the names of links begin with that other links of a session lie on."""
 
 
+TRIAL = (
+    "link add name cc-vxlan type vxlan id 1 dstport 4789\n"
+    "link add name cc-bridge type bridge\n"
+    "link add name cc-macvlan link cc-vxlan type macvlan mode bridge\n"
+)
+"""Links of the kinds that a session's network is made of, for iproute2 in a namespace that ends with it; the role
+prepare_hosts tries the same."""
+
+
 class LinkError(SessionError):
     """iproute2 refused; the message holds the command and what it said."""
 
@@ -53,6 +62,11 @@ def _json(command: list[str]) -> list[dict[str, Any]]:
     """Run *command* and return its JSON list, without the empty objects that iproute2 prints for what just vanished."""
     output = run(command)
     return [entry for entry in json.loads(output) if entry] if output.strip() else []
+
+
+def try_kinds() -> None:
+    """Make links of the kinds that sessions need, in a namespace of their own. Raises LinkError."""
+    run(["unshare", "--net", "ip", "-batch", "-"], TRIAL)
 
 
 def run_in_network_of(pid: int, command: list[str]) -> str:

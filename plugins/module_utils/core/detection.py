@@ -135,6 +135,12 @@ def parse_nvidia(text: str) -> list[str]:
     return [name for card, *instances in found for name in (instances or [card])]
 
 
+def parse_nvidia_models(text: str) -> list[dict[str, str]]:
+    """Return model and driver of each card that ``nvidia-smi --query-gpu=name,driver_version`` lists as CSV."""
+    rows = [line.rpartition(",") for line in text.splitlines()]
+    return [{"model": name.strip(), "driver": driver.strip()} for name, comma, driver in rows if comma]
+
+
 @dataclass(frozen=True)
 class CdiDevice:
     """One device of a CDI specification: its full name and the files that it consists of."""

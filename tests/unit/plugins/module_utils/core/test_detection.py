@@ -14,6 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.detec
     detected_classes,
     different_devices,
     parse_nvidia,
+    parse_nvidia_models,
     parse_site_devices,
     read_cdi,
 )
@@ -33,6 +34,16 @@ OLDER = """GPU 0: A100-SXM4-40GB (UUID: GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0
   MIG 3g.20gb Device 1: (UUID: MIG-GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0/2/0)
 """
 """In the forms that `nvidia-smi -L` has, with and without instances, of drivers from 450 on."""
+
+
+def test_models_and_drivers() -> None:
+    """In the form of `nvidia-smi --query-gpu=name,driver_version --format=csv,noheader`."""
+    said = "NVIDIA A100-SXM4-80GB, 535.104.05\nNVIDIA L4, 535.104.05\n"
+    assert parse_nvidia_models(said) == [
+        {"model": "NVIDIA A100-SXM4-80GB", "driver": "535.104.05"},
+        {"model": "NVIDIA L4", "driver": "535.104.05"},
+    ]
+    assert parse_nvidia_models("Failed to initialize NVML: Driver/library version mismatch\n") == []
 
 
 def test_cards_and_instances_by_uuid() -> None:

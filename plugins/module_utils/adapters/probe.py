@@ -1,0 +1,509 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Try the network between hosts in the form in which sessions use it, and leave nothing behind.
+
+A process in the background holds a network namespace with a VXLAN link in it. The link's tunnel endpoint stays in the
+namespace in which it was made (linux/drivers/net/vxlan, newlink), so its packets take the way of those of sessions,
+through the host's firewall, and whatever ends the process, a kill included, removes the namespace and the link. The
+sockets of sessions and their rules, which name other identifiers, are not touched.
+
+The process hears what other hosts send through the link and answers it, and takes TCP connections from the other hosts
+alone, with a token. It ends when it is asked what it heard, or when nobody has come for a while.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hmac
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import image_stream, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+
+IDLE = 900
+"""Seconds after which a process ends that nobody has spoken to: where Ansible has few forks, turns come late."""
+PAUSE = 5.0
+"""Seconds after which it looks whether its time is up."""
+LONGEST = 4 * 3600
+"""Seconds after which it ends in any case."""
+PROCESS_NAME = "cc-preflight"
+"""What ps(1) shows of it; at most 15 characters (proc(5), comm)."""
+LINK = "cc-preflight"
+PORT = 7
+"""UDP port inside the namespace, in which there is nothing else."""
+SMALL = 128
+"""Bytes of a packet that any network carries."""
+HEADERS = 28
+"""Bytes of IP and UDP headers before what is sent (RFC 791, RFC 768)."""
+TRIES = 3
+WAIT = 0.5
+"""Seconds for answers to one try."""
+CONNECT = 3.0
+"""Seconds for a TCP connection."""
+PARALLEL = 32
+DRAIN = 30.0
+"""Seconds more for what was sent and is still on its way when the time of a measurement is over."""
+BULK = 65536
+"""Bytes that a connection carries when it is tried: more than fit into any one packet."""
+ROUND_TRIPS = 40
+USUAL = (526, 1230, 1350, 1400, 1422, 1442)
+"""Sizes inside the link that are tried where no answer says what arrives: those of usual networks less the overhead."""
+
+_CLONE_NEWNET = 0x40000000
+_IP_MTU_DISCOVER, _IP_PMTUDISC_DO, _IP_MTU = 10, 2, 14
+_HEAD = struct.Struct("!16scIH")
+"""Token, kind, number of the sender, size of the packet with its headers."""
+_TRY, _ANSWER = b"T", b"A"
+_CHECK, _DELAY, _THERE, _BACK = b"c", b"d", b"t", b"b"
+_PLAN = struct.Struct("!dQ")
+_COUNT = struct.Struct("!Qd")
+
+
+class ProbeError(SessionError):
+    """The network cannot be tried from this host; the message is a full sentence."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another host: its number, its address in the link with the MAC, and its tunnel endpoint."""
+
+    number: int
+    address: str
+    mac: str
+    endpoint: str
+
+
+# ---- the process in the background ----------------------------------------------------------------------------------
+
+
+def start(
+    own: Peer,
+    peers: Iterable[Peer],
+    *,
+    vni: int,
+    port: int,
+    mtu: int,
+    ports: tuple[int, int],
+    token: str,
+    at_end: Callable[[], object],
+) -> dict[str, Any]:
+    """Start the process; return what tells it from others, and the TCP port that it listens on.
+
+    own: this host. port: UDP, of the tunnel. mtu: of the link. ports: the first and the last TCP port to try. at_end:
+    what the process does last. Raises ProbeError, and leaves nothing behind then.
+    """
+    others = list(peers)
+    listener = image_stream.listen(own.endpoint, *ports)
+    asked = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    asked.bind(_door(token))
+    asked.listen(4)
+    to_child, to_parent = socket.socketpair()
+    pid = os.fork()
+    if not pid:
+        _become_the_process(listener, asked, to_parent, own, others, mtu, token, at_end)
+    asked.close()
+    to_parent.close()
+    server = {"pid": pid, "start": image_stream.start_of(pid) or 0}
+    tcp = int(listener.getsockname()[1])
+    listener.close()
+    try:
+        to_child.settimeout(30)
+        _expect(to_child)
+        where = ["link", "add", "name", LINK, "netns", str(pid), "type", "vxlan", "id", str(vni), "local", own.endpoint]
+        link.run(["ip", *where, "dstport", str(port), "nolearning", "proxy"])
+        to_child.sendall(b"\n")
+        _expect(to_child)
+    except (OSError, SessionError) as error:
+        image_stream.end_server(**server)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        raise ProbeError(str(error)) from error
+    finally:
+        to_child.close()
+    return {"server": server, "port": tcp}
+
+
+def _door(token: str) -> str:
+    """Return the name of the socket at which the host's own root asks: one that is no file (unix(7), abstract)."""
+    return f"\0{PROCESS_NAME}-{token[:16]}"
+
+
+def _expect(channel: socket.socket) -> None:
+    """Read the line with which the other side says that it is ready, or why it is not."""
+    said = b""
+    while not said.endswith(b"\n"):
+        more = channel.recv(4096)
+        if not more:
+            raise ProbeError(said.decode("utf-8", "replace") or "The process that holds the link ended at once.")
+        said += more
+    if said != b"ready\n":
+        raise ProbeError(said.decode("utf-8", "replace").strip())
+
+
+def _become_the_process(
+    listener: socket.socket,
+    asked: socket.socket,
+    parent: socket.socket,
+    own: Peer,
+    peers: list[Peer],
+    mtu: int,
+    token: str,
+    at_end: Callable[[], object],
+) -> None:
+    """Hold the link and answer, in the process that was forked for it; never returns."""
+    try:
+        os.setsid()
+        for number in (signal.SIGALRM, signal.SIGTERM):
+            signal.signal(number, _stop)
+        signal.alarm(LONGEST)
+        image_stream.let_go_of_everything_but(listener.fileno(), asked.fileno(), parent.fileno())
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write(PROCESS_NAME)
+        try:
+            if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
+                raise ProbeError(f"The kernel refuses a network namespace: {os.strerror(ctypes.get_errno())}.")
+            parent.sendall(b"ready\n")
+            parent.recv(1)
+            inside = _set_up(own, peers, mtu)
+        except (OSError, SessionError) as error:
+            parent.sendall(f"{error}\n".encode())
+            return
+        parent.sendall(b"ready\n")
+        parent.close()
+        try:
+            _Process(listener, asked, inside, {peer.endpoint for peer in peers}, token).run()
+        finally:
+            at_end()
+    finally:
+        os._exit(0)  # nothing of the module may run a second time
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise SystemExit
+
+
+def _set_up(own: Peer, peers: list[Peer], mtu: int) -> socket.socket:
+    link.run(["ip", "link", "set", "dev", "lo", "up"])
+    link.run(["ip", "link", "set", "dev", LINK, "mtu", str(mtu), "address", own.mac, "up"])
+    link.run(["ip", "address", "add", f"{own.address}/15", "dev", LINK])
+    forwarding = {(peer.mac, peer.endpoint) for peer in peers}
+    neighbours = {(peer.address, peer.mac) for peer in peers}
+    link.change_peers(LINK, (set(), forwarding), (set(), neighbours))
+    inside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    inside.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    inside.bind((own.address, PORT))
+    return inside
+
+
+class _Process:
+    """What the process does until it ends."""
+
+    def __init__(
+        self, listener: socket.socket, asked: socket.socket, inside: socket.socket, peers: set[str], token: str
+    ) -> None:
+        self.listener = listener
+        self.asked = asked
+        self.inside = inside
+        self.peers = peers
+        self.token = token
+        self.heard: dict[int, int] = {}
+        self.last = time.monotonic()
+        self.measuring = threading.Lock()
+
+    def run(self) -> None:
+        every = [self.listener, self.asked, self.inside]
+        for one in every:
+            one.setblocking(False)  # what was ready may be gone by the time it is taken
+        while time.monotonic() < self.last + IDLE:
+            ready, _dummy, _dummy = select.select(every, [], [], PAUSE)
+            if self.inside in ready:
+                self._hear()
+            if self.listener in ready:
+                self._welcome()
+            if self.asked in ready and self._tell():
+                return
+
+    def _hear(self) -> None:
+        try:
+            data, sender = self.inside.recvfrom(65536)
+        except OSError:
+            return
+        if len(data) < _HEAD.size:
+            return
+        token, kind, number, size = _HEAD.unpack_from(data)
+        if kind == _TRY and token == self.token[:16].encode() and size == len(data) + HEADERS:
+            self.last = time.monotonic()
+            self.heard[number] = max(size, self.heard.get(number, 0))
+            with contextlib.suppress(OSError):
+                self.inside.sendto(_HEAD.pack(token, _ANSWER, number, size), sender)
+
+    def _welcome(self) -> None:
+        with contextlib.suppress(OSError):
+            plain, (address, *_rest) = self.listener.accept()
+            if address in self.peers:
+                self.last = time.monotonic()
+                threading.Thread(target=self._serve, args=(plain,), daemon=True).start()
+            else:
+                plain.close()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError, ProbeError), connection:
+            connection.settimeout(CONNECT)
+            said = _read(connection, len(self.token) + 1)
+            if not hmac.compare_digest(said[:-1], self.token.encode()):
+                return
+            kind = said[-1:]
+            if kind == _CHECK:
+                _read(connection, BULK)
+                connection.sendall(_CHECK)
+                return
+            # At most one pair at once is measured at a host.
+            with self.measuring:
+                if kind == _DELAY:
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    for _number in range(ROUND_TRIPS):
+                        connection.sendall(_read(connection, 1))
+                    return
+                seconds, size = _PLAN.unpack(_read(connection, _PLAN.size))
+                if kind == _BACK:
+                    _pour(connection, seconds, size)
+                else:
+                    connection.settimeout(DRAIN + seconds)
+                    connection.sendall(_COUNT.pack(*_drain(connection)))
+            self.last = time.monotonic()
+
+    def _tell(self) -> bool:
+        """Say what was heard; return whether it was root who asked, after which the process ends."""
+        with contextlib.suppress(OSError):
+            channel, _dummy = self.asked.accept()
+            with channel:
+                channel.settimeout(CONNECT)
+                about = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+                if struct.unpack("3i", about)[1] == 0:
+                    channel.sendall(json.dumps(self.heard).encode())
+                    return True
+        return False
+
+
+def end(server: Mapping[str, int], token: str) -> dict[int, int] | None:
+    """End the process; return the size of the largest packet it heard, by the number of the host that sent it.
+
+    None where it was not there any more.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+            channel.settimeout(10)
+            channel.connect(_door(token))
+            said = b""
+            while more := channel.recv(65536):
+                said += more
+        return {int(number): int(size) for number, size in json.loads(said).items()}
+    except (OSError, ValueError):
+        return None
+    finally:
+        _see_end(server.get("pid", 0), server.get("start", 0))
+
+
+def _see_end(pid: int, began: int) -> None:
+    """Let the process do what it does last; one that takes too long for that is killed."""
+    deadline = time.monotonic() + CONNECT
+    while began and image_stream.start_of(pid) == began and time.monotonic() < deadline:
+        time.sleep(0.02)
+    image_stream.end_server(pid, began)
+
+
+# ---- what asks it ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def inside_of(pid: int, address: str) -> Iterator[socket.socket]:
+    """Give a socket in the network namespace of process *pid* whose packets are never fragmented."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            other = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ProbeError(f"The process that holds the link is gone ({error.strerror}).") from error
+        try:
+            if libc.setns(other, _CLONE_NEWNET) != 0:
+                raise ProbeError(f"The kernel refuses to enter the namespace: {os.strerror(ctypes.get_errno())}.")
+            channel = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        finally:
+            # A socket belongs to the namespace in which it was made, whoever uses it where.
+            libc.setns(own, _CLONE_NEWNET)
+            os.close(other)
+    finally:
+        os.close(own)
+    with channel:
+        channel.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
+        channel.bind((address, 0))
+        yield channel
+
+
+class Tries:
+    """Packets through the link to other hosts. numbers: by the other host's address its number, and this host's own."""
+
+    def __init__(self, channel: socket.socket, number: int, token: str) -> None:
+        self.channel = channel
+        self.number = number
+        self.token = token[:16].encode()
+
+    def reach(self, wanted: Mapping[str, int], tries: int = TRIES, wait: float = WAIT) -> set[str]:
+        """Send one packet of the size that *wanted* says to each address, again to those that are silent.
+
+        Returns the addresses that answered. What arrives counts there even if the answer is lost.
+        """
+        left = dict(wanted)
+        for _number in range(tries):
+            if not left:
+                break
+            for count, (address, size) in enumerate(left.items()):
+                data = _HEAD.pack(self.token, _TRY, self.number, size).ljust(size - HEADERS, b"\0")
+                with contextlib.suppress(OSError):
+                    self.channel.sendto(data, (address, PORT))
+                if count % PARALLEL == PARALLEL - 1:
+                    time.sleep(0.001)  # a queue on the way is short
+            self._hear(left, time.monotonic() + wait)
+        return set(wanted) - set(left)
+
+    def spread(self, most: Mapping[str, int]) -> None:
+        """Send packets of several usual sizes to addresses of which no answer comes; what arrives is known there."""
+        for size in USUAL:
+            self.reach({address: size for address, limit in most.items() if size < limit}, tries=2, wait=WAIT / 10)
+
+    def _hear(self, left: dict[str, int], deadline: float) -> None:
+        while left and (rest := deadline - time.monotonic()) > 0:
+            self.channel.settimeout(rest)
+            try:
+                data, (address, _port) = self.channel.recvfrom(65536)
+            except OSError:
+                return
+            if len(data) >= _HEAD.size:
+                token, kind, _number, size = _HEAD.unpack_from(data)
+                if (token, kind) == (self.token, _ANSWER) and left.get(address) == size:
+                    del left[address]
+
+    def largest(self, most: Mapping[str, int]) -> None:
+        """Find for each address the size, below that of *most*, up to which packets arrive.
+
+        Nothing is returned: the other hosts know what they heard.
+        """
+        low = dict.fromkeys(most, SMALL)
+        high = dict(most)
+        while open_ones := [one for one in most if high[one] - low[one] > 1]:
+            middle = {one: (low[one] + high[one]) // 2 for one in open_ones}
+            arrived = self.reach(middle, tries=2, wait=WAIT / 2)
+            for one in open_ones:
+                if one in arrived:
+                    low[one] = middle[one]
+                else:
+                    high[one] = middle[one]
+
+
+def try_ports(targets: Mapping[str, int], own: str, token: str) -> dict[str, dict[str, Any]]:
+    """Connect to the TCP port of each address; return what went wrong, or nothing, and the MTU of the path.
+
+    The connection carries more than one packet holds, so the kernel has learned what a router on the way carries.
+    """
+
+    def attempt(target: tuple[str, int]) -> dict[str, Any]:
+        try:
+            with _connected(target, own, token, _CHECK) as connection:
+                connection.sendall(bytes(BULK))
+                _read(connection, 1)
+                plain = ":" not in target[0]
+                mtu = connection.getsockopt(socket.IPPROTO_IP, _IP_MTU) if plain else None
+                return {"problem": "", "mtu": mtu}
+        except (OSError, ProbeError) as error:
+            why = "no answer" if isinstance(error, socket.timeout) else getattr(error, "strerror", None) or str(error)
+            return {"problem": str(why), "mtu": None}
+
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        return dict(zip(targets, pool.map(attempt, targets.items())))
+
+
+def measure(target: tuple[str, int], own: str, token: str, seconds: float, size: int) -> dict[str, Any]:
+    """Measure the way to one host and back: the median round trip in seconds, bits a second there and back.
+
+    seconds, size: the most that one direction may take. Raises ProbeError.
+    """
+    try:
+        with _connected(target, own, token, _DELAY) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            times = []
+            for _number in range(ROUND_TRIPS):
+                begin = time.perf_counter()
+                connection.sendall(b"\0")
+                _read(connection, 1)
+                times.append(time.perf_counter() - begin)
+        with _connected(target, own, token, _THERE) as connection:
+            connection.sendall(_PLAN.pack(seconds, size))
+            _pour(connection, seconds, size)
+            connection.settimeout(DRAIN + seconds)
+            there = _COUNT.unpack(_read(connection, _COUNT.size))
+        with _connected(target, own, token, _BACK) as connection:
+            connection.sendall(_PLAN.pack(seconds, size))
+            connection.settimeout(DRAIN + seconds)
+            back = _drain(connection)
+    except OSError as error:
+        raise ProbeError(f"{target[0]} port {target[1]}: {error.strerror or error}.") from error
+    return {"delay": sorted(times)[len(times) // 2], "there": _rate(there), "back": _rate(back)}
+
+
+def _rate(counted: tuple[int, float]) -> float:
+    count, seconds = counted
+    return 8 * count / seconds if seconds > 0 else 0.0
+
+
+def _connected(target: tuple[str, int], own: str, token: str, kind: bytes) -> socket.socket:
+    connection = socket.create_connection(target, timeout=CONNECT, source_address=(own, 0))
+    connection.sendall(token.encode() + kind)
+    return connection
+
+
+def _pour(connection: socket.socket, seconds: float, size: int) -> None:
+    """Send for *seconds*, *size* bytes at most, and say that it is the end."""
+    connection.settimeout(DRAIN + seconds)
+    deadline = time.monotonic() + seconds
+    block, left = bytes(1 << 18), size
+    while left > 0 and time.monotonic() < deadline:
+        left -= connection.send(block[: min(left, len(block))])
+    connection.shutdown(socket.SHUT_WR)
+
+
+def _drain(connection: socket.socket) -> tuple[int, float]:
+    """Return how many bytes came, and in how many seconds."""
+    block = bytearray(1 << 18)
+    count = connection.recv_into(block)
+    begin = time.monotonic()
+    first = count
+    while more := connection.recv_into(block):
+        count += more
+    # What came with the first packet took none of the time.
+    return count - first, time.monotonic() - begin
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        more = connection.recv(size - len(found))
+        if not more:
+            raise ProbeError("it closed the connection")
+        found += more
+    return found

@@ -1,0 +1,942 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What is wrong with the hosts of a group before a session is launched there, judged from what they observed.
+
+Wherever a launch has a rule, it is that rule which judges here, so the two cannot disagree.
+
+An observation of a host (`host.preflight.examine`): root, engine, problem, host (the facts that a launch plans with, or
+why it has none), kernel, clock, disks, packages, underlay, roots, encryption, nvidia. None or a missing key means that
+nobody could look.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import (
+    MAXIMUM_VNI,
+    choose_subnets,
+    parse_port_pool,
+    parse_ssh_ports,
+    parse_vni_pool,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import (
+    NETWORK_FILESYSTEMS,
+    data_of_hosts,
+    mount_problems,
+    roots_of,
+    sharing_problems,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    CoreError,
+    InvalidInput,
+    Problem,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.findings import (
+    ERROR,
+    WARNING,
+    Check,
+    Finding,
+    Pair,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import (
+    Measured,
+    slow_pairs,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
+    Settings,
+    hosts_from_facts,
+    overlay_mtu,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+    Request,
+    given,
+    parse_bool,
+    parse_request,
+    parse_whole,
+    split_list,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+    PINNED,
+    count_devices,
+    format_memory,
+    parse_memory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import (
+    MOST_HOSTS,
+    Trial,
+    offsets,
+)
+
+PREPARE = "Run the prepare_hosts playbook for it."
+ASKED = ("session_image", "session_image_pull", "session_roles", "session_mounts", "session_encrypted")
+"""Variables of a request that preflight heeds, if they are given."""
+NO_IMAGE = "none"
+MATRIX = "matrix"
+"""The check whose pairs are those that were measured."""
+LEAST_INODES = 0.01
+"""Fraction of a file system's files that has to be free."""
+FULL_TABLE = 0.8
+"""Fraction of the connections that the kernel can follow, of which more is too many."""
+
+Facts = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be looked at. The variables ``preflight_*``, and those of a request.
+
+    clock: seconds that a clock may be wrong. free: bytes that have to be free. peers: most hosts that each host tries.
+    rounds, seconds, size, ratio: of the matrix, with the most bytes and seconds of one direction of a pair.
+    """
+
+    request: Request
+    has_image: bool
+    strict: bool = False
+    matrix: bool = False
+    clock: int = 2
+    free: int = 5 * 1024**3
+    peers: int = 400
+    rounds: int = 16
+    seconds: int = 1
+    size: int = 1024**3
+    ratio: int = 2
+
+    @classmethod
+    def from_variables(cls, variables: Mapping[str, Any]) -> Asked:
+        """Read the variables, all problems together (InvalidInput)."""
+        problems: list[Problem] = []
+        values: dict[str, Any] = {}
+
+        def read(key: str, make: Callable[[str, Any], Any]) -> None:
+            variable = f"preflight_{key}"
+            value = variables.get(variable)
+            if given(value):
+                try:
+                    values[key] = make(variable, value)
+                except InvalidInput as error:
+                    problems.extend(error.problems)
+                except ValueError as error:
+                    problems.append(Problem(variable, value, str(error)))
+
+        def whole(least: int, most: int) -> Callable[[str, Any], int]:
+            return lambda variable, value: parse_whole(variable, value, least, most)
+
+        read("strict", parse_bool)
+        read("matrix", parse_bool)
+        read("clock_seconds", whole(1, 3600))
+        read("disk_free", lambda _variable, value: parse_memory(value))
+        read("peers", whole(1, 10000))
+        read("matrix_rounds", whole(1, 10000))
+        read("matrix_seconds", whole(1, 60))
+        read("matrix_bytes", lambda _variable, value: parse_memory(value))
+        read("matrix_ratio", whole(2, 1000))
+        read("shared_folders", lambda _variable, value: split_list(value))
+        wanted = {name: variables[name] for name in ASKED if given(variables.get(name))}
+        has_image = "session_image" in wanted or "session_roles" in wanted
+        folders = values.pop("shared_folders", [])
+        request = None
+        try:
+            mounts = split_list(wanted.get("session_mounts") or [])
+            mounts += [
+                {"source": one, "target": f"/preflight/{number}", "shared": True} for number, one in enumerate(folders)
+            ]
+            basis = {"session_name": "preflight", "session_image": NO_IMAGE, **wanted, "session_mounts": mounts}
+            request = parse_request(basis)
+        except InvalidInput as error:
+            problems.extend(error.problems)
+        except ValueError as error:
+            problems.append(Problem("session_mounts", wanted.get("session_mounts"), str(error)))
+        if problems or request is None:
+            raise InvalidInput(problems)
+        names = {
+            "clock_seconds": "clock",
+            "disk_free": "free",
+            "matrix_rounds": "rounds",
+            "matrix_seconds": "seconds",
+            "matrix_bytes": "size",
+            "matrix_ratio": "ratio",
+        }
+        return cls(request, has_image, **{names.get(key, key): value for key, value in values.items()})
+
+    @property
+    def images(self) -> list[str]:
+        """The images to look for."""
+        return sorted({role.image for role in self.request.roles} - {NO_IMAGE}) if self.has_image else []
+
+    @property
+    def paths(self) -> list[str]:
+        """The folders to look at."""
+        return sorted({mount.source for mount in self.request.mounts if mount.source is not None})
+
+    @property
+    def volumes(self) -> list[str]:
+        """The volumes to look at."""
+        return sorted({mount.volume for mount in self.request.mounts if mount.volume is not None})
+
+
+# ---- who tries whom -------------------------------------------------------------------------------------------------
+
+
+def plan_trial(observed: Facts, settings: Settings, most: int, seed: int) -> Trial:
+    """Return who tries whom. Hosts whose underlay is not known, or of another family than most have, are left out."""
+    underlays = {host: about["underlay"] for host, about in observed.items() if about.get("underlay")}
+    versions = Counter(":" in one["address"] for one in underlays.values())
+    family = versions.most_common(1)[0][0] if versions else False
+    addresses = Counter(one["address"] for one in underlays.values())
+    why_not: dict[str, str] = {}
+    kept: dict[str, dict[str, Any]] = {}
+    for host, one in underlays.items():
+        try:
+            room = overlay_mtu({host: one})
+        except InvalidInput as error:
+            why_not[host] = str(error)
+            continue
+        if (":" in one["address"]) == family and addresses[one["address"]] == 1:
+            kept[host] = {"address": one["address"], "mtu": one["mtu"], "room": room}
+    kept = dict(list(kept.items())[:MOST_HOSTS])
+    used = {int(vni) for about in observed.values() for vni in (about.get("vnis") or ())}
+    return Trial(kept, choose_trial_vni(settings.vni_pool, used, seed), offsets(len(kept), most), why_not)
+
+
+def choose_trial_vni(pool: str, in_use: Iterable[int], seed: int) -> int:
+    """Return an identifier that no host uses; one that no session gets meanwhile, if the pool leaves any."""
+    low, high = parse_vni_pool(pool)
+    used = set(in_use)
+    beside = [*range(max(1, low - 4096), low), *range(high + 1, min(MAXIMUM_VNI, high + 4096) + 1)]
+    free = [vni for vni in beside if vni not in used]
+    if not free:
+        free = [vni for vni in range(low, min(high, low + len(used) + 4096) + 1) if vni not in used]
+    chosen: int = free[seed % len(free)]
+    return chosen
+
+
+# ---- judging --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Answers:
+    """What the hosts of a group answered. known: all of them. unreachable: why, for those that did not answer at all.
+
+    observed: by host. trial: who was to try whom. probed: by host what TCP said of each that it tried, problem and mtu.
+    heard: by host the largest packet from each other. silent: by host why it did not do its part. ports: by host the
+    TCP port that it listened on. proofs: by host and shared folder whether it is. unwritten: by folder the host that
+    was to write there, and why it did not. measured, unmeasured: of the matrix.
+    """
+
+    known: list[str]
+    unreachable: dict[str, str]
+    observed: dict[str, dict[str, Any]]
+    inventory: dict[str, dict[str, Any]]
+    trial: Trial | None = None
+    probed: dict[str, dict[str, Any]] = field(default_factory=dict)
+    heard: dict[str, dict[str, Any]] = field(default_factory=dict)
+    silent: dict[str, str] = field(default_factory=dict)
+    ports: dict[str, int] = field(default_factory=dict)
+    unwritten: dict[str, tuple[str, str]] = field(default_factory=dict)
+    measured: list[Measured] = field(default_factory=list)
+    unmeasured: dict[Pair, str] = field(default_factory=dict)
+    proofs: dict[str, dict[str, bool]] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """What a launch would plan with, of the hosts that it could use."""
+        return {
+            host: about["host"]
+            for host, about in self.observed.items()
+            if about.get("root") and about.get("host", {}).get("usable")
+        }
+
+    def tried(self) -> list[Pair]:
+        """Return the pairs that were really tried: both hosts did their part."""
+        if self.trial is None:
+            return []
+        return [(host, other) for host, other in self.trial.pairs() if host in self.probed and other in self.heard]
+
+
+def proofs_of(asked: Asked, answers: Answers, trial: Trial) -> dict[str, dict[str, str]]:
+    """Return what each host does to prove that folders are shared, as for a session over all of them."""
+    hosts = [host for host in trial.hosts if host in answers.facts]
+    if len(hosts) < 2 or _data_problems(asked, answers, hosts):
+        return {}
+    about = data_of_hosts(asked.request, hosts, answers.facts, answers.inventory)
+    return {
+        host: {path: one["proof"] for path, one in about[host]["data"].items() if one["proof"] is not None}
+        for host in hosts
+    }
+
+
+def _data_problems(asked: Asked, answers: Answers, hosts: Sequence[str]) -> list[Problem]:
+    """Return why a session over these hosts could not mount what is asked for, as far as facts tell."""
+    try:
+        found = mount_problems(asked.request, hosts, answers.facts, answers.inventory)
+        return found or sharing_problems(asked.request, hosts, answers.facts)
+    except InvalidInput as error:
+        return list(error.problems)
+
+
+def judge(
+    asked: Asked, settings: Settings, answers: Answers, clocks: Mapping[str, tuple[float, float]]
+) -> list[Finding]:
+    """Return all findings, check by check.
+
+    clocks: by host the least and the most seconds by which its clock is ahead of the controller's.
+    """
+    checks = (
+        _reach(answers),
+        _engine(answers),
+        _prepared(answers),
+        _kernel(asked, settings, answers),
+        _clock(asked, answers, clocks),
+        _disk(asked, answers),
+        _alike(answers),
+        _addresses(settings, answers),
+        _inventory(answers),
+        _encryption(asked, answers),
+        _tunnel(settings, answers),
+        _mtu(answers),
+        _transfer(settings, answers),
+        _image(asked, answers),
+        _data(asked, answers),
+        _accelerators(answers),
+        _matrix(asked, answers),
+    )
+    return [finding for check in checks for finding in check.findings()]
+
+
+def _reach(answers: Answers) -> Check:
+    check = Check("reach")
+    for host in answers.known:
+        if host in answers.unreachable:
+            check.bad(
+                ERROR,
+                host,
+                _sentence(answers.unreachable[host]),
+                "Ansible logs in to each host of the group and runs Python 3.9 or newer there.",
+                f"Try 'ansible {host} -m ansible.builtin.ping'; or take it out of the resource group.",
+            )
+        elif not answers.observed[host].get("root"):
+            check.bad(
+                ERROR,
+                host,
+                str(answers.observed[host].get("problem")),
+                "Ansible works as root.",
+                "Set ansible_become=true for it, or log in as root.",
+            )
+        else:
+            check.good(host, "Ansible works there as root.")
+    return check
+
+
+def _looked(answers: Answers) -> Iterable[tuple[str, dict[str, Any]]]:
+    return ((host, about) for host, about in answers.observed.items() if about.get("root"))
+
+
+def _engine(answers: Answers) -> Check:
+    check = Check("engine")
+    for host, about in _looked(answers):
+        engine, facts = about.get("engine"), about.get("host", {})
+        if engine is None:
+            check.bad(
+                ERROR,
+                host,
+                _sentence(about.get("engine_problem")),
+                "Docker Engine 20.10 or newer runs and answers.",
+                "Start it (systemctl start docker), or run the prepare_hosts playbook.",
+            )
+            continue
+        if not facts.get("usable"):
+            check.bad(
+                ERROR, host, _sentence(facts.get("problem")), "A launch can use the host.", "Mend what is named there."
+            )
+        for problem in facts.get("damaged") or ():
+            check.bad(ERROR, host, problem, "Records can be read.", "Run the repair playbook.")
+        if engine["storage_driver"] == "vfs":
+            check.bad(
+                WARNING,
+                host,
+                "The engine stores images with the driver vfs, which copies them for each container.",
+                "A driver that shares layers, such as overlay2.",
+                "See why the engine takes no other (docker info), and set storage-driver in daemon.json.",
+            )
+        if not engine["limits_swap"]:
+            check.bad(
+                WARNING,
+                host,
+                "The kernel does not account for swap, so replicas can swap beyond session_memory.",
+                "Swap is accounted for.",
+                "Boot with swapaccount=1 (Debian and Ubuntu with cgroup v1).",
+            )
+        if facts.get("usable"):
+            check.good(host, f"Docker Engine {engine['version']}, storage {engine['storage_driver']}.")
+    return check
+
+
+def _prepared(answers: Answers) -> Check:
+    check = Check("prepared")
+    for host, about in _looked(answers):
+        packages = about["packages"]
+        for missing in packages["missing"]:
+            check.bad(ERROR, host, f"It lacks {missing}.", "All that sessions need is installed.", PREPARE)
+        if packages["boot"]:
+            check.bad(
+                WARNING,
+                host,
+                packages["boot"],
+                "The host brings its sessions back after a reboot by itself.",
+                f"{PREPARE} After a reboot run repair until then.",
+            )
+        if not packages["missing"] and not packages["boot"]:
+            check.good(host, "All that prepare_hosts installs is there, of this release.")
+    return check
+
+
+def _kernel(asked: Asked, settings: Settings, answers: Answers) -> Check:
+    check = Check("kernel")
+    for host, about in _looked(answers):
+        kernel = about["kernel"]
+        wrong = False
+        for what, problem in (("links", kernel["links"]), ("firewall rules", kernel["rules"])):
+            if problem:
+                wrong = True
+                check.bad(
+                    ERROR,
+                    host,
+                    f"The {what} that sessions need cannot be made: {_sentence(problem)}",
+                    "The kernel has VXLAN, bridge, macvlan and the matches conntrack, comment and u32.",
+                    "Load or install the modules of its kernel; after an update of the kernel boot it.",
+                )
+        if not kernel["forwarding"]:
+            wrong = True
+            check.bad(
+                ERROR,
+                host,
+                "It forwards no IPv4 (net.ipv4.ip_forward is 0).",
+                "Replicas get out, and published ports in, as Docker Engine sets it when it starts.",
+                "Set net.ipv4.ip_forward=1, and see what else sets it (/etc/sysctl.d).",
+            )
+        used, most = kernel["connections"]
+        if most and used > FULL_TABLE * most:
+            wrong = True
+            check.bad(
+                WARNING,
+                host,
+                f"The kernel follows {used} connections of the {most} that it can.",
+                f"Less than {FULL_TABLE:.0%} of the table is in use.",
+                "Raise net.netfilter.nf_conntrack_max.",
+            )
+        first, last = kernel["local_ports"]
+        ranges = [("cluster_compute_ssh_ports", parse_ssh_ports(settings.ssh_ports))]
+        if asked.request.encrypted:
+            ranges.append(("cluster_compute_encrypted_ports", parse_port_pool(settings.encrypted_ports)))
+        for variable, (low, high) in ranges:
+            if low <= last and first <= high:
+                wrong = True
+                check.bad(
+                    WARNING,
+                    host,
+                    f"The kernel gives the ports {first} to {last} to programs, among them some of {variable} "
+                    f"({low}-{high}).",
+                    "The two ranges have no port in common.",
+                    f"Change net.ipv4.ip_local_port_range, or {variable}.",
+                )
+        if not wrong:
+            check.good(host, "VXLAN, bridge, macvlan and the firewall's matches can be used.")
+    return check
+
+
+def _clock(asked: Asked, answers: Answers, clocks: Mapping[str, tuple[float, float]]) -> Check:
+    check = Check("clock")
+    for host, about in _looked(answers):
+        if host not in clocks:
+            continue
+        low, high = clocks[host]
+        wrong = low > asked.clock or high < -asked.clock
+        if wrong:
+            off = low if low > 0 else -high
+            check.bad(
+                ERROR,
+                host,
+                f"Its clock is {format_seconds(off)} {'ahead of' if low > 0 else 'behind'} the controller's.",
+                f"At most {asked.clock} s, or certificates, file systems of the network and builds go wrong.",
+                "Set it, and have it kept by chrony or systemd-timesyncd.",
+            )
+        elif about["clock"]["unsynchronized"]:
+            check.bad(
+                WARNING,
+                host,
+                "Its clock is right, but nothing keeps it so (the kernel says that it is not synchronized).",
+                "It is synchronized.",
+                "Run chrony or systemd-timesyncd; in a virtual machine see whether its hypervisor does it.",
+            )
+        else:
+            check.good(host, f"Within {asked.clock} s of the controller's, and synchronized.")
+    return check
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time as people read it."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def _disk(asked: Asked, answers: Answers) -> Check:
+    check = Check("disk")
+    for host, about in _looked(answers):
+        wrong = False
+        for purpose, disk in about["disks"].items():
+            where = f"{disk['path']} ({purpose})"
+            if disk["free"] < asked.free:
+                wrong = True
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{where} has {format_memory(_rounded(disk['free']))} free.",
+                    f"{format_memory(asked.free)} or more (preflight_disk_free).",
+                    "Remove what is not needed ('docker system df' tells), or give it a larger disk.",
+                )
+            if disk["files"] and disk["files_free"] < LEAST_INODES * disk["files"]:
+                wrong = True
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{where} has room for no more than {disk['files_free']} files.",
+                    "One in a hundred inodes or more is free.",
+                    "Remove small files there, or make the file system with more inodes.",
+                )
+        if not wrong:
+            check.good(host, f"{format_memory(asked.free)} or more free for images, containers and state.")
+    return check
+
+
+def _rounded(amount: int) -> int:
+    """Return bytes as whole mebibytes, or as they are where they are few."""
+    return amount - amount % 1024**2 if amount >= 1024**2 else amount
+
+
+def _alike(answers: Answers) -> Check:
+    """Judge what has to be, or better is, alike on all hosts."""
+    check = Check("alike")
+    traits: dict[str, dict[str, Any]] = {
+        "architecture": {},
+        "image store": {},
+        "cgroup version": {},
+        "MTU of the underlay": {},
+    }
+    advice = {
+        "architecture": "A session's hosts need images of one architecture: make resource groups of one each.",
+        "image store": "Hosts give images only to those whose engines store them alike; use a registry, or change it.",
+        "cgroup version": "Boot the hosts with the same version, or expect limits to act differently.",
+        "MTU of the underlay": "The least counts for a whole session; set it alike on all hosts, and on the switches.",
+    }
+    for host, about in _looked(answers):
+        engine, underlay = about.get("engine"), about.get("underlay")
+        if engine:
+            traits["architecture"][host] = engine["architecture"]
+            traits["image store"][host] = engine["image_store"]
+            traits["cgroup version"][host] = engine["cgroup"]
+        if underlay:
+            traits["MTU of the underlay"][host] = underlay["mtu"]
+    different: set[str] = set()
+    for trait, values in traits.items():
+        usual = _usual(values.values())
+        for host, value in values.items():
+            if value != usual:
+                different.add(host)
+                check.bad(WARNING, host, f"Its {trait} is {value}.", f"{usual}, as most hosts have.", advice[trait])
+    for host in traits["architecture"]:
+        if host not in different:
+            words = [f"{values[host]}" for trait, values in traits.items() if host in values and trait != "image store"]
+            check.good(host, f"{words[0]}, cgroup v{words[1]}" + (f", MTU {words[2]}." if len(words) > 2 else "."))
+    return check
+
+
+def _usual(values: Iterable[Any]) -> Any:
+    """Return the value that most have; of several the first."""
+    counted = Counter(values).most_common(1)
+    return counted[0][0] if counted else None
+
+
+def _addresses(settings: Settings, answers: Answers) -> Check:
+    check = Check("addresses")
+    by_address: dict[str, list[str]] = {}
+    holders: dict[str, list[str]] = {}
+    for host, about in _looked(answers):
+        if about.get("underlay"):
+            by_address.setdefault(about["underlay"]["address"], []).append(host)
+        for address in about.get("addresses") or ():
+            holders.setdefault(address, []).append(host)
+    families = Counter(":" in address for address, hosts in by_address.items() for _host in hosts)
+    usual = families.most_common(1)[0][0] if families else False
+    in_use = {subnet for _host, about in _looked(answers) for subnet in about.get("subnets") or ()}
+    try:
+        choose_subnets(settings.subnet_pool, 2, max(2, len(answers.known)), in_use, "preflight")
+        full = ""
+    except CoreError as error:
+        full = str(error)
+    for host, about in _looked(answers):
+        underlay = about.get("underlay")
+        wrong = False
+        if underlay is None:
+            wrong = True
+            check.bad(
+                ERROR,
+                host,
+                _sentence(about.get("underlay_problem")),
+                "The host has the address by which the others reach it.",
+                "Set cluster_compute_underlay_address for it.",
+            )
+        else:
+            others = [one for one in holders.get(underlay["address"], ()) if one != host]
+            if others:
+                wrong = True
+                check.bad(
+                    ERROR,
+                    host,
+                    f"It and {', '.join(others[:3])} have the address {underlay['address']}.",
+                    "Each host of the group is another machine, with an address of its own.",
+                    "Take the second name of a machine out of the inventory, or give each its own address.",
+                )
+            if (":" in underlay["address"]) != usual:
+                wrong = True
+                check.bad(
+                    ERROR,
+                    host,
+                    f"Its underlay address {underlay['address']} is of another version of IP than most have.",
+                    "All hosts have IPv4, or all IPv6.",
+                    "Set cluster_compute_underlay_address for it.",
+                )
+        if full:
+            wrong = True
+            check.bad(
+                ERROR,
+                host,
+                f"A session over all hosts would find no subnet: {full}",
+                "Two free subnets for the largest session.",
+                "Set cluster_compute_subnet_pool to what your site does not use.",
+            )
+        if not wrong:
+            check.good(host, "Each has an underlay address of its own, and the subnet pool has room.")
+    return check
+
+
+def _inventory(answers: Answers) -> Check:
+    """Judge what the inventory says of a host, which a launch on it would refuse."""
+    check = Check("inventory")
+    for host, facts in answers.facts.items():
+        try:
+            hosts_from_facts({host: facts}, answers.inventory)
+            roots_of(answers.inventory, host)
+        except InvalidInput as error:
+            for problem in error.problems:
+                check.bad(ERROR, host, str(problem), "A launch can read it.", "Correct it in the inventory.")
+        else:
+            check.good(host, "What the inventory says of capacity, devices and folders can be used.")
+    return check
+
+
+def _encryption(asked: Asked, answers: Answers) -> Check:
+    check = Check("encryption")
+    if asked.request.encrypted:
+        for host, about in _looked(answers):
+            problem = about.get("encryption")
+            if problem:
+                check.bad(
+                    ERROR,
+                    host,
+                    str(problem),
+                    "The kernel has WireGuard, for session_encrypted.",
+                    "Do what it says, or leave the host out of such sessions with session_excluded_hosts.",
+                )
+            else:
+                check.good(host, "It can have encrypted sessions.")
+    return check
+
+
+def _tunnel(settings: Settings, answers: Answers) -> Check:
+    """Judge whether small packets pass in the overlay's form, from each host to each that it tried."""
+    check = Check("tunnel")
+    for host, why in answers.silent.items():
+        check.bad(
+            ERROR, host, _sentence(why), "A link as sessions have it can be made and used.", "See the checks above."
+        )
+    for host, other in answers.tried():
+        wanted = f"UDP {settings.vxlan_port} (cluster_compute_vxlan_port) is open from each host to each other."
+        if _came(answers, host, other):
+            check.good_pair((host, other), f"UDP {settings.vxlan_port} is open.")
+        else:
+            check.bad_pair(
+                ERROR,
+                (host, other),
+                f"No VXLAN packet to UDP port {settings.vxlan_port} arrived.",
+                wanted,
+                "Open it in the firewall of the second host, of the first, and between them.",
+            )
+    return check
+
+
+def _came(answers: Answers, host: str, other: str) -> int:
+    """Return the size of the largest packet that came from one host to the other one."""
+    return int(answers.heard[other].get(host) or 0)
+
+
+def _mtu(answers: Answers) -> Check:
+    check = Check("path MTU")
+    for host, other in answers.tried():
+        assert answers.trial is not None  # noqa: S101 - there are no pairs without
+        largest, size = _came(answers, host, other), answers.trial.size(host, other)
+        if not largest:
+            continue
+        overhead = answers.trial.hosts[host]["mtu"] - answers.trial.hosts[host]["room"]
+        if largest < size:
+            check.bad_pair(
+                ERROR,
+                (host, other),
+                f"Packets of {largest + overhead} bytes arrive, and none of {size + overhead}.",
+                f"The network between them carries {size + overhead} bytes, as the interfaces say.",
+                f"Raise it on switches and routers, or lower the MTU of the interfaces to {largest + overhead}.",
+            )
+            continue
+        path = (answers.probed[host].get(other) or {}).get("mtu")
+        if path and path < size + overhead:
+            check.bad_pair(
+                WARNING,
+                (host, other),
+                f"A router on the way carries {path} bytes only, so packets of {size + overhead} are cut in two.",
+                f"The network between them carries {size + overhead} bytes.",
+                f"Raise it there, or lower the MTU of the interfaces to {path}.",
+            )
+            continue
+        check.good_pair((host, other), f"Packets of {size + overhead} bytes arrive whole.")
+    return check
+
+
+def _transfer(settings: Settings, answers: Answers) -> Check:
+    """Judge whether hosts could give images to each other."""
+    check = Check("image ports")
+    first, last = settings.image_ports
+    ports = str(first) if first == last else f"{first}-{last}"
+    for host, other in answers.tried():
+        about = answers.probed[host].get(other)
+        if about is None:
+            continue
+        if not about["problem"]:
+            check.good_pair((host, other), f"TCP {ports} is open.")
+        else:
+            check.bad_pair(
+                WARNING,
+                (host, other),
+                f"TCP port {answers.ports[other]} does not answer: {_sentence(about['problem'])}",
+                f"TCP {ports} (cluster_compute_image_ports) is open between the hosts.",
+                "Open it, or have all images in a registry.",
+            )
+    return check
+
+
+def _image(asked: Asked, answers: Answers) -> Check:
+    check = Check("image")
+    facts = answers.facts
+    for reference in asked.images if facts else ():
+        try:
+            (need,) = images.needs_of({reference: list(facts)}, facts, asked.request.image_pull)
+        except InvalidInput as error:
+            found = {host: (about.get("images") or {}).get(reference) for host, about in facts.items()}
+            usual = _usual(one["id"] for one in found.values() if one)
+            odd = [host for host, one in found.items() if one and one["id"] != usual] or list(facts)
+            for host in odd:
+                check.bad(
+                    ERROR,
+                    host,
+                    "; ".join(str(problem) for problem in error.problems),
+                    f"Each host has the same image by the name {reference}, or none.",
+                    "Do what it says; a launch over these hosts is refused.",
+                )
+            continue
+        for host in facts:
+            if host not in need.fetches:
+                check.good(host, f"{reference} is there.")
+                continue
+            senders = need.senders(host)
+            if need.asks is not None:
+                how = f"asks the registry {images.registry_of(reference)} for it"
+            elif need.pulls:
+                how = f"pulls it from the registry {images.registry_of(reference)}"
+            elif senders:
+                how = f"has {senders[0]} send it"
+            else:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{reference} is not there: {need.why_not(host)}",
+                    "It can be had.",
+                    "Give it to a host.",
+                )
+                continue
+            check.bad(
+                WARNING,
+                host,
+                f"{reference} is not there; a launch {how} first.",
+                "It is there already.",
+                "Nothing, if the time does not matter; else pull or load it.",
+            )
+    return check
+
+
+def _data(asked: Asked, answers: Answers) -> Check:
+    check = Check("data")
+    facts = answers.facts
+    _roots(check, answers)
+    if not asked.request.mounts or not facts:
+        return check
+    for problem in _data_problems(asked, answers, list(facts)):
+        words = str(problem).replace(",", " ").replace(":", " ").split()
+        for host in [host for host in facts if host in words] or facts:
+            check.bad(ERROR, host, str(problem), "A session over these hosts can mount it.", "Do what it says.")
+    for host, seen in answers.proofs.items():
+        for path, same in seen.items():
+            if path in answers.unwritten:
+                writer, why = answers.unwritten[path]
+                if host == writer:
+                    check.bad(
+                        ERROR,
+                        host,
+                        f"It cannot write in {path}, to prove that the hosts share it: {_sentence(why)}",
+                        "Root or the folder's owner can write there on one host.",
+                        "Let them, or say shared: false if each host is to have its own.",
+                    )
+            elif same:
+                check.good(host, f"{path} is the same folder on all.")
+            else:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{path} is not the folder that another host of the group has there.",
+                    "What one host writes in it is seen on all.",
+                    "Mount the same folder on each host, or say shared: false if each is to have its own.",
+                )
+    return check
+
+
+def _roots(check: Check, answers: Answers) -> None:
+    """Judge the folders that the site lets sessions mount: there, and of the same kind on all hosts."""
+    kinds: dict[str, dict[str, str]] = {}
+    for host, about in _looked(answers):
+        for root, found in (about.get("roots") or {}).items():
+            if found["kind"] == "missing":
+                check.bad(
+                    WARNING,
+                    host,
+                    f"{root} (cluster_compute_mount_roots) does not exist.",
+                    "The folder is there.",
+                    "Make or mount it, or leave it out of the variable.",
+                )
+            else:
+                remote = found["filesystem"] in NETWORK_FILESYSTEMS
+                kinds.setdefault(root, {})[host] = found["filesystem"] if remote else "of the host's own"
+    for root, by_host in kinds.items():
+        usual = _usual(by_host.values())
+        for host, kind in by_host.items():
+            if kind != usual:
+                check.bad(
+                    WARNING,
+                    host,
+                    f"{root} is on a file system {kind}.",
+                    f"{usual}, as on most hosts.",
+                    "See whether it is mounted there.",
+                )
+
+
+def _accelerators(answers: Answers) -> Check:
+    check = Check("accelerators")
+    counts: dict[str, dict[str, int]] = {}
+    described: list[str] = []
+    traits: dict[str, dict[str, str]] = {}
+    for host, facts in answers.facts.items():
+        for kind, about in (facts.get("accelerators") or {}).items():
+            if about["problem"]:
+                check.bad(
+                    ERROR,
+                    host,
+                    f"{kind} were not detected: {about['problem']}",
+                    "The devices that cluster_compute_accelerators tells of are found.",
+                    "Mend driver or specification, or take the class out of the host's inventory.",
+                )
+        try:
+            (known,) = hosts_from_facts({host: facts}, answers.inventory)
+        except InvalidInput:  # another check says so
+            continue
+        described.append(host)
+        for kind, count in count_devices(known.devices):
+            if kind == PINNED:
+                continue
+            counts.setdefault(kind, {})[host] = count
+        for card in answers.observed[host].get("nvidia") or ():
+            for trait in ("model", "driver"):
+                values = traits.setdefault(f"NVIDIA {trait}", {})
+                values[host] = ", ".join(sorted({*filter(None, values.get(host, "").split(", ")), card[trait]}))
+    bad: set[str] = set()
+    for kind, by_host in counts.items():
+        every = {host: by_host.get(host, 0) for host in described}
+        usual = _usual(every.values())
+        for host, count in every.items():
+            if count != usual:
+                bad.add(host)
+                check.bad(
+                    WARNING,
+                    host,
+                    f"It has {count} of {kind}.",
+                    f"{usual}, as most hosts of the group have.",
+                    "See whether a card is lost, or make groups of hosts that are equal.",
+                )
+    for trait, values in traits.items():
+        usual = _usual(values.values())
+        for host, value in values.items():
+            if value != usual:
+                bad.add(host)
+                check.bad(
+                    WARNING,
+                    host,
+                    f"Its {trait} is {value}.",
+                    f"{usual}, as most hosts of the group have.",
+                    "Make groups of hosts that are equal, or install the same driver.",
+                )
+    for host in described if counts else ():
+        if host not in bad:
+            words = [f"{by_host[host]} {kind}" for kind, by_host in counts.items() if by_host.get(host)]
+            check.good(host, f"{', '.join(words)}." if words else "None.")
+    return check
+
+
+def _matrix(asked: Asked, answers: Answers) -> Check:
+    check = Check(MATRIX)
+    slow = {one.measured.pair: one for one in slow_pairs(answers.measured, asked.ratio)}
+    for one in answers.measured:
+        if one.pair in slow:
+            check.bad_pair(
+                WARNING,
+                one.pair,
+                f"Slow: {slow[one.pair].describe()}.",
+                f"Less than {asked.ratio} times from the median of all pairs (preflight_matrix_ratio).",
+                "See cable, switch port, duplex and load of both hosts.",
+            )
+        else:
+            check.good_pair(one.pair, "Near the median of all pairs.")
+    for pair, why in answers.unmeasured.items():
+        check.bad_pair(
+            ERROR, pair, f"It could not be measured: {_sentence(why)}", "Each pair is measured.", "See image ports."
+        )
+    return check
+
+
+def _sentence(text: object) -> str:
+    """Return text as a sentence."""
+    words = str(text or "Nothing is known of it").strip()
+    return words if words.endswith((".", "!", "?", ")")) else f"{words}."

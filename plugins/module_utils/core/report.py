@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What preflight found, as data for programs and as a table for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.findings import (
+    ERROR,
+    OK,
+    SEVERITIES,
+    WARNING,
+    Finding,
+    Pair,
+    some_names,
+    some_pairs,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import columns, matrix_lines
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import MATRIX, Answers
+
+SCHEMA = 1
+"""Version of the form of the answer."""
+
+
+def answer_of(
+    findings: Sequence[Finding], answers: Answers, clocks: Mapping[str, tuple[float, float]]
+) -> dict[str, Any]:
+    """Return what was found for programs: all names, and SI units."""
+    counted = Counter(one.severity for one in findings)
+    return {
+        "schema": SCHEMA,
+        "counts": {severity: counted[severity] for severity in SEVERITIES},
+        "findings": [one.to_dict() for one in findings],
+        "hosts": {
+            host: {
+                "reached": host in answers.observed,
+                "engine": about.get("engine"),
+                "kernel": (about.get("kernel") or {}).get("release"),
+                "underlay": about.get("underlay"),
+                "disks": about.get("disks"),
+                "clock_ahead_seconds": list(clocks[host]) if host in clocks else None,
+            }
+            for host, about in ((one, answers.observed.get(one) or {}) for one in answers.known)
+        },
+        "pairs_tried": 0 if answers.trial is None else len(answers.tried()),
+        "pairs": 0 if answers.trial is None else len(answers.trial.hosts) * (len(answers.trial.hosts) - 1),
+        "matrix": [one.to_dict() for one in answers.measured],
+    }
+
+
+def report(findings: Sequence[Finding], answers: Answers) -> list[str]:
+    """Return the table: a line for each finding, with what to do below those that are not well; then the matrix."""
+    of, tried = len(answers.known), _tried(answers)
+    rows = [("RESULT", "CHECK", "WHERE", "FOUND")]
+    notes: dict[int, list[str]] = {}
+    for one in findings:
+        places = _where(one, of, tried)
+        rows += [(one.severity, one.check, places[0], printable(one.found))]
+        rows += [("", "", place, "") for place in places[1:]]
+        if one.severity != OK:
+            notes[len(rows) - 1] = [f"right: {printable(one.expected)}", f"next:  {printable(one.advice)}"]
+    # Only what stands in columns is aligned; the last one is as long as it is.
+    lines = []
+    for number, line in enumerate(columns(rows)):
+        lines += [line, *(f"         {note}" for note in notes.get(number, ()))]
+    counted = Counter(one.severity for one in findings)
+    lines.append(f"{of} hosts: {_many(counted[ERROR], 'error')}, {_many(counted[WARNING], 'warning')}.")
+    trial = answers.trial
+    if trial is not None and len(trial.offsets) < len(trial.hosts) - 1:
+        lines.append(
+            f"Each host tried {len(trial.offsets)} others of {len(trial.hosts) - 1}, spread evenly (preflight_peers)."
+        )
+    return lines + matrix_lines(answers.measured, list(trial.hosts) if trial is not None else [])
+
+
+def problems_of(findings: Sequence[Finding], answers: Answers, strict: bool) -> list[str]:
+    """Return what preflight fails for, a line for each finding. strict: for warnings as well."""
+    tried = _tried(answers)
+    lines = []
+    for one in findings:
+        if one.severity == ERROR or (strict and one.severity == WARNING):
+            where = ", ".join(_where(one, len(answers.known), tried))
+            lines.append(f"{one.severity}: {one.check}: {where}: {printable(one.found)} {printable(one.advice)}")
+    return lines
+
+
+def _tried(answers: Answers) -> dict[bool, list[Pair]]:
+    """Return the pairs that were tried, and those that were to be measured, by whether they are of the matrix."""
+    measured = [one.pair for one in answers.measured] + list(answers.unmeasured)
+    return {False: answers.tried(), True: measured}
+
+
+def _where(finding: Finding, of: int, tried: Mapping[bool, Sequence[Pair]]) -> list[str]:
+    if finding.pairs:
+        return some_pairs(finding.pairs, tried[finding.check == MATRIX])
+    return [some_names(finding.hosts, of)]
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

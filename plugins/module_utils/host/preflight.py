@@ -1,0 +1,268 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What one host does for preflight: observe itself, and try the network and shared folders with the others.
+
+Nothing here changes anything that lasts: links and processes end by themselves, files of a proof go with the process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import (
+    accelerators,
+    firewall,
+    folders,
+    link,
+    machine,
+    probe,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    DOCKER_IMPORT_ERROR,
+    Engine,
+    EngineError,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.folders import FolderError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.probe import Peer
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import WRITES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.detection import NVIDIA, detected_classes
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+    RUNTIME_MANIFEST,
+    RUNTIME_ON_HOST,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install, data
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts
+
+PROGRAMS = {
+    "ip": "iproute2",
+    "bridge": "iproute2",
+    "ping": "iputils-ping",
+    "iptables-save": "iptables",
+    "iptables-restore": "iptables",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+}
+"""Programs that the modules run, and the packages that have them."""
+_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+
+def examine(
+    state_directory: str,
+    *,
+    images: list[str],
+    paths: list[str],
+    volumes: list[str],
+    roots: Iterable[str],
+    underlay_address: str | None,
+    encryption: bool,
+    declared: object,
+) -> dict[str, Any]:
+    """Return what this host observes of itself, in the form that `core.preflight` judges.
+
+    roots: the folders that the site lets sessions mount. declared: ``cluster_compute_accelerators``.
+    """
+    if os.geteuid() != 0:
+        return {"root": False, "problem": f"Ansible works on this host as uid {os.geteuid()}, and not as root."}
+    found: dict[str, Any] = {"root": True, "engine": None, "engine_problem": "", "host": {"usable": False}}
+    nftables = False
+    try:
+        engine = Engine.connect()
+        found["engine"] = engine.details()
+        nftables = engine.uses_nftables()
+    except EngineError as error:
+        found["engine_problem"] = str(error)
+    else:
+        found["host"] = host_facts(
+            StateDirectory(state_directory),
+            "",
+            images,
+            paths,
+            volumes,
+            underlay_address,
+            accelerators=declared,
+        )
+        found["nvidia"] = accelerators.nvidia_models() if NVIDIA in detected_classes(declared).values() else []
+    found["underlay"], found["underlay_problem"] = None, ""
+    try:
+        found["addresses"] = link.addresses()
+        found["subnets"] = found["host"].get("subnets") or link.subnets()
+        found["vnis"] = link.vnis()
+        found["underlay"] = link.underlay(underlay_address)
+    except SessionError as error:
+        found["underlay_problem"] = str(error)
+    if encryption:
+        from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+
+        found["encryption"] = wireguard.problem()
+    root = found["engine"]["root"] if found["engine"] else "/var/lib/docker"
+    return {
+        **found,
+        "packages": {"missing": _missing(), "boot": _boot(state_directory)},
+        "kernel": _kernel(nftables),
+        "clock": {"unsynchronized": machine.is_unsynchronized()},
+        "disks": {"images and containers": machine.disk(root), "state of sessions": machine.disk(state_directory)},
+        "roots": {one: folders.path_facts(one) for one in roots},
+    }
+
+
+def _missing() -> list[str]:
+    """Return what this host lacks of what prepare_hosts installs."""
+    lacking = {package for name, package in PROGRAMS.items() if shutil.which(name, path=_PATH) is None}
+    found = [f"the package {package}" for package in sorted(lacking)]
+    if DOCKER_IMPORT_ERROR is not None:
+        found.append("the package python3-docker")
+    try:
+        import cryptography  # noqa: F401 - whether it is there is the question
+    except ImportError:
+        found.append("the package python3-cryptography")
+    if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
+        found.append(f"the SSH runtime {RUNTIME_ON_HOST}")
+    return found
+
+
+def _boot(state_directory: str) -> str:
+    """Return what is wrong with the program that brings sessions back; empty where it is that of this release."""
+    if not Path(boot_install.PATH).exists():
+        return f"The program {boot_install.PATH}, which brings sessions back after a reboot, is not there."
+    try:
+        if boot_install.install(state_directory, check_mode=True).changed:
+            return f"The program {boot_install.PATH} is of another release of the collection."
+    except SessionError as error:
+        return str(error)
+    return ""
+
+
+def _kernel(nftables: bool) -> dict[str, Any]:
+    def problem(attempt: Any, *arguments: Any) -> str:
+        try:
+            attempt(*arguments)
+        except SessionError as error:
+            return str(error)
+        return ""
+
+    first, last = (machine.setting("net.ipv4.ip_local_port_range") or "32768 60999").split()
+    return {
+        "release": os.uname().release,
+        "links": problem(link.try_kinds),
+        "rules": problem(firewall.try_matches, nftables),
+        "forwarding": machine.setting("net.ipv4.ip_forward") == "1",
+        "connections": [
+            machine.whole("net.netfilter.nf_conntrack_count"),
+            machine.whole("net.netfilter.nf_conntrack_max"),
+        ],
+        "local_ports": [int(first), int(last)],
+    }
+
+
+# ---- with the other hosts -------------------------------------------------------------------------------------------
+
+Proofs = Mapping[str, str]
+"""What this host does to prove that a folder is shared: path to "writes" or "reads" (`core.data`)."""
+
+
+def listen(
+    own: Mapping[str, Any],
+    peers: Iterable[Mapping[str, Any]],
+    *,
+    settings: Mapping[str, Any],
+    token: str,
+    proofs: Proofs,
+    roots: list[str],
+) -> dict[str, Any]:
+    """Start what the other hosts speak to, and write what they are to find in shared folders.
+
+    settings: vni, port, mtu, ports and proof_id. Returns server, port, wrote (paths) and problems (why others are not).
+    Raises SessionError.
+    """
+    proof_id = str(settings["proof_id"])
+    wrote: list[str] = []
+    problems: dict[str, str] = {}
+
+    def remove() -> None:
+        for source in wrote:
+            data.end_proof(source, roots, proof_id)
+
+    for source, part in proofs.items():
+        if part == WRITES:
+            try:
+                with folders.opened(source, roots) as folder:
+                    wrote.append(source)
+                    folders.write_inside(folder, data.proof_name(proof_id), data.proof_text(token, source))
+            except (OSError, FolderError) as error:
+                problems[source] = str(error)
+    try:
+        first, last = settings["ports"]
+        started = probe.start(
+            _peer(own),
+            map(_peer, peers),
+            vni=settings["vni"],
+            port=settings["port"],
+            mtu=settings["mtu"],
+            ports=(first, last),
+            token=token,
+            at_end=remove,
+        )
+    except BaseException:
+        remove()
+        raise
+    return {**started, "wrote": [one for one in wrote if one not in problems], "problems": problems}
+
+
+def _peer(about: Mapping[str, Any]) -> Peer:
+    return Peer(about["number"], about["address"], about["mac"], about["endpoint"])
+
+
+def reach(
+    own: Mapping[str, Any],
+    peers: Iterable[Mapping[str, Any]],
+    *,
+    settings: Mapping[str, Any],
+    server: Mapping[str, int],
+    token: str,
+    proofs: Proofs,
+    roots: list[str],
+) -> dict[str, Any]:
+    """Send packets to the other hosts, connect to them, and look for what they wrote in shared folders.
+
+    peers: each with size, the largest packet inside the link, and tcp, its port (0 where it has none). Returns peers
+    (by number what TCP said: problem, mtu) and proofs (path to whether what was written is there). Raises SessionError.
+    """
+    targets = list(peers)
+    sizes = {peer["address"]: int(peer["size"]) for peer in targets}
+    with probe.inside_of(server["pid"], own["address"]) as channel:
+        tries = probe.Tries(channel, own["number"], token)
+        small = tries.reach(dict.fromkeys(sizes, probe.SMALL))
+        full = tries.reach(sizes)
+        tries.largest({one: size for one, size in sizes.items() if one in small - full})
+        tries.spread({one: size for one, size in sizes.items() if one not in small | full})
+    tcp = {peer["endpoint"]: int(peer["tcp"]) for peer in targets if peer["tcp"]}
+    said = probe.try_ports(tcp, own["endpoint"], token)
+    found = {
+        source: data.finds_proof(source, roots, settings["proof_id"], data.proof_text(token, source))
+        for source in proofs
+    }
+    return {
+        "peers": {str(peer["number"]): said[peer["endpoint"]] for peer in targets if peer["endpoint"] in said},
+        "proofs": found,
+    }
+
+
+def measure(
+    own: Mapping[str, Any], target: Mapping[str, Any], *, token: str, seconds: float, size: int
+) -> dict[str, float]:
+    """Measure the way to another host and back. Raises SessionError."""
+    return probe.measure((target["endpoint"], int(target["tcp"])), own["endpoint"], token, seconds, size)
+
+
+def stop(server: Mapping[str, int], token: str) -> dict[str, int] | None:
+    """End what was started; return the largest packet it heard by the number of the host that sent it."""
+    heard = probe.end(server, token)
+    return None if heard is None else {str(number): size for number, size in heard.items()}

@@ -1,0 +1,68 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who tries and measures whom: every pair once where that is allowed, nobody twice at the same time."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import Trial, offsets, rounds
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@given(st.integers(0, 60), st.integers(1, 80))
+def test_each_host_is_in_one_pair_of_a_round_and_meets_nobody_twice(hosts: int, most: int) -> None:
+    found = rounds(hosts, most)
+    assert len(found) <= most
+    met: list[frozenset[int]] = []
+    for pairs in found:
+        together = [host for pair in pairs for host in pair]
+        assert len(set(together)) == len(together)
+        assert all(0 <= host < hosts for host in together)
+        # At most one pauses, where the number is odd.
+        assert len(together) >= hosts - hosts % 2
+        met += map(frozenset, pairs)
+    assert len(set(met)) == len(met)
+
+
+@given(st.integers(0, 60))
+def test_with_enough_rounds_every_pair_is_measured_once(hosts: int) -> None:
+    found = [frozenset(pair) for pairs in rounds(hosts, 100) for pair in pairs]
+    assert sorted(map(sorted, found)) == sorted(map(list, combinations(range(hosts), 2)))
+
+
+def test_400_hosts_are_measured_in_as_many_rounds_as_are_allowed() -> None:
+    found = rounds(400, 16)
+    assert [len(pairs) for pairs in found] == [200] * 16
+
+
+@given(st.integers(2, 500), st.integers(1, 600))
+def test_whom_a_host_tries_tries_it_too(hosts: int, most: int) -> None:
+    found = offsets(hosts, most)
+    assert len(set(found)) == len(found)
+    assert set(found) <= set(range(1, hosts))
+    assert {hosts - one for one in found} == set(found)
+    assert len(found) <= max(2, most)
+    if most >= hosts - 1:
+        assert found == list(range(1, hosts))
+
+
+@given(st.integers(3, 300), st.integers(2, 20))
+def test_who_is_tried_is_spread_over_the_circle(hosts: int, most: int) -> None:
+    found = [0, *offsets(hosts, most), hosts]
+    widest = max(after - before for before, after in zip(found, found[1:]))
+    assert widest <= 2 * (hosts / max(2, most - most % 2)) + 2
+
+
+def test_places_differ_and_the_smaller_room_counts() -> None:
+    room = {f"n{number}": {"address": f"192.0.2.{number}", "mtu": 1500, "room": 1450 - number} for number in range(5)}
+    trial = Trial(room, 7, offsets(5, 400), {})
+    places = [trial.place(host) for host in room]
+    assert [one["number"] for one in places] == list(range(5))
+    assert places[2] == {"number": 2, "address": "198.18.0.3", "mac": "02:42:c6:12:00:03", "endpoint": "192.0.2.2"}
+    assert len({one["mac"] for one in places}) == 5
+    assert trial.targets("n3") == ["n4", "n0", "n1", "n2"]
+    assert {one["name"]: one["size"] for one in trial.places("n3")} == {"n4": 1446, "n0": 1447, "n1": 1447, "n2": 1447}
+    assert sorted(trial.pairs()) == sorted((one, other) for one in room for other in room if one != other)
+    assert [(host, other) for host in room for other in trial.targets(host)] == trial.pairs()
