@@ -64,6 +64,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "repair": {"session_name": ""},
     "audit": {"session_name": ""},
     "gc": {},
+    "preflight": {"session_mounts": "/srv/shared:/data:ro\r\n"},
     "prepare_hosts": {},
 }
 """What users answer, by verb; questions that are left out get their defaults."""
@@ -263,6 +264,7 @@ def test_what_jobs_say(jobs: dict[str, Job]) -> None:
     assert re.search(rf"\b{SESSION} +RUNNING\b", jobs["status"].output), jobs["status"].output
     (found,) = jobs["session_info"].artifacts["cluster_compute_info"]["sessions"]
     assert (found["name"], len(found["replicas"])) == (SESSION, 3)
+    assert jobs["preflight"].artifacts["cluster_compute_preflight"]["counts"]["error"] == 0
     assert jobs["plan_cluster"].artifacts["cluster_compute_plan"]["status"] == "PLANNED"
 
 

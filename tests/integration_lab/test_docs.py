@@ -96,6 +96,7 @@ EXPECTED = {
     "docs/environment.md": ["0 of 3", "sub2"],
     "docs/login.md": ["Log in with your key, port 22", "Host first.sub2 sub2", "main1\n", "sub2\n"],
     "docs/inside.md": ["@session_first:", "first-sub2 | SUCCESS", "first-sub1 | CHANGED", "name: first"],
+    "docs/preflight.md": ["all 6 pairs  UDP 4789 is open.", "6 directed pairs: median "],
     "docs/queue.md": ["Session big is PENDING, position 1 in the queue.", "1. big of", "The queue is empty."],
     "docs/recovery.md": [
         "create container first-sub2",

@@ -1,0 +1,209 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Preflight names what is broken on which host, and nothing else; beside a session it disturbs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    ADDRESSES,
+    BUSYBOX,
+    HOSTS,
+    STATE,
+    Run,
+    Snapshot,
+    clear,
+    differences,
+    in_parallel,
+    launch,
+    play,
+    replicas,
+    script,
+    snapshot,
+)
+
+TAG = "cluster-compute/other:latest"
+WRONG = "/usr/lib/python3/dist-packages/usercustomize.py"
+CARDS = ["/dev/cc-a", "/dev/cc-b"]
+SITE = {
+    "n1": {"cluster_compute_accelerators": {"card": CARDS, "gpu": "nvidia"}},
+    "n2": {"cluster_compute_accelerators": {"card": CARDS[:1], "gpu": "nvidia"}},
+}
+SMART = """#!/bin/sh
+case "$1" in
+-L) echo 'GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-05c89852-d268-c3f3-1b07-005d5ae1dc3f)' ;;
+*) echo 'NVIDIA A100-SXM4-80GB, {driver}' ;;
+esac
+"""
+BREAK = {
+    "n1": f"mkdir /srv/own; docker tag {BUSYBOX} {TAG}",
+    "n2": f"mkdir /srv/own; docker run --name made {BUSYBOX} touch /new; docker commit made {TAG}; docker rm made\n"
+    f"iptables -I INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -j DROP\n"
+    f"printf 'import time\\nright = time.time\\ntime.time = lambda: right() + 5 * 3600\\n' >{WRONG}",
+    "n3": f"mkdir /srv/own; mount -t tmpfs -o size=64k tmpfs {STATE}; service docker stop >/dev/null\n"
+    f"iptables -I INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -m length --length 1401: -j DROP\n"
+    f"iptables -I INPUT -s {ADDRESSES['n2']} -p tcp --dport 8480:8489 -j REJECT",
+}
+MEND = {
+    "n1": f"docker rmi {TAG}",
+    "n2": f"docker rm made; docker rmi {TAG}; iptables -D INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -j DROP\n"
+    f"rm {WRONG}",
+    "n3": f"umount {STATE}; service docker start; until docker info; do sleep 0.2; done\n"
+    f"iptables -D INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -m length --length 1401: -j DROP\n"
+    f"iptables -D INPUT -s {ADDRESSES['n2']} -p tcp --dport 8480:8489 -j REJECT",
+}
+
+
+def _answer(run: Run, path: Path) -> dict[str, Any]:
+    """Return what preflight wrote for programs."""
+    assert path.exists(), run.output
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _left() -> list[str]:
+    """Return what preflight could leave on the hosts besides what a session could."""
+    look = (
+        "pgrep -x cc-preflight || true; ls /srv/shared/.cluster-compute-* /srv/own/.c* 2>/dev/null || true; "
+        "ss -Hlun 'sport = 4789'; ls /run/netns 2>/dev/null || true"
+    )
+    return [line for said in in_parallel(lambda host: script(host, look), HOSTS) for line in said.splitlines()]
+
+
+@pytest.fixture
+def broken(untouched_lab: Snapshot) -> Iterator[None]:
+    """Break something else on each host."""
+    tool = "cat >/usr/local/bin/nvidia-smi <<'END'\n{}END\nchmod 755 /usr/local/bin/nvidia-smi"
+    try:
+        for host, driver in (("n1", "535.104.05"), ("n2", "550.54.15")):
+            script(host, tool.format(SMART.replace("{driver}", driver)))
+        in_parallel(lambda host: script(host, BREAK[host]), HOSTS)
+        yield
+    finally:
+        lenient = "set +e\nexec >/dev/null 2>&1\n{}\nrmdir /srv/own; rm -f /usr/local/bin/nvidia-smi; true"
+        in_parallel(lambda host: script(host, lenient.format(MEND[host])), HOSTS)
+    assert differences(untouched_lab, snapshot()) == []
+
+
+def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    asked = {
+        "session_resource_group": "all",
+        "session_image": TAG,
+        "preflight_shared_folders": ["/srv/shared", "/srv/own"],
+        "preflight_disk_free": "8m",
+        "preflight_json": str(path),
+    }
+    run = play("preflight", asked, hosts=SITE)
+    assert run.code != 0
+    answer = _answer(run, path)
+    found = [one for one in answer["findings"] if one["severity"] != "ok"]
+    # Nothing keeps the clock of the machine that all hosts of the lab share.
+    kept = [one for one in found if "(the kernel says that it is not synchronized)" not in one["found"]]
+    assert sorted([one["severity"], one["check"], *one["hosts"], *map(tuple, one["pairs"])] for one in kept) == [
+        ["error", "clock", "n2"],
+        ["error", "data", "n2"],
+        ["error", "disk", "n3"],
+        ["error", "engine", "n3"],
+        ["error", "image", "n2"],
+        ["error", "path MTU", ("n1", "n3")],
+        ["error", "reach", "gone"],
+        ["error", "tunnel", ("n1", "n2")],
+        ["warning", "accelerators", "n2"],
+        ["warning", "accelerators", "n2"],
+        ["warning", "image ports", ("n2", "n3")],
+    ], run.output
+    text = "\n".join(f"{one['check']}: {one['found']} {one['expected']} {one['advice']}" for one in kept)
+    for words in (
+        "clock: Its clock is 5.0 h ahead of the controller's.",
+        "data: /srv/own is not the folder",
+        f"disk: {STATE} (state of sessions) has ",
+        "engine: Docker Engine cannot be reached on this host",
+        f"image: session_image is '{TAG}'",
+        "path MTU: Packets of 1400 bytes arrive, and none of 1500.",
+        "tunnel: No VXLAN packet to UDP port 4789 arrived.",
+        "accelerators: It has 1 of card. 2, as most",
+        "accelerators: Its NVIDIA driver is 550.54.15. 535.104.05, as most",
+        "image ports: TCP port 8480 does not answer: Connection refused.",
+    ):
+        assert words in text, text
+    # What is told to people says the same, and the failure names the errors.
+    (shown,) = run.of("Show what was found")
+    assert any(line.split()[:3] == ["error", "tunnel", "n1"] for line in shown["values"]["msg"]), run.output
+    assert run.failures.count("error: ") == 8
+    assert "warning: " not in run.failures
+    assert _left() == []
+
+
+@pytest.fixture(scope="module")
+def session(untouched_lab: Snapshot) -> Iterator[None]:
+    """Launch a session with a replica on each host."""
+    asked = {
+        "session_name": "beside",
+        "session_size": 3,
+        "session_max_replicas_per_host": 1,
+        "session_image": BUSYBOX,
+        "session_cpus": "0.2",
+        "session_memory": "16m",
+        "session_command": "sleep 8888",
+    }
+    try:
+        launch(asked).ok()
+        yield
+    finally:
+        clear("beside")
+
+
+SLOW = """
+device=$(ip -o route get {other} | sed 's/.* dev \\([^ ]*\\).*/\\1/')
+tc qdisc add dev $device root tbf rate 20mbit burst 64k latency 100ms
+echo $device
+"""
+
+
+def test_beside_a_session_all_is_well_and_a_slow_way_is_named(session: None, tmp_path: Path) -> None:
+    before = snapshot()
+    main = replicas("beside")["main1"]
+    path = tmp_path / "answer.json"
+    device = script("n1", SLOW.format(other=ADDRESSES["n2"])).strip()
+    try:
+        asked = {
+            "session_image": BUSYBOX,
+            "session_mounts": ["/srv/shared:/data"],
+            "preflight_matrix": True,
+            "preflight_matrix_ratio": 5,
+            "preflight_disk_free": "8m",
+            "preflight_json": str(path),
+        }
+        run = play("preflight", asked, "--check").ok()
+    finally:
+        script("n1", f"tc qdisc del dev {device} root")
+    answer = _answer(run, path)
+    assert answer["counts"]["error"] == 0
+    assert {one["check"] for one in answer["findings"]} >= {"tunnel", "path MTU", "image ports", "image", "data"}
+    pairs = {(one["from"], one["to"]): one["bits_per_second"] for one in answer["matrix"]}
+    assert set(pairs) == {(one, other) for one in HOSTS for other in HOSTS if one != other}
+    limited = {("n1", "n2"), ("n1", "n3")}
+    assert max(pairs[pair] for pair in limited) < 40e6 < min(pairs[pair] for pair in set(pairs) - limited) / 5
+    slow = [one for one in answer["findings"] if one["check"] == "matrix" and " Mbit/s, 1/" in one["found"]]
+    assert {tuple(pair) for one in slow for pair in one["pairs"]} == limited
+    assert {one["severity"] for one in slow} == {"warning"}
+    assert all(one["round_trip_seconds"] > 0 for one in answer["matrix"])
+    # The session works on as it did, with nothing new on its hosts.
+    assert differences(before, snapshot()) == []
+    assert len(_left()) == len([line for line in _left() if ":4789" in line]) > 0
+    for other in ("sub1", "sub2"):
+        main.run("/opt/cluster-compute/bin/ssh", other, "true")
+
+
+def test_wrong_variables_are_named_before_any_host_is_touched() -> None:
+    run = play("preflight", {"preflight_matrix_seconds": 100, "preflight_disk_free": "much"})
+    assert run.code != 0
+    assert "preflight_matrix_seconds is 100: It must be a whole number from 1 to 60." in run.failures
+    assert "preflight_disk_free is 'much'" in run.failures
+    assert not run.of("Have every host look at itself")
