@@ -12,7 +12,8 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.filter.queue_table import queue_table
 from ansible_collections.cluster_compute.session.plugins.filter.session_table import table
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import many, memory
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import DENSE_HOSTS, is_ready
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import many, memory, why
 
 DOCUMENTATION = r"""
 name: status_table
@@ -24,6 +25,8 @@ description:
   - Returns lines with a table of sessions, one of replicas, one of hosts, the queue with what each session waits for,
     and what needs attention.
   - Hosts without sessions are counted, not listed.
+  - With more than 24 hosts only what needs attention is listed one by one - replicas that do not run, hosts that cannot
+    be used -, and of the reasons for waiting the tables are left out. The replicas of a single session are all listed.
 options:
   _input:
     description: What M(cluster_compute.session.session_info) returns as C(overview).
@@ -61,28 +64,38 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
     if sessions:
         lines += ["", *table([SESSION_COLUMNS, *map(_session, sessions)])]
         lines += [f"{_plain(one['name'])}: {_plain(line)}" for one in sessions for line in one["report"]]
+    dense = len(overview["hosts"]) > DENSE_HOSTS
     replicas = [(session, one) for session in sessions for one in session["replicas"]]
-    if replicas:
-        lines += ["", *table([REPLICA_COLUMNS, *(_replica(*one) for one in replicas)])]
-    hosts = [host for host in overview["hosts"] if not _is_idle(host)]
-    idle = [host for host in overview["hosts"] if _is_idle(host)]
+    listed = [
+        (session, one) for session, one in replicas if not dense or len(sessions) == 1 or one["status"] != "RUNNING"
+    ]
+    if listed:
+        lines += ["", *table([REPLICA_COLUMNS, *(_replica(*one) for one in listed)])]
+    if len(listed) < len(replicas):
+        unlisted = many(len(replicas) - len(listed), "replica")
+        lines += ["", f"Not listed, as they run: {unlisted}. session_name=NAME lists those of a session."]
+    hosts = [host for host in overview["hosts"] if not (is_ready(host) if dense else _is_idle(host))]
     if hosts:
         lines += ["", *table([HOST_COLUMNS, *map(_host, hosts)])]
-    if idle:
-        free = [sum(host["free"][key] for host in idle) for key in ("cpus", "memory")]
-        lines += [
-            "",
-            f"{many(len(idle), 'host')} without sessions: {format_cpus(free[0])} CPUs, {memory(free[1])} free.",
-        ]
+    idle = [host for host in overview["hosts"] if _is_idle(host)]
+    busy = [host for host in overview["hosts"] if dense and is_ready(host) and not _is_idle(host)]
+    counted = [_counted(some, word) for some, word in ((busy, "with"), (idle, "without")) if some]
+    lines += ["", *counted] if counted else []
     if overview["pending"]:
-        lines += ["", *map(_plain, queue_table(overview["pending"]))]
+        pending = [{**one, "reason": [why(one["reason"])]} if dense else one for one in overview["pending"]]
+        lines += ["", *map(_plain, queue_table(pending))]
     if overview["findings"]:
         lines += ["", *(f"Attention: {_plain(finding)}" for finding in overview["findings"])]
     return lines
 
 
 def _is_idle(host: Mapping[str, Any]) -> bool:
-    return host["usable"] and host["capacity"] is not None and not host["used"]["replicas"]
+    return is_ready(host) and not host["used"]["replicas"]
+
+
+def _counted(hosts: list[Mapping[str, Any]], word: str) -> str:
+    free = [sum(host["free"][key] for host in hosts) for key in ("cpus", "memory")]
+    return f"{many(len(hosts), 'host')} {word} sessions: {format_cpus(free[0])} CPUs, {memory(free[1])} free."
 
 
 def _session(session: Mapping[str, Any]) -> tuple[str, ...]:

@@ -20,9 +20,15 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_par
     section,
     table_head,
     usage,
+)
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import (
+    cpus,
+    devices,
+    images,
+    many,
+    memory,
     why,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import cpus, devices, images, many, memory
 
 
 def drawer(session: Mapping[str, Any], mark: Mark) -> Html:
@@ -79,7 +85,7 @@ def waiting_drawer(name: str, one: Mapping[str, Any], waiting: Mapping[str, Any]
         fact_list(facts),
         section(
             "Why it waits",
-            element("p", {}, words(why(one["reason"]))),
+            element("p", {}, words(why(one["reason"]) or NOTHING)),
             element("pre", {"class": "report", "tabindex": "0"}, "\n".join(one["reason"])),
         ),
         section("Request", _request(waiting["request"])),

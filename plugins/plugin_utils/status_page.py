@@ -31,10 +31,9 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_par
     search,
     table_head,
     usage_of,
-    why,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_topology import Topology
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import many, memory, part_of
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import many, memory, part_of, why
 
 
 @cache
@@ -285,7 +284,7 @@ class _Page:
                     element("td", {}, many(one["size"], "replica")),
                     element("td", {"class": "number"}, one["priority"]),
                     element("td", {}, words(one["owner"], **{"class": "name", "title": one["owner"]})),
-                    element("td", {"class": "why"}, words(why(one["reason"]))),
+                    element("td", {"class": "why"}, words(why(one["reason"]) or NOTHING)),
                 )
             )
         table = element(

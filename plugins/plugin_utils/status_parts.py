@@ -13,6 +13,8 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, join, words
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import part_of
 
+DENSE_HOSTS = 24
+"""With more hosts than these not all is shown at once: one mark a session and host, and what is idle folded away."""
 COLOURS = 12
 """Colours in the style sheet; more sessions begin again with the first, and differ by their letters and names."""
 SEVERITY = {
@@ -76,12 +78,6 @@ def is_ready(host: Mapping[str, Any]) -> bool:
 def search(found: Iterable[object]) -> str:
     """Return what the filter of the page looks into, for what is found by any of these."""
     return " ".join(str(one) for one in found if one).lower()
-
-
-def why(reason: Sequence[str]) -> str:
-    """Return the sentences of a reason, without its table and what explains that."""
-    told = [line.partition(" Asked per host")[0] for line in reason if line.endswith(".")]
-    return " ".join(told or reason[:1]) or NOTHING
 
 
 def sign(status: str) -> Html:

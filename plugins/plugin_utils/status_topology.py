@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, words
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (
+    DENSE_HOSTS,
     SEVERITY,
     SIGN,
     TIMES,
@@ -22,10 +23,6 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_par
     sign,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import cpus, many, memory, part_of
-
-DENSE_HOSTS = 24
-"""With more hosts than these the drawing has one mark a session and host, and folds away what is idle."""
-
 
 Placed = Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]
 """Sessions on a host, each with its replicas there."""

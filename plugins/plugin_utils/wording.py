@@ -41,6 +41,13 @@ def part_of(part: int, whole: int, form: Callable[[int], str]) -> str:
     return f"{number if unit and second.endswith(f' {unit}') else first} of {second}"
 
 
+def why(reason: Sequence[str]) -> str:
+    """Return the sentences of a reason, without its table and what explains that."""
+    told = [line.partition(" Asked per host")[0] for line in reason if line.endswith(".")]
+    told = [line for line in told if not line.endswith(" are shown.")]
+    return " ".join(told or reason[:1])
+
+
 def devices(held: Mapping[str, Sequence[str]]) -> list[str]:
     """Return what a replica has by name, an entry a class, without spaces: ``gpu=0,1``, ``pinned-CPU=0-3,8``."""
     return [f"{kind.replace(' ', '-')}={','.join(_runs(names))}" for kind, names in sorted(held.items())]

@@ -5,9 +5,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from ansible_collections.cluster_compute.session.plugins.filter.status_table import status_table
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
 from ansible_collections.cluster_compute.session.tests.browser import groups
+
+
+@pytest.fixture(scope="module")
+def large() -> dict[str, Any]:
+    """Give a group of 300 hosts."""
+    return groups.large()
 
 
 def test_sessions_replicas_hosts_and_queue_are_told() -> None:
@@ -50,6 +59,30 @@ def test_hosts_that_cannot_be_used_are_named_with_the_reason() -> None:
     lines = status_table(group.look())
     assert ["h2", "unusable", "-", "-", "-", "-"] in [line.split() for line in lines]
     assert "Attention: h2: cannot be looked at: It could not be reached." in lines
+
+
+def test_of_very_many_hosts_only_what_needs_attention_is_listed(large: dict[str, Any]) -> None:
+    lines = status_table(large)
+    replicas = [one for session in large["sessions"] for one in session["replicas"]]
+    ended = [one for one in replicas if one["status"] != "RUNNING"]
+    assert 0 < len(ended) < 10
+    assert sum(" MISSING " in line or " UNKNOWN " in line for line in lines) == len(ended)
+    hidden = len(replicas) - len(ended)
+    assert f"Not listed, as they run: {hidden} replicas. session_name=NAME lists those of a session." in lines
+    assert [line.split()[0] for line in lines if " unusable " in line] == ["node007", "node299"]
+    (counted,) = [line for line in lines if " with sessions: " in line]
+    assert counted.startswith(f"{sum(1 for host in large['hosts'] if host['usable'] and host['sessions'])} hosts with")
+    place = lines.index("1. waits-5 of bob, priority 5, 505 replicas")
+    assert lines[place + 1].startswith(
+        "   505 replicas asked, mode multi-node: not enough room now. Largest size that "
+    )
+    assert lines[place + 2].startswith("2. waits-4 ")
+    assert len(lines) < 100
+
+
+def test_the_replicas_of_one_session_are_all_listed(large: dict[str, Any]) -> None:
+    vast = [session for session in large["sessions"] if session["name"] == "vast"]
+    assert sum(line.startswith("vast  ") for line in status_table({**large, "sessions": vast})) == 120 + 1
 
 
 def test_no_value_reaches_the_terminal_as_anything_but_text() -> None:
