@@ -31,7 +31,7 @@ description:
     and proves that each has the interface, address, MAC and MTU of the plan, and that unfragmented packets of the full
     size pass between this host's replicas and those of every other host, both ways.
   - With O(state=absent) removes everything the session has on this host, found by labels, link aliases and state,
-    whatever is left of it. Data folders and named volumes stay.
+    whatever is left of it. Data folders and named volumes stay, and so does, for some days, what its replicas wrote.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -129,6 +129,22 @@ options:
     description:
       - With O(state=absent) and O(session_id) leaves everything as it is where this host has a newer record by now.
     type: int
+  output_size:
+    description:
+      - With O(state=absent) most bytes that are kept of what each replica wrote, the newest ones, as a number or with a
+        unit. V(0) keeps nothing. Nothing is kept with O(undo).
+    type: str
+    default: 16m
+  output_days:
+    description:
+      - With O(state=absent) days for which it is kept.
+    type: int
+    default: 7
+  output_sessions:
+    description:
+      - With O(state=absent) sessions that have ended of which it is kept at most, the newest ones.
+    type: int
+    default: 50
 requirements:
   - Docker SDK for Python 5.0 or newer
   - cryptography
@@ -372,10 +388,25 @@ def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         judged = (asked["session_id"], asked["unless_reserved"], asked["judged_revision"])
         if removal.has_moved_on(state, ledger, *judged):
             return {"actions": [], **found}
-        stages = removal.removal_stages(engine, state, ledger, *meant, known, asked["keep_record"], asked["undo"])
+        keeper = None if asked["undo"] else _keeper(engine, state, asked)
+        stages = removal.removal_stages(
+            engine, state, ledger, *meant, known, asked["keep_record"], asked["undo"], keeper
+        )
         if not check_mode:
             steps.perform(stages)
+            if keeper is not None:
+                keeper.finish({one["id"]: one["name"] for one in found["sessions"]})
+                found["warnings"] = keeper.problems
     return {**steps.outcome(stages), **found}
+
+
+def _keeper(engine: Any, state: StateDirectory, asked: dict[str, Any]) -> Any:
+    """Return what keeps the output of containers. Raises SessionError for what is no size."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import Keeper
+
+    size = parse_keep_size(asked["output_size"])
+    return Keeper(engine, state, size, asked["output_days"] * 86400, asked["output_sessions"])
 
 
 STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
@@ -412,6 +443,9 @@ def main() -> None:
             "undo": {"type": "bool", "default": False},
             "unless_reserved": {"type": "bool", "default": False},
             "judged_revision": {"type": "int"},
+            "output_size": {"type": "str", "default": "16m"},
+            "output_days": {"type": "int", "default": 7},
+            "output_sessions": {"type": "int", "default": 50},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },
         required_if=[

@@ -13,6 +13,8 @@ import subprocess
 from typing import Any
 
 STATE = "/var/lib/cluster-compute"
+KEPT = f"{STATE}/output"
+"""What replicas wrote stays for some days, and on purpose."""
 OURS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
 
 
@@ -108,7 +110,7 @@ def main() -> None:
         "forwarding": sorted(line for line in lines("bridge", "fdb") if " dst " in line),
         "neighbours": sorted(lines("ip", "neigh", "show", "nud", "permanent")),
         "rules": rules(),
-        "state": tree(STATE),
+        "state": {path: about for path, about in tree(STATE).items() if not path.startswith(KEPT)},
         "mounts": mounts,
         "programs": programs(),
         "temporary": sorted(name for name in os.listdir("/tmp") if "ansible" not in name and not name.startswith(".")),

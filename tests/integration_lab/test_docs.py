@@ -97,6 +97,8 @@ EXPECTED = {
     "docs/login.md": ["Log in with your key, port 22", "Host first.sub2 sub2", "main1\n", "sub2\n"],
     "docs/inside.md": ["@session_first:", "first-sub2 | SUCCESS", "first-sub1 | CHANGED", "name: first"],
     "docs/preflight.md": ["all 6 pairs  UDP 4789 is open.", "6 directed pairs: median "],
+    "docs/jobs.md": ["world 3", "exit code 0", "sub2 on n3 ended with exit code 3", "Come back to it"],
+    "docs/logs.md": ["main1 | rank 0 begins", "sub2  ! no card", "logs_grep is 'a(b'", "it had ended with exit code"],
     "docs/queue.md": ["Session big is PENDING, position 1 in the queue.", "1. big of", "The queue is empty."],
     "docs/recovery.md": [
         "create container first-sub2",
@@ -209,8 +211,8 @@ def test_the_commands_of_a_document(document: str, clean_up: None, monkeypatch: 
         # It goes on where the first session is running.
         request = {"session_name": "first", "session_size": 3, "session_image": DEMO, "session_memory": "256m"}
         launch(request).ok()
-    if document == "docs/login.md":
-        # What it writes is for the reader's home. Ansible's sockets lie there as well, whose paths have to be short.
+    if document in ("docs/login.md", "docs/logs.md"):
+        # What they write is for the reader's home. Ansible's sockets lie there as well, whose paths have to be short.
         monkeypatch.setenv("HOME", tempfile.mkdtemp(prefix="home-"))
     output = ""
     for command in commands(read(document)):

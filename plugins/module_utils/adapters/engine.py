@@ -30,6 +30,7 @@ try:
     import docker
     from docker.errors import APIError, DockerException, NotFound
     from requests.exceptions import RequestException
+    from urllib3.exceptions import HTTPError
 except ImportError:
     DOCKER_IMPORT_ERROR: str | None = traceback.format_exc()
 
@@ -43,6 +44,9 @@ except ImportError:
         """Stands in where the SDK is missing."""
 
     class RequestException(Exception):  # type: ignore[no-redef]
+        """Stands in where the SDK is missing."""
+
+    class HTTPError(Exception):  # type: ignore[no-redef]
         """Stands in where the SDK is missing."""
 
 else:
@@ -120,6 +124,9 @@ def engine_start() -> float:
     since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
 
+
+LOG_CHUNK = 256 * 1024
+"""Bytes of a log that are read at once."""
 
 LARGEST_FILE = 1024**2
 """Most bytes that are read of a file in a container: the files of interest have some hundred."""
@@ -557,6 +564,30 @@ class Engine:
         output = self.call(f"read the log of {container}", self._client.logs, container, tail=lines)
         return bytes(output).decode("utf-8", "replace")
 
+    def log_stream(self, container: str, since: str = "", tail: int | None = None) -> Iterator[bytes]:
+        """Yield what the container has written up to now as the engine's multiplexed stream, with time stamps.
+
+        since: seconds since 1970 as text, which may have a fraction. tail: only so many messages from the end.
+        """
+        what = f"read the log of {container}"
+        asked = {"stdout": 1, "stderr": 1, "timestamps": 1, "tail": "all" if tail is None else tail}
+        if since:
+            asked["since"] = since  # the SDK's own method takes whole seconds only
+        url = self._client._url("/containers/{0}/logs", container)
+        response = self.call(what, self._client._get, url, params=asked, stream=True)
+        try:
+            self.call(what, self._client._raise_for_status, response)
+            while True:
+                try:
+                    chunk = response.raw.read(LOG_CHUNK)
+                except (HTTPError, OSError) as error:
+                    raise EngineError(f"Docker Engine could not {what}: {error}") from error
+                if not chunk:
+                    return
+                yield chunk
+        finally:
+            response.close()
+
     def execute(
         self, container: str, command: list[str], user: str = "", environment: dict[str, str] | None = None
     ) -> tuple[int, str, str]:
@@ -569,6 +600,36 @@ class Engine:
         out, err = self.call(what, self._client.exec_start, made["Id"], demux=True)
         code = self.call(what, self._client.exec_inspect, made["Id"])["ExitCode"]
         return int(code), (out or b"").decode("utf-8", "replace"), (err or b"").decode("utf-8", "replace")
+
+    def prepare_command(
+        self, container: str, command: list[str], user: str, directory: str, environment: Mapping[str, str]
+    ) -> str:
+        """Make a command ready to run in a running container, and return the id by which it is started."""
+        what = f"run {command[0]!r} in the container {container}"
+        made = self.call(
+            what,
+            self._client.exec_create,
+            container,
+            command,
+            user=user,
+            workdir=directory or None,
+            environment=dict(environment),
+        )
+        return str(made["Id"])
+
+    def run_command(self, command: str) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Start what was made ready, and yield what it writes to standard output and error as it comes."""
+        chunks = self.call("start a command", self._client.exec_start, command, stream=True, demux=True)
+        while True:
+            chunk = self.call("read what a command writes", next, chunks, None)
+            if chunk is None:
+                return
+            yield chunk
+
+    def command_state(self, command: str) -> tuple[bool, int, int | None]:
+        """Return whether a command runs, its process on the host, and its exit code where it has ended."""
+        about = self.call("look at a command", self._client.exec_inspect, command)
+        return bool(about["Running"]), int(about.get("Pid") or 0), about.get("ExitCode")
 
 
 def container_name(entry: dict[str, Any]) -> str:

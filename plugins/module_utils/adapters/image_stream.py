@@ -23,8 +23,11 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import (
+    run_in_background,
+    start_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 WAIT = 1800
@@ -123,33 +126,15 @@ def serve_in_background(
 
     Returns what tells the process from others: its number and when it was started (proc(5), stat).
     """
-    pid = os.fork()
-    if pid:
-        listener.close()
-        return {"pid": pid, "start": start_of(pid) or 0}
-    try:
-        os.setsid()
+
+    def work() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(LONGEST)
-        let_go_of_everything_but(listener.fileno())
-        with open("/proc/self/comm", "w", encoding="ascii") as file:
-            file.write(PROCESS_NAME)
         _serve(listener, context, expected, chunks)
-    finally:
-        os._exit(0)  # nothing of the module may run a second time
 
-
-def let_go_of_everything_but(*kept: int) -> None:
-    """Close what the module had open: whoever started it waits until nobody has it open any more."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(null, standard)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in kept:
-            try:
-                os.close(int(name))
-            except OSError:  # the folder's own
-                continue
+    process = run_in_background(PROCESS_NAME, work, listener.fileno())
+    listener.close()
+    return process
 
 
 def _serve(
@@ -298,13 +283,3 @@ def end_server(pid: int, start: int) -> bool:
         return False
     os.kill(pid, signal.SIGKILL)
     return True
-
-
-def start_of(pid: int) -> int | None:
-    """Return when a process was started, in ticks since boot; None where there is none that runs."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields: list[Any] = file.read().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in ("Z", "X") else int(fields[19])

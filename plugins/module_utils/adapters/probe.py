@@ -32,7 +32,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import image_stream, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import background, image_stream, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 IDLE = 900
@@ -118,7 +118,7 @@ def start(
         _become_the_process(listener, asked, to_parent, own, others, mtu, token, at_end)
     asked.close()
     to_parent.close()
-    server = {"pid": pid, "start": image_stream.start_of(pid) or 0}
+    server = {"pid": pid, "start": background.start_of(pid) or 0}
     tcp = int(listener.getsockname()[1])
     listener.close()
     try:
@@ -171,7 +171,7 @@ def _become_the_process(
         for number in (signal.SIGALRM, signal.SIGTERM):
             signal.signal(number, _stop)
         signal.alarm(LONGEST)
-        image_stream.let_go_of_everything_but(listener.fileno(), asked.fileno(), parent.fileno())
+        background.let_go_of_everything_but(listener.fileno(), asked.fileno(), parent.fileno())
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write(PROCESS_NAME)
         try:
@@ -322,7 +322,7 @@ def end(server: Mapping[str, int], token: str) -> dict[int, int] | None:
 def _see_end(pid: int, began: int) -> None:
     """Let the process do what it does last; one that takes too long for that is killed."""
     deadline = time.monotonic() + CONNECT
-    while began and image_stream.start_of(pid) == began and time.monotonic() < deadline:
+    while began and background.start_of(pid) == began and time.monotonic() < deadline:
         time.sleep(0.02)
     image_stream.end_server(pid, began)
 

@@ -904,6 +904,15 @@ class _Reader:
 _DEFAULT_RESOURCES = Resources(cpus=1000, memory=1024**3, shm_size=64 * 1024**2)
 
 
+def parse_env(variable: str, value: object) -> dict[str, str]:
+    """Return environment variables: a mapping, or text with one NAME=value a line. Raises InvalidInput."""
+    reader = _Reader()
+    found = reader.env(variable, value)
+    if reader.problems:
+        raise InvalidInput(reader.problems)
+    return found
+
+
 def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Request:
     """Return the request that *variables* describe.
 

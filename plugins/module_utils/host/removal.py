@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, guard
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import STOP_GRACE
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import Keeper
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 
@@ -30,12 +31,14 @@ def removal_stages(
     known: Iterable[str],
     keep_record: bool = False,
     undo: bool = False,
+    keeper: Keeper | None = None,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half
     there, or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their
-    records stay. undo: what a failed launch made of data, empty folders and volumes, goes as well.
+    records stay. undo: what a failed launch made of data, empty folders and volumes, goes as well. keeper: keeps what
+    the containers wrote.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -52,7 +55,7 @@ def removal_stages(
                 "remove",
                 "container",
                 (entry.get("Names") or [entry["Id"]])[0].lstrip("/"),
-                partial(_remove_container, engine, entry["Id"], entry["State"]),
+                partial(_remove_container, engine, entry, keeper),
                 before=entry["State"],
             )
             for entry in containers
@@ -147,10 +150,12 @@ def _link_step(name: str) -> Step:
     return Step("remove", "link", name, partial(link.delete_link, name), before="present")
 
 
-def _remove_container(engine: Engine, container: str, status: str) -> None:
-    if status == "running":
-        engine.stop_container(container, STOP_GRACE)
-    engine.remove_container(container)
+def _remove_container(engine: Engine, entry: Mapping[str, Any], keeper: Keeper | None) -> None:
+    if entry["State"] == "running":
+        engine.stop_container(entry["Id"], STOP_GRACE)
+    if keeper is not None:
+        keeper.keep(entry)
+    engine.remove_container(entry["Id"])
 
 
 def _remove_state(state: StateDirectory, session_id: str, keep_record: bool) -> None:

@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Read what replicas write, and show it as it comes.
+
+Every host of the task is followed by a worker of its own, side by side as far as Ansible's forks go. A worker asks its
+host again and again; the host answers as soon as something was written. So nothing has to stay on a host, and a
+connection that breaks is made anew.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.utils.display import Display
+from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import DEFAULT_SIZE, shown, speaker
+
+SLICE = 5.0
+"""Seconds after which a host answers although nothing was written."""
+PATIENCE = 20.0
+"""Seconds for which a host may be out of reach while it is followed."""
+
+
+class ActionModule(HostAction):
+    """The action behind the module session_output."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what the host said, all answers put together."""
+        seconds = float(self._task.args.get("follow_seconds") or 0)
+        if not seconds:
+            return super().run(tmp, task_vars)
+        return self._follow(time.monotonic() + seconds, tmp, task_vars)
+
+    def _follow(self, deadline: float, tmp: str | None, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        sources: dict[tuple[str, str], dict[str, Any]] = {}
+        result: dict[str, Any] = {}
+        seen = time.monotonic()
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            self._task.args["wait"] = min(SLICE, left)
+            try:
+                answer = super().run(tmp, task_vars)
+            except AnsibleConnectionFailure:
+                if not result or left <= 0 or time.monotonic() - seen > PATIENCE:
+                    raise
+                time.sleep(min(1.0, left))
+                continue
+            if answer.get("failed"):
+                return answer
+            result, seen = answer, time.monotonic()
+            self._task.args["positions"] = result["positions"]
+            for source in result["sources"]:
+                self._show(source)
+                self._add(sources, source)
+            if left <= 0 or not result["running"]:
+                return {**result, "sources": list(sources.values())}
+
+    def _add(self, sources: dict[tuple[str, str], dict[str, Any]], source: dict[str, Any]) -> None:
+        """Add new lines to those before; no more of them are held than one answer may have."""
+        known = sources.setdefault((source["replica"], source["job"]), {**source, "lines": [], "left_out": 0})
+        known["lines"] += source["lines"]
+        known["left_out"] += source["left_out"]
+        held, most = 0, int(self._task.args.get("size") or DEFAULT_SIZE)
+        for number in range(len(known["lines"]) - 1, -1, -1):
+            held += len(known["lines"][number][2]) + 1
+            if held > most:
+                known["left_out"] += number + 1
+                known["lines"] = known["lines"][number + 1 :]
+                return
+
+    def _show(self, source: dict[str, Any]) -> None:
+        width, timestamps = int(self._task.args.get("width") or 0), self._task.args.get("timestamps")
+        for moment, stream, text in source["lines"]:
+            Display().display(shown(speaker(source), width, stream, text, moment if timestamps else ""))

@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Go on in the background when a module has ended, and find processes by what they have in common."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+
+def run_in_background(name: str, work: Callable[[], object], *kept: int) -> dict[str, int]:
+    """Start a process that does *work*, then ends; whoever runs the module does not wait for it.
+
+    name: what ps(1) shows of it, at most 15 characters (proc(5), comm). kept: file descriptors that it goes on using.
+    Everything it imports has to be imported before: a module's files are removed when it ends.
+    Returns what tells the process from others: its number and when it was started.
+    """
+    pid = os.fork()
+    if pid:
+        return {"pid": pid, "start": start_of(pid) or 0}
+    try:
+        os.setsid()
+        let_go_of_everything_but(*kept)
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write(name)
+        work()
+    finally:
+        os._exit(0)  # nothing of the module may run a second time
+
+
+def let_go_of_everything_but(*kept: int) -> None:
+    """Close what the module had open: whoever started it waits until nobody has it open any more."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) not in kept:
+            try:
+                os.close(int(name))
+            except OSError:  # the folder's own
+                continue
+
+
+def start_of(pid: int) -> int | None:
+    """Return when a process was started, in clock ticks since the boot (proc(5), stat); None where there is none."""
+    fields = _fields(pid)
+    return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
+
+
+def family(leader: int, mark: str) -> set[int]:
+    """Return the processes that began with *leader*: itself, those below it, of its session, or with *mark*.
+
+    mark: ``NAME=value`` in the environment that they were started with (proc(5), environ), which they hand on even
+    where they leave their parent and their session.
+    """
+    about = {int(name): fields for name in os.listdir("/proc") if name.isdigit() and (fields := _fields(int(name)))}
+    alive = {pid: fields for pid, fields in about.items() if fields[0] not in ("Z", "X")}
+    found = {pid for pid, fields in alive.items() if pid == leader or int(fields[3]) == leader or _bears(pid, mark)}
+    grown = True
+    while grown:
+        below = {pid for pid, fields in alive.items() if int(fields[1]) in found}
+        grown = not below <= found
+        found |= below
+    return found
+
+
+def send(pids: set[int], number: signal.Signals) -> None:
+    """Send a signal to processes, some of which may be gone by now."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _bears(pid: int, mark: str) -> bool:
+    try:
+        return mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _fields(pid: int) -> list[str]:
+    """Return the fields of a process from its state on (proc(5), stat); nothing where there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()

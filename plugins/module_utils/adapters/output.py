@@ -1,0 +1,267 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Keep what sessions wrote in a folder of the state directory, beyond the life of their containers.
+
+Layout below the state directory (root only, mode 0700)::
+
+    output/<session id>/about.json               name of the session, when it ended here, how its replicas ended
+    output/<session id>/<replica>@<container>    the newest lines of a container that was removed
+    output/<session id>/jobs/<job>/job.json      a job that was run in replicas: what, where, and who watches it
+    output/<session id>/jobs/<job>/<replica>.log    what it wrote in a replica, and before that <replica>.log.1
+    output/<session id>/jobs/<job>/<replica>.json   how it ended there
+    output/<session id>/jobs/<job>/stop          asks whoever watches it to end it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    StateError,
+    make_directory,
+    write_file,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
+    JOB_ID,
+    Line,
+    read_stored,
+    stored,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
+
+ABOUT_SCHEMA = 1
+
+
+class OutputDirectory:
+    """All that one host keeps of what sessions wrote."""
+
+    def __init__(self, state_directory: str) -> None:
+        self.root = Path(state_directory) / "output"
+
+    def session(self, session_id: str) -> SessionOutput:
+        """Return what is kept of one session. Raises StateError if *session_id* is no UUID."""
+        if not is_session_id(session_id):
+            raise StateError(f"The session id {session_id!r} is not a UUID; refusing to use it as a path.")
+        return SessionOutput(self.root / session_id)
+
+    def session_ids(self) -> list[str]:
+        """Return the ids of all sessions of which output is kept, sorted."""
+        try:
+            return sorted(name for name in os.listdir(self.root) if is_session_id(name))
+        except FileNotFoundError:
+            return []
+
+    def surplus(self, now: float, seconds: float, most: int, running: Collection[str]) -> list[str]:
+        """Return the sessions whose output has been kept for long enough, or that are beyond the newest *most*.
+
+        now: seconds since 1970. seconds: for how long output is kept after a session has ended. running: sessions of
+        which nothing goes.
+        """
+        ended = {key: self.session(key).ended() for key in self.session_ids() if key not in running}
+        newest = sorted(ended, key=lambda key: -ended[key])
+        return sorted(key for number, key in enumerate(newest) if number >= most or ended[key] < now - seconds)
+
+    def remove(self, session_id: str) -> None:
+        """Remove what is kept of a session; nothing is fine."""
+        shutil.rmtree(self.session(session_id).path, ignore_errors=True)
+        with suppress(OSError):  # it holds something of others, or is gone
+            self.root.rmdir()
+
+
+class SessionOutput:
+    """What one host keeps of what one session wrote."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.about_file = path / "about.json"
+
+    def read_about(self) -> dict[str, Any]:
+        """Return ``name``, ``ended`` and ``replicas``; what cannot be read counts as not known."""
+        try:
+            found = json.loads(self.about_file.read_text(encoding="utf-8", errors="replace"))
+        except (OSError, ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or found.get("schema") != ABOUT_SCHEMA:
+            found = {}
+        replicas = found.get("replicas")
+        return {
+            "name": str(found.get("name") or ""),
+            "ended": found.get("ended"),
+            "replicas": replicas if isinstance(replicas, dict) else {},
+        }
+
+    def write_about(self, name: str, ended: float | None, replicas: Mapping[str, Any]) -> None:
+        """Write down whose output this is. ended: seconds since 1970, None while the session runs."""
+        make_directory(self.path.parent)
+        make_directory(self.path)
+        about = {"schema": ABOUT_SCHEMA, "name": name, "ended": ended, "replicas": dict(replicas)}
+        write_file(self.about_file, json.dumps(about, sort_keys=True) + "\n", mode=0o600)
+
+    def ended(self) -> float:
+        """Return when the session ended here, in seconds since 1970, or else when anything was last kept of it."""
+        ended = self.read_about()["ended"]
+        if isinstance(ended, (int, float)):
+            return float(ended)
+        try:
+            return self.path.stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    def containers(self) -> list[tuple[str, str]]:
+        """Return the removed containers of which lines are kept, oldest first: replica and id."""
+        try:
+            found = [path for path in self.path.iterdir() if "@" in path.name and not path.name.startswith(".")]
+        except FileNotFoundError:
+            return []
+        found.sort(key=lambda path: (path.stat().st_mtime, path.name))
+        return [(replica, container) for replica, _at, container in (path.name.partition("@") for path in found)]
+
+    def job(self, job_id: str) -> JobOutput:
+        """Return what is kept of a job. Raises StateError if *job_id* is no id of a job."""
+        if JOB_ID.fullmatch(job_id) is None:
+            raise StateError(f"The job id {job_id!r} is not one; refusing to use it as a path.")
+        return JobOutput(self.path / "jobs" / job_id)
+
+    def jobs(self) -> list[JobOutput]:
+        """Return the jobs that were run here, by the time at which they were started."""
+        try:
+            found = [self.job(name) for name in os.listdir(self.path / "jobs") if JOB_ID.fullmatch(name)]
+        except FileNotFoundError:
+            return []
+        return sorted(found, key=lambda job: ((job.read_about() or {}).get("started") or 0.0, job.id))
+
+    def container_file(self, replica: str, container: str) -> Path:
+        """Return where the lines of a removed container are kept."""
+        return self.path / f"{replica}@{container}"
+
+    def write_container(self, replica: str, container: str, lines: Iterable[Line]) -> None:
+        """Keep the lines of a container, in place of what was kept of it before."""
+        make_directory(self.path.parent)
+        make_directory(self.path)
+        handle, temporary = tempfile.mkstemp(dir=self.path, prefix=".")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.writelines(map(stored, lines))
+            os.replace(temporary, self.container_file(replica, container))
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def read_container(self, replica: str, container: str) -> Iterator[Line]:
+        """Yield the lines that are kept of a container."""
+        return read_lines(self.container_file(replica, container))
+
+
+class JobOutput:
+    """What one host keeps of one job."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.id = path.name
+        self.about_file = path / "job.json"
+        self.stop_file = path / "stop"
+
+    def read_about(self) -> dict[str, Any] | None:
+        """Return what was written down when it was started; None where that cannot be read."""
+        try:
+            found = json.loads(self.about_file.read_text(encoding="utf-8", errors="replace"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        good = isinstance(found, dict) and found.get("schema") == ABOUT_SCHEMA and isinstance(found.get("here"), list)
+        return found if good else None
+
+    def write_about(self, about: Mapping[str, Any]) -> None:
+        """Write down what is run, ``here`` being the replicas of this host."""
+        for folder in (self.path.parent.parent.parent, self.path.parent.parent, self.path.parent, self.path):
+            make_directory(folder)
+        write_file(self.about_file, json.dumps({"schema": ABOUT_SCHEMA, **about}, sort_keys=True) + "\n", mode=0o600)
+
+    def read_end(self, replica: str) -> dict[str, Any] | None:
+        """Return how it ended in a replica; None while it has not."""
+        try:
+            found = json.loads((self.path / f"{replica}.json").read_text(encoding="utf-8", errors="replace"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def write_end(self, replica: str, end: Mapping[str, Any]) -> None:
+        """Write down how it ended in a replica, unless the job was removed meanwhile."""
+        if self.path.is_dir():
+            write_file(self.path / f"{replica}.json", json.dumps(dict(end), sort_keys=True) + "\n", mode=0o600)
+
+    def log_files(self, replica: str) -> list[Path]:
+        """Return the files of what it wrote in a replica, the older one first; either may be missing."""
+        return [self.path / f"{replica}.log.1", self.path / f"{replica}.log"]
+
+    def read(self, replica: str, position: Mapping[str, Any] | None) -> tuple[list[Line], dict[str, Any]]:
+        """Return the lines since *position*, and where they end: a file's inode and offset.
+
+        The newest file is opened first: the other one may take its place meanwhile.
+        """
+        opened: list[Any] = []
+        with ExitStack() as files:
+            for path in reversed(self.log_files(replica)):
+                with suppress(FileNotFoundError):
+                    file = files.enter_context(open(path, "rb"))
+                    if os.fstat(file.fileno()).st_ino not in [os.fstat(one.fileno()).st_ino for one in opened]:
+                        opened.insert(0, file)
+            known = [os.fstat(file.fileno()).st_ino for file in opened]
+            begin = known.index(position["file"]) if position and position["file"] in known else 0
+            lines, end = [], dict(position or {"file": 0, "offset": 0})
+            for number, file in enumerate(opened[begin:]):
+                if number == 0 and position and known[begin] == position["file"]:
+                    file.seek(position["offset"])
+                end = {"file": known[begin + number], "offset": file.tell()}
+                for raw in file:
+                    if not raw.endswith(b"\n"):
+                        break  # it is just being written
+                    end["offset"] += len(raw)
+                    line = read_stored(raw.decode("utf-8", "surrogateescape"))
+                    if line is not None:
+                        lines.append(line)
+        return lines, end
+
+
+class JobWriter:
+    """Writes what a job writes in one replica, the newest *size* bytes of it at least."""
+
+    def __init__(self, job: JobOutput, replica: str, size: int) -> None:
+        self._older, self._newest = job.log_files(replica)
+        self._size = size
+        self._file = self._open()
+        self._written = 0
+
+    def _open(self) -> Any:
+        descriptor = os.open(self._newest, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        return os.fdopen(descriptor, "wb", buffering=0)
+
+    def write(self, lines: Iterable[Line]) -> None:
+        """Write lines, so that readers see them at once. Raises OSError, as where the job was removed meanwhile."""
+        text = "".join(map(stored, lines)).encode("utf-8", "surrogateescape")
+        if self._written and self._written + len(text) > self._size:
+            self._file.close()
+            os.replace(self._newest, self._older)
+            self._file, self._written = self._open(), 0
+        self._file.write(text)
+        self._written += len(text)
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file of output; nothing where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            for text in file:
+                line = read_stored(text)
+                if line is not None:
+                    yield line
+    except FileNotFoundError:
+        return

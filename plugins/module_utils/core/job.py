@@ -1,0 +1,240 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Jobs: commands that run in replicas of a session that runs already; what is asked for, where, and what came of it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
+    JOB_ID,
+    misspelt,
+    parse_since,
+    rank_order,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+    given,
+    is_plain,
+    parse_bool,
+    parse_env,
+)
+
+ENDED, LOST, UNKNOWN = "ENDED", "LOST", "UNKNOWN"
+"""What can be said of a job in a replica beside RUNNING: its program ended; nobody watches it any more; its host cannot
+be asked."""
+TIMED_OUT = 124
+"""Exit code of what was ended because its time was over, as timeout(1) has it."""
+STOPPED = 143
+"""Exit code of what was stopped: 128 and the number of SIGTERM, as shells have it."""
+READY = "running"
+LONGEST = 365 * 24 * 3600
+
+ALL, MAIN = "all", "main1"
+_WORD = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\$?(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?")
+
+JOB_VARIABLES = (
+    "job_command",
+    "job_on",
+    "job_env",
+    "job_directory",
+    "job_user",
+    "job_timeout",
+    "job_detach",
+    "job_id",
+    "job_stop",
+)
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """What is asked for: a command to run, or a job to come back to.
+
+    command: empty for a job that was started before, which id names. on: words that say where. env: (name, value).
+    directory, user: empty for those of the container. timeout: seconds, 0 for none. detach: whether nobody waits.
+    stop: whether the job is to be ended.
+    """
+
+    command: tuple[str, ...] = ()
+    on: tuple[str, ...] = (MAIN,)
+    env: tuple[tuple[str, str], ...] = ()
+    directory: str = ""
+    user: str = ""
+    timeout: int = 0
+    detach: bool = False
+    id: str = ""
+    stop: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "command": list(self.command),
+            "on": list(self.on),
+            "env": dict(self.env),
+            "directory": self.directory,
+            "user": self.user,
+            "timeout": self.timeout,
+            "detach": self.detach,
+            "id": self.id,
+            "stop": self.stop,
+        }
+
+
+def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
+    """Return what the ``job_`` variables ask for. Raises InvalidInput with everything that is wrong."""
+    problems = misspelt(variables, "job_", JOB_VARIABLES)
+    found: dict[str, Any] = {}
+    readers = {
+        "command": _command,
+        "on": _on,
+        "env": lambda name, value: tuple(sorted(parse_env(name, value).items())),
+        "directory": _directory,
+        "user": _user,
+        "timeout": _timeout,
+        "detach": parse_bool,
+        "id": _id,
+        "stop": parse_bool,
+    }
+    for key, reader in readers.items():
+        value = variables.get(f"job_{key}")
+        if given(value):
+            try:
+                found[key] = reader(f"job_{key}", value)
+            except InvalidInput as error:
+                problems += error.problems
+    named = {key for key in readers if given(variables.get(f"job_{key}"))}
+    if "command" in named and "id" in named:
+        problems.append(
+            Problem("job_id", variables["job_id"], "It names a job that was started before; leave job_command out.")
+        )
+    elif not {"command", "id"} & named:
+        problems.append(Problem("job_command", None, "Give the command to run, or the job_id of one to come back to."))
+    if "command" not in named:
+        for key in sorted(named & {"on", "env", "directory", "user", "timeout"}):
+            problems.append(Problem(f"job_{key}", "given", "It belongs to a job_command."))
+    elif found.get("stop"):
+        problems.append(Problem("job_stop", True, "It belongs to a job_id."))
+    if problems:
+        raise InvalidInput(problems)
+    return JobRequest(**found)
+
+
+def _command(variable: str, value: object) -> tuple[str, ...]:
+    """Return the words to run: text is for the shell, a list is run as it is."""
+    words: list[Any] = []
+    if isinstance(value, str):
+        words = ["/bin/sh", "-c", value]
+    elif isinstance(value, (list, tuple)) and value:
+        words = [str(int(one)) if isinstance(one, int) and not isinstance(one, bool) else one for one in value]
+    if not words or not all(isinstance(one, str) and is_plain(one, "\t\n\r") for one in words):
+        raise InvalidInput.single(
+            variable, value, "It must be text for /bin/sh, or a list of words without control characters."
+        )
+    return tuple(words)
+
+
+def _on(variable: str, value: object) -> tuple[str, ...]:
+    words = re.split(r"[\s,]+", value.strip()) if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple)) or not all(isinstance(one, str) and _WORD.fullmatch(one) for one in words):
+        raise InvalidInput.single(
+            variable, value, "It must be main1, all, or a list of roles and replicas, such as sub or main1,sub2."
+        )
+    return tuple(words)
+
+
+def _directory(variable: str, value: object) -> str:
+    if not isinstance(value, str) or not is_plain(value) or not value.strip().startswith("/"):
+        raise InvalidInput.single(variable, value, "It must be an absolute path in the replicas.")
+    return value.strip()
+
+
+def _user(variable: str, value: object) -> str:
+    text = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    if _USER.fullmatch(text) is None:
+        raise InvalidInput.single(variable, value, "It must be the name or number of a user, with :group where meant.")
+    return text
+
+
+def _timeout(variable: str, value: object) -> int:
+    try:
+        seconds = int(parse_since(variable, value).get("seconds", 0))
+    except InvalidInput:
+        seconds = 0
+    if not 1 <= seconds <= LONGEST:
+        raise InvalidInput.single(
+            variable, value, "It must be a span from one second to a year: 90s, 15m, 1h30m or 2d."
+        )
+    return seconds
+
+
+def _id(variable: str, value: object) -> str:
+    text = str(value).strip()
+    if JOB_ID.fullmatch(text) is None:
+        raise InvalidInput.single(variable, value, "It must be the id of a job, twelve digits as run_job tells it.")
+    return text
+
+
+def plan_job(on: Iterable[str], name: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return where a command is to run: replicas, in rank order, to their hosts.
+
+    on: words that say where. name: of the session. known: for each host that answered, what it says of the session:
+    ``status``, ``hosts`` and ``members``, which tells the state of each replica that runs there.
+    Raises InvalidInput where it cannot run, by name.
+    """
+    status = next((one["status"] for one in known.values() if one["members"]), "")
+    status = status or next((one["status"] for one in known.values() if one["status"]), "")
+    if status != RUNNING:
+        word = f"It is {status}" if status else "It has ended"
+        raise InvalidInput.single("session_name", name, f"{word}; a job needs a session that runs.")
+    hosts = sorted({host for one in known.values() for host in one["hosts"]})
+    away = [host for host in hosts if not known.get(host, {}).get("members")]
+    if away:
+        why = f"A job needs all of the session, and {', '.join(away)} cannot be asked for its replicas."
+        raise InvalidInput.single("session_name", name, why)
+    places = {replica: host for host in hosts for replica in known[host]["members"]}
+    states = {replica: known[host]["members"][replica] for replica, host in places.items()}
+    unready = [f"{one} is {states[one]}" for one in sorted(states, key=rank_order) if states[one] != READY]
+    if unready:
+        why = f"Not all of its replicas are ready: {', '.join(unready)}. Run the repair playbook."
+        raise InvalidInput.single("session_name", name, why)
+    return {replica: places[replica] for replica in sorted(_chosen(on, places), key=rank_order)}
+
+
+def _chosen(on: Iterable[str], replicas: Iterable[str]) -> set[str]:
+    """Return the replicas that words mean: all, a replica, or a role. Raises InvalidInput for what is none."""
+    names = set(replicas)
+    found: set[str] = set()
+    for word in on:
+        meant = names if word == ALL else {one for one in names if one == word or re.fullmatch(rf"{word}\d+", one)}
+        if not meant:
+            known = ", ".join(sorted(names, key=rank_order)[:20])
+            raise InvalidInput.single("job_on", word, f"The session has no such replica or role. It has {known}.")
+        found |= meant
+    return found
+
+
+def describe(command: Iterable[str]) -> str:
+    """Return a command as people read it: what a shell is given, or the words."""
+    words = list(command)
+    return words[2] if words[:2] == ["/bin/sh", "-c"] and len(words) == 3 else shlex.join(words)
+
+
+def failure_of(outcome: Mapping[str, Any]) -> str:
+    """Return why a job did not succeed in a replica as a sentence; nothing where it did, or still runs.
+
+    outcome: ``replica``, ``host``, ``status``, ``exit_code``, ``timed_out``, ``stopped``, ``problem``.
+    """
+    where = f"{outcome['replica']} on {outcome['host']}"
+    if outcome["problem"]:
+        return f"{where}: {outcome['problem']}"
+    if outcome["status"] != ENDED or outcome["exit_code"] == 0:
+        return ""
+    cause = ", its time being over" if outcome["timed_out"] else ", having been stopped" if outcome["stopped"] else ""
+    return f"{where} ended with exit code {outcome['exit_code']}{cause}."

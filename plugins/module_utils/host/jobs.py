@@ -1,0 +1,239 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Run a command in replicas of one host, without anybody who waits for it.
+
+A process of the host starts the command in each replica, keeps what it writes and how it ends, and ends it when its
+time is over. It needs neither the controller nor a connection, and ends with the command.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import (
+    family,
+    run_in_background,
+    send,
+    start_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import (
+    JobOutput,
+    JobWriter,
+    OutputDirectory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED, LOST, STOPPED, TIMED_OUT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
+    ERR,
+    OUT,
+    LineCutter,
+    time_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
+
+PROCESS_NAME = "cc-job"
+MARK = "CLUSTER_COMPUTE_JOB_ID"
+"""Variable by which a job's processes are known, wherever they go within their container."""
+GRACE = 10.0
+"""Seconds between the request to end and the kill, as for containers."""
+LOOK = 0.25
+"""Seconds between two looks whether a job is to be ended, or has."""
+SETTLE = 10.0
+"""Seconds within which an engine notices that a command has ended whose output has."""
+MOST_JOBS = 50
+"""Jobs of a session that a host keeps at most, the newest ones; those that run are kept beside."""
+
+
+class JobError(SessionError):
+    """A job cannot be started; the message is a sentence."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is to run. timeout: seconds, 0 for none. size: most bytes that are kept of what it writes in a replica."""
+
+    words: Sequence[str]
+    env: Mapping[str, str]
+    user: str
+    directory: str
+    timeout: float
+    size: int
+
+
+def start(
+    state: StateDirectory, session_id: str, job_id: str, on: Mapping[str, str], host: str, command: Command
+) -> None:
+    """Start a job in replicas of this host.
+
+    on: where it runs in all, replica to host. host: name of this one.
+    Raises JobError and EngineError where it cannot run in one of them.
+    """
+    record = state.session(session_id).read_record()
+    if record is None or record["status"] != RUNNING:
+        raise JobError(f"The session {session_id} does not run on this host any more.")
+    engine = Engine.connect()
+    replicas = [name for name, place in on.items() if place == host]
+    found = {
+        entry["Labels"].get(docker_engine.LABEL_REPLICA): entry
+        for entry in engine.session_containers({docker_engine.LABEL_SESSION_ID: session_id})
+    }
+    away = [name for name in replicas if name not in found or found[name]["State"] != "running"]
+    if away:
+        raise JobError(f"Not running: {', '.join(away)}. Run the repair playbook.")
+    output = OutputDirectory(str(state.root)).session(session_id)
+    _forget(output.jobs())
+    job = output.job(job_id)
+    env = {**command.env, MARK: job_id}
+    prepared = {
+        name: engine.prepare_command(found[name]["Id"], list(command.words), command.user, command.directory, env)
+        for name in replicas
+    }
+    known = output.read_about()
+    output.write_about(record["name"], known["ended"], known["replicas"])
+    about = {
+        "command": list(command.words),
+        "on": dict(on),
+        "here": replicas,
+        "started": time.time(),
+        "timeout": command.timeout,
+        "boot": _boot(),
+        "runner": None,
+    }
+    job.write_about(about)
+    runner = run_in_background(PROCESS_NAME, lambda: _run_all(job, prepared, command))
+    job.write_about({**about, "runner": runner})
+
+
+def _forget(jobs: Sequence[JobOutput]) -> None:
+    """Remove the oldest jobs that have ended where there are too many."""
+    for job in jobs[: max(0, len(jobs) - MOST_JOBS + 1)]:
+        if all(one["status"] != RUNNING for one in outcomes(job)):
+            shutil.rmtree(job.path, ignore_errors=True)
+
+
+def _run_all(job: JobOutput, prepared: Mapping[str, str], command: Command) -> None:
+    """Run in all replicas side by side; the work of the process in the background."""
+    runs = [threading.Thread(target=_run, args=(job, *one, command)) for one in prepared.items()]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+
+
+def _run(job: JobOutput, replica: str, prepared: str, command: Command) -> None:
+    """Run in one replica until the command has ended, and write down how."""
+    end: dict[str, Any] = {"exit_code": None, "timed_out": False, "stopped": False, "problem": ""}
+    done = threading.Event()
+    watch = threading.Thread(target=_watch, args=(job, prepared, command.timeout, end, done))
+    try:
+        engine = Engine.connect()
+        writer = JobWriter(job, replica, max(1, command.size // 2))
+        cutters = (LineCutter(OUT), LineCutter(ERR))
+        watch.start()
+        for chunks in engine.run_command(prepared):
+            now = time_of(time.time_ns())
+            writer.write([line for cut, chunk in zip(cutters, chunks) if chunk for line in cut.feed(chunk, now)])
+        writer.write([line for cut in cutters for line in cut.end()])
+        end["exit_code"] = _exit_code(engine, prepared)
+    except (SessionError, OSError) as error:
+        end["problem"] = f"The job could not be followed to its end: {error}"
+    finally:
+        done.set()
+        if watch.is_alive():
+            watch.join()
+    if end["timed_out"] or end["stopped"]:
+        end["exit_code"] = TIMED_OUT if end["timed_out"] else STOPPED
+    job.write_end(replica, {**end, "finished": time.time()})
+
+
+def _exit_code(engine: Engine, prepared: str) -> int:
+    """Return the exit code of a command that writes no more. Raises EngineError where its container is gone."""
+    deadline = time.monotonic() + SETTLE
+    while True:
+        running, _pid, code = engine.command_state(prepared)
+        if not running and code is not None:
+            return int(code)
+        if time.monotonic() > deadline:
+            raise EngineError("Docker Engine does not tell the exit code.")
+        time.sleep(LOOK)
+
+
+def _watch(job: JobOutput, prepared: str, timeout: float, end: dict[str, Any], done: threading.Event) -> None:
+    """End the command when its time is over or somebody asks for it."""
+    deadline = time.monotonic() + timeout
+    while not done.wait(LOOK):
+        late = bool(timeout) and time.monotonic() >= deadline
+        if late or job.stop_file.exists():
+            end["timed_out"], end["stopped"] = late, not late
+            try:
+                engine = Engine.connect()
+                running, pid, _code = engine.command_state(prepared)
+                _end(pid if running else 0, job.id)
+            except SessionError as error:
+                end["problem"] = f"The job could not be ended: {error}"
+            return
+
+
+def _end(leader: int, job_id: str) -> None:
+    """End all processes of a job: ask them, and kill what is left after the grace.
+
+    leader: the command's own process; 0 where it is gone.
+    """
+    deadline = time.monotonic() + GRACE
+    known: dict[int, int | None] = {}
+    while True:
+        alive = {pid for pid, begun in known.items() if begun is not None and start_of(pid) == begun}
+        alive |= family(leader or -1, f"{MARK}={job_id}")
+        if not alive:
+            return
+        if time.monotonic() > deadline:
+            send(alive, signal.SIGKILL)
+        else:
+            send(alive - known.keys(), signal.SIGTERM)
+        known.update((pid, start_of(pid)) for pid in alive - known.keys())
+        time.sleep(LOOK)
+
+
+def stop(job: JobOutput) -> None:
+    """End a job on this host, also where nobody watches it any more."""
+    if any(one["status"] == RUNNING for one in outcomes(job)):
+        job.stop_file.touch(mode=0o600)
+    else:
+        _end(0, job.id)
+
+
+def outcomes(job: JobOutput) -> list[dict[str, Any]]:
+    """Return what can be said of a job in each replica of this host."""
+    about = job.read_about()
+    if about is None:
+        return []
+    runner = about["runner"] or {}
+    watched = about["boot"] == _boot() and (not runner or start_of(runner["pid"]) == runner["start"])
+    found = []
+    for replica in about["here"]:
+        end = job.read_end(replica)
+        if end is None and not watched:
+            end = job.read_end(replica)  # it may have ended between the two looks
+        status = ENDED if end is not None else RUNNING if watched else LOST
+        nothing = {"exit_code": None, "timed_out": False, "stopped": False, "problem": "", "finished": None}
+        if status == LOST:
+            nothing["problem"] = "What watched the job is gone, as after a reboot; how it ended is not known."
+        found.append({"job": job.id, "replica": replica, "status": status, **nothing, **(end or {})})
+    return found
+
+
+def _boot() -> str:
+    """Return what tells this boot of the host from others (random(4))."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

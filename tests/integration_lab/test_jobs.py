@@ -1,0 +1,214 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Jobs in a session that runs: where they run, what they write, how they end, whoever is there to see it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    BUSYBOX,
+    HOSTS,
+    NETWORK,
+    STATE,
+    Replica,
+    Run,
+    Snapshot,
+    clear,
+    command,
+    environment,
+    in_parallel,
+    launch,
+    on,
+    play,
+    replicas,
+    script,
+    try_on,
+)
+
+SESSION: dict[str, Any] = {
+    "session_name": "work",
+    "session_size": 3,
+    "session_image": BUSYBOX,
+    "session_cpus": "0.2",
+    "session_memory": "32m",
+    "session_shm_size": "1m",
+    "session_max_replicas_per_host": 1,
+    "session_command": ["sleep", "8888"],
+}
+WAITS = "echo begin; until test -e /tmp/go; do sleep 0.1; done; rm /tmp/go; echo end; exit 7"
+
+
+@pytest.fixture(scope="module")
+def work(untouched_lab: Snapshot) -> Iterator[dict[str, Replica]]:
+    """Run a session of one replica on each host."""
+    launch(SESSION).ok()
+    yield replicas("work")
+    clear("work")
+    in_parallel(lambda host: script(host, f"rm -rf {STATE}/output"), HOSTS)
+
+
+def run_job(*options: str, hosts: Mapping[str, Mapping[str, Any]] | None = None, **asked: Any) -> Run:
+    """Run the playbook; *asked* is without the prefix."""
+    variables = {"session_name": "work", **{f"job_{key}": value for key, value in asked.items()}}
+    return play("run_job", variables, *options, hosts=hosts)
+
+
+def outcome(run: Run) -> dict[str, Any]:
+    """Return what the playbook hands over."""
+    (one,) = run.of("See how it ended")
+    return dict(one["values"]["outcome"])
+
+
+def codes(run: Run) -> dict[str, int | None]:
+    """Return the exit code of each replica."""
+    return {name: one["exit_code"] for name, one in outcome(run)["replicas"].items()}
+
+
+def lines(run: Run) -> list[str]:
+    """Return what the job wrote, as it was shown, without its id."""
+    return [
+        line.replace(f"/{outcome(run)['job']}", "")
+        for line in run.output.splitlines()
+        if re.search("/[0-9a-f]{12} +[|!] ", line)
+    ]
+
+
+def test_exit_codes_and_output_of_all_replicas(work: dict[str, Replica]) -> None:
+    run = run_job(on="all", command="echo rank $RANK of $WORLD_SIZE; echo oh >&2; exit $RANK")
+    assert run.code != 0
+    assert codes(run) == {"main1": 0, "sub1": 1, "sub2": 2}
+    assert (outcome(run)["status"], outcome(run)["succeeded"]) == ("ENDED", False)
+    assert sorted(lines(run)) == sorted(
+        line
+        for rank, name in enumerate(("main1", "sub1", "sub2"))
+        for line in (f"{name:<5} | rank {rank} of 3", f"{name:<5} ! oh")
+    )
+    host = work["sub2"].host
+    assert f"sub2 on {host} ended with exit code 2." in run.failures
+    assert "sub2 | rank 2 of 3" in run.failures
+    assert "main1 on" not in run.failures
+    alone = run_job(command=["printf", "%s\\n", "a  b", "$HOME"], directory="/tmp", user="1000").ok()
+    assert lines(alone) == ["main1 | a  b", "main1 | $HOME"]
+    assert outcome(alone)["succeeded"] is True
+    where = run_job(
+        command="pwd; id -u; ls -1 $(dirname $(command -v ssh))/ssh", on="sub", directory="/tmp", user="1000"
+    ).ok()
+    assert [line for line in lines(where) if line.startswith("sub1")][:2] == ["sub1 | /tmp", "sub1 | 1000"]
+    assert set(codes(where)) == {"sub1", "sub2"}
+
+
+def test_what_cannot_run_is_refused_by_name(work: dict[str, Replica]) -> None:
+    run = run_job(command="true", id="0123456789ab", timeout="soon", on="Sub 1", env="novalue")
+    assert run.code != 0
+    for name in ("job_id is '0123456789ab'", "job_timeout is 'soon'", "job_on is 'Sub 1'", "job_env line 1 is"):
+        assert name in run.failures
+    assert set(run.recap) == {"localhost"}
+    assert "job_on is 'worker': The session has no such replica or role. It has main1, sub1, sub2." in (
+        run_job(command="true", on="worker").failures
+    )
+    assert "job_id is '0123456789ab': Session work has no such job." in run_job(id="0123456789ab").failures
+    away = {work["sub2"].host: {"ansible_host": f"{NETWORK}.0.99"}}
+    assert (
+        f"A job needs all of the session, and {work['sub2'].host} cannot be asked"
+        in run_job(command="true", hosts=away).failures
+    )
+    checked = run_job("--check", command="touch /tmp/ran", on="main1,sub2").ok()
+    assert "would run in session work, on main1, sub2: touch /tmp/ran" in checked.output
+    assert work["main1"].attempt("test", "-e", "/tmp/ran").returncode == 1
+
+
+def test_a_job_survives_its_controller_and_is_collected_by_another(work: dict[str, Replica], tmp_path: Path) -> None:
+    variables = tmp_path / "variables.json"
+    asked = {"session_name": "work", "job_command": WAITS, "job_on": "main1,sub1"}
+    variables.write_text(json.dumps(asked), encoding="utf-8")
+    with subprocess.Popen(
+        command("run_job", variables),
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as started:
+        guard = threading.Timer(100, lambda: os.killpg(started.pid, signal.SIGKILL))
+        guard.start()
+        shown = ""
+        assert started.stdout is not None
+        for line in started.stdout:
+            shown += line
+            if "| begin" in line:
+                break  # it came while the job still waits
+        guard.cancel()
+        os.killpg(started.pid, signal.SIGKILL)
+    found = re.search(r"sub1/([0-9a-f]{12}) +\| begin|main1/([0-9a-f]{12}) +\| begin", shown)
+    assert found is not None, shown
+    job = found[1] or found[2]
+    looked = run_job(id=job, detach=True).ok()
+    assert (outcome(looked)["status"], codes(looked)) == ("RUNNING", {"main1": None, "sub1": None})
+    for name in ("main1", "sub1"):
+        work[name].run("touch", "/tmp/go")
+    away = {work["sub1"].host: {"ansible_host": f"{NETWORK}.0.99"}}
+    half = run_job(id=job, hosts=away)
+    assert half.code != 0
+    assert codes(half) == {"main1": 7, "sub1": None}
+    assert f"sub1 on {work['sub1'].host}: How the job ended is not known. The host cannot be reached." in half.failures
+    whole = run_job(id=job)
+    assert whole.code != 0
+    assert codes(whole) == {"main1": 7, "sub1": 7}
+    assert sorted(lines(whole)) == ["main1 | begin", "main1 | end", "sub1  | begin", "sub1  | end"]
+    logs = play("logs", {"session_name": "work", "logs_job": job, "logs_grep": "^e"}).ok()
+    assert re.findall(r"^(\w+)/\w+ +\| (\w+)$", logs.output, re.MULTILINE) in (
+        [("main1", "end"), ("sub1", "end")],
+        [("sub1", "end"), ("main1", "end")],
+    )
+
+
+def test_a_job_whose_time_is_over_leaves_no_process(work: dict[str, Replica]) -> None:
+    # One that asks nobody, one that left for a session of its own, and one that left its environment as well.
+    stubborn = "trap '' TERM; setsid sleep 7771 & setsid env -i sleep 7772 & sleep 7773; sleep 7774"
+    run = run_job(command=stubborn, on="sub2", timeout="1s")
+    assert run.code != 0
+    assert codes(run) == {"sub2": 124}
+    assert f"sub2 on {work['sub2'].host} ended with exit code 124, its time being over." in run.failures
+    assert try_on(work["sub2"].host, ["pgrep", "-f", "sleep 777"]).returncode == 1
+    # Others are left alone, and so is what a job of the same session does meanwhile.
+    job = outcome(run_job(command="exec sleep 6661", on="sub2", detach=True).ok())["job"]
+    other = outcome(run_job(command="exec sleep 6662", on="sub2", detach=True).ok())["job"]
+    stopped = run_job(id=job, stop=True)
+    assert codes(stopped) == {"sub2": 143}
+    assert on(work["sub2"].host, "pgrep", "-af", "^sleep 666").split()[1:] == ["sleep", "6662"]
+    run_job(id=other, stop=True)
+    assert work["sub2"].run("cat", "/proc/1/stat")
+
+
+def test_secrets_of_a_job_are_not_told(work: dict[str, Replica]) -> None:
+    run = run_job("-vvv", command="echo ${#TOKEN}", env={"TOKEN": "hush-hush"})
+    assert lines(run.ok()) == ["main1 | 9"]
+    assert "hush-hush" not in run.output
+    assert script(work["main1"].host, f"grep -rl hush-hush {STATE} /var/log || true") == ""
+
+
+def test_output_of_a_job_is_bounded_and_nothing_of_it_is_lost_at_its_end(work: dict[str, Replica]) -> None:
+    fifty = "head -c 50000000 /dev/zero | tr '\\0' x | fold -w 999; printf '\\nodd \\377\\n'; printf last"
+    run = run_job(command=fifty).ok()
+    assert lines(run)[-2:] == ["main1 | odd \\xff", "main1 | last"]
+    size = script(work["main1"].host, f"du -cb {STATE}/output/*/jobs/{outcome(run)['job']}/main1.log* | tail -n 1")
+    assert 8_000_000 < int(size.split()[0]) < 17_000_000
+
+
+def test_a_session_that_is_not_ready_is_refused(work: dict[str, Replica]) -> None:
+    sub = work["sub1"]
+    on(sub.host, "docker", "stop", "-t", "0", sub.container)
+    assert "Not all of its replicas are ready: sub1 is exited." in run_job(command="true").failures
+    on(sub.host, "docker", "start", sub.container)
