@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import why_not
 
 
 class ActionModule(ActionBase):
@@ -29,7 +30,9 @@ class ActionModule(ActionBase):
         buried = {one["id"]: one for result in done.values() for one in result["tombstones"]}
         later = away + failed
         tombstones = [{"id": key, "name": known[key]["name"], "hosts": later} for key in sorted(known)] if later else []
-        report = [f"{name}: {str(results[name].get('msg') or 'It did not answer.').strip()}" for name in failed]
+        report = [f"{name}: {why_not(results[name])}" for name in failed]
+        if failed:
+            report.append("Correct this and tear the session down again.")
         if away:
             names = ", ".join(away)
             report.append(

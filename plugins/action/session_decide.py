@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Answer,
     decide,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import why_not
 
 PAUSE = (0.3, 1.5)
 """Seconds, from and to, between one try and the next; drawn by chance, so that those who met do not meet again."""
@@ -90,4 +91,4 @@ class ActionModule(ActionBase):
 def _answer(result: dict[str, Any]) -> Answer:
     if "granted" in result:
         return Answer(result["granted"], tuple(result["reasons"]), tuple(result["undecided"]))
-    return Answer(False, (str(result.get("msg") or "It did not answer."),))
+    return Answer(False, (why_not(result),))

@@ -18,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.distr
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import CONTROLLER, Need
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings, with_images
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import sentence, why_not
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import SITE_VARIABLES, pick
 
 BATCHES = 8
@@ -91,7 +92,7 @@ class _Step:
                 if need.asks != host:
                     continue
                 digest = digests.get(need.reference)
-                why = str(problems.get(need.reference) or result.get("msg") or "It did not answer.")
+                why = sentence(str(problems.get(need.reference) or why_not(result)))
                 try:
                     need.asked(digest, why, self.facts)
                 except InvalidInput as error:
@@ -113,7 +114,7 @@ class _Step:
                     self._pretend(need, host)
                     continue
                 one = done.get(need.reference)
-                why = str(problems.get(need.reference) or result.get("msg") or "It did not answer.")
+                why = sentence(str(problems.get(need.reference) or why_not(result)))
                 need.pulled(host, None if one is None else one["id"], why)
                 self.report.append(
                     f"{host} could not pull {need.reference}: {why}"
@@ -151,11 +152,9 @@ class _Step:
     def _why(self, transfer: Transfer, source: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         sender, receiver = transfer.sender, transfer.receiver
         if sender == CONTROLLER:
-            reason = result.get("msg") or "It did not answer."
-            return f"{receiver} did not get {transfer.reference} from the controller: {str(reason).strip()}"
+            return f"{receiver} did not get {transfer.reference} from the controller: {why_not(result)}"
         if "port" not in source:
-            reason = source.get("msg") or "It did not answer."
-            return f"{sender} cannot give {transfer.reference} to {receiver}: {str(reason).strip()}"
+            return f"{sender} cannot give {transfer.reference} to {receiver}: {why_not(source)}"
         reason = str(result.get("msg") or "it did not answer").strip()
         first, last = self.ports
         advice = ""

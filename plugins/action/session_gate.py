@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     Record,
     advance,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import why_not
 
 
 class ActionModule(ActionBase):
@@ -45,7 +46,7 @@ class ActionModule(ActionBase):
             if result.get("unreachable"):
                 unreachable.append(name)
             if arguments["proof"] not in result:
-                failures[name] = f"{name}: {str(result.get('msg') or 'It did not answer.').strip()}"
+                failures[name] = f"{name}: {why_not(result)}"
         return {
             "changed": False,
             "passed": not failures,

@@ -19,6 +19,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.utils.display import Display
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import of_broken_module
 
 TURNED_AWAY = "exchange_identification:"
 """What ssh(1) says where the server closed the connection before both sides had told who they are."""
@@ -42,10 +43,15 @@ class ActionModule(NormalAction):
         self._has_run = False
         for number in range(1, TRIES):
             try:
-                return dict(super().run(tmp, task_vars))
+                return self._told(super().run(tmp, task_vars))
             except AnsibleConnectionFailure as error:
                 if TURNED_AWAY not in str(error) or PROXIED in str(error) or self._has_run:
                     raise
                 Display().v("The SSH server is too busy and turned the connection away; trying again.")
             time.sleep(number * random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
-        return dict(super().run(tmp, task_vars))
+        return self._told(super().run(tmp, task_vars))
+
+    def _told(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a result that says in words why it is one of a module that broke down."""
+        why = of_broken_module(result, self._task.action)
+        return {**result, "msg": why} if why else result

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import why_not
 
 
 class ActionModule(ActionBase):
@@ -39,6 +40,6 @@ class ActionModule(ActionBase):
                 lines += [f"{host}: {line}" for line in [*others, *of_session]]
                 faults = [f"session {one['name']}: {one['problem']}" for one in told if one["problem"]]
                 if result.get("unreachable") or ("actions" not in result and result.get("msg")):
-                    faults.append(str(result.get("msg") or "It did not answer.").strip())
+                    faults.append(why_not(result))
                 problems += [f"{host}: {fault}" for fault in faults]
         return {"changed": False, "lines": list(dict.fromkeys(lines)), "problems": list(dict.fromkeys(problems))}

@@ -61,7 +61,7 @@ path:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
 
 
@@ -82,7 +82,7 @@ def main() -> None:
         else:
             done = boot_install.remove(asked["path"], module.check_mode)
     except (SessionError, OSError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=message_of(error))
     module.exit_json(
         changed=done.changed,
         path=asked["path"],

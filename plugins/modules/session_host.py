@@ -262,7 +262,7 @@ from typing import Any, Callable
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 
 # Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
 
@@ -463,7 +463,7 @@ def main() -> None:
     try:
         result = STATES[module.params["state"]](module.params, module.check_mode)
     except (SessionError, OSError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=message_of(error))
     module.exit_json(**result)
 
 

@@ -155,7 +155,7 @@ from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import images
 
 LONGEST_PULL = 600
@@ -263,7 +263,7 @@ def main() -> None:
         asked = {**module.params, "logins": json.loads(module.params["logins"] or "{}")}
         result = STATES[asked["state"]](engine, asked, module.check_mode)
     except (SessionError, OSError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=message_of(error))
     module.exit_json(**result)
 
 

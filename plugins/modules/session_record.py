@@ -65,7 +65,7 @@ actions:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import read_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, keep_tombstones
 
@@ -89,7 +89,7 @@ def main() -> None:
         actions = keep_records(state, records, module.check_mode, asked["recorded"])
         actions += keep_tombstones(state, asked["tombstones"], asked["forget"], module.check_mode)
     except (SessionError, OSError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=message_of(error))
     module.exit_json(changed=bool(actions), actions=actions)
 
 

@@ -87,7 +87,7 @@ public_keys:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import read_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
@@ -120,7 +120,7 @@ def main() -> None:
             check_mode=module.check_mode,
         )
     except (SessionError, OSError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=message_of(error))
     result = {
         "changed": bool(done.actions),
         "actions": done.actions,

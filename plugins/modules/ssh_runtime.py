@@ -43,7 +43,7 @@ path:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import RUNTIME_ON_HOST
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
 
 
@@ -53,7 +53,7 @@ def main() -> None:
     try:
         done = ssh_runtime.install(module.check_mode)
     except (SessionError, OSError) as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=message_of(error))
     module.exit_json(changed=done.changed, path=RUNTIME_ON_HOST, diff={"before": done.before, "after": done.after})
 
 

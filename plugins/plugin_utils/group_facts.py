@@ -25,6 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey, survey
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import why_not
 
 SITE_VARIABLES = (
     "cluster_compute_subnet_pool",
@@ -79,7 +80,7 @@ class GroupFacts:
             if host.get("usable"):
                 facts[name] = host
                 continue
-            why = why_missing[name] = host.get("problem") or result.get("msg") or "It did not answer."
+            why = why_missing[name] = host.get("problem") or why_not(result)
             if name in needed:
                 problems.append(Problem(f"host {name}", "not usable", f"{why} Or take it out of the resource group."))
         if problems:

@@ -29,7 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
 try:
     import docker
     from docker.errors import APIError, DockerException, NotFound
-    from requests.exceptions import RequestException
+    from requests.exceptions import RequestException, Timeout
     from urllib3.exceptions import HTTPError
 except ImportError:
     DOCKER_IMPORT_ERROR: str | None = traceback.format_exc()
@@ -44,6 +44,9 @@ except ImportError:
         """Stands in where the SDK is missing."""
 
     class RequestException(Exception):  # type: ignore[no-redef]
+        """Stands in where the SDK is missing."""
+
+    class Timeout(RequestException):  # type: ignore[no-redef]
         """Stands in where the SDK is missing."""
 
     class HTTPError(Exception):  # type: ignore[no-redef]
@@ -143,6 +146,25 @@ class EngineError(SessionError):
     """Docker Engine refused or cannot be reached; the message is a full sentence."""
 
 
+def _reason(error: BaseException) -> str:
+    """Return in words what went wrong: what the engine explains, or what the system said.
+
+    The SDK wraps the errors of its libraries in each other and shows them as Python code.
+    """
+    explanation = getattr(error, "explanation", None)
+    if explanation:
+        return str(explanation)
+    inside: list[object] = [error]
+    for one in inside:  # grows while it is gone through
+        if isinstance(one, Timeout):
+            return "it did not answer in time"
+        if isinstance(one, OSError) and one.strerror:
+            return str(one.strerror)
+        if isinstance(one, BaseException):
+            inside += [item for item in (*one.args, one.__cause__, one.__context__) if item not in inside]
+    return str(error)
+
+
 class Engine:
     """One Docker Engine."""
 
@@ -162,8 +184,8 @@ class Engine:
             client = docker.APIClient(version="auto", timeout=timeout, max_pool_size=32)
         except (DockerException, RequestException) as error:
             raise EngineError(
-                f"Docker Engine cannot be reached on this host ({error}). Run the prepare_hosts playbook, or start the "
-                "engine."
+                f"Docker Engine cannot be reached on this host (its socket says: {_reason(error)}). Run the "
+                "prepare_hosts playbook, or start the engine."
             ) from error
         engine = cls(client)
         if engine.api_version < MINIMUM_API:
@@ -177,10 +199,8 @@ class Engine:
         """Call the SDK, turning its exceptions into an EngineError that says *what* was being done."""
         try:
             return function(*arguments, **keywords)
-        except APIError as error:
-            raise EngineError(f"Docker Engine could not {what}: {error.explanation or error}") from error
         except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not {what}: {error}") from error
+            raise EngineError(f"Docker Engine could not {what}: {_reason(error)}") from error
 
     def facts(self) -> dict[str, Any]:
         """Return what the engine says of itself and its machine."""
@@ -237,7 +257,7 @@ class Engine:
         except NotFound:
             return None
         except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not inspect the container {container}: {error}") from error
+            raise EngineError(f"Docker Engine could not inspect the container {container}: {_reason(error)}") from error
 
     def inspect_image(self, reference: str) -> dict[str, Any] | None:
         """Return the image's description, or None where this engine does not have it."""
@@ -246,7 +266,7 @@ class Engine:
         except NotFound:
             return None
         except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not inspect the image {reference}: {error}") from error
+            raise EngineError(f"Docker Engine could not inspect the image {reference}: {_reason(error)}") from error
 
     def resolve_image(self, reference: str, login: Login | None) -> str:
         """Return the digest that the registry has by this name now. Raises EngineError where it does not say."""
@@ -336,7 +356,7 @@ class Engine:
         except NotFound:
             return
         except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not remove the image {name}: {error}") from error
+            raise EngineError(f"Docker Engine could not remove the image {name}: {_reason(error)}") from error
 
     def networks(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return the engine's networks; with *labels* only those that bear them; sorted by name."""
@@ -367,7 +387,7 @@ class Engine:
         except NotFound:
             return None
         except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not inspect the volume {name}: {error}") from error
+            raise EngineError(f"Docker Engine could not inspect the volume {name}: {_reason(error)}") from error
         return {
             "driver": found["Driver"],
             "options": dict(found.get("Options") or {}),
@@ -395,9 +415,9 @@ class Engine:
             self._client.remove_volume(name)
         except APIError as error:
             if error.status_code not in (404, 409):
-                raise EngineError(f"Docker Engine could not remove the volume {name}: {error}") from error
+                raise EngineError(f"Docker Engine could not remove the volume {name}: {_reason(error)}") from error
         except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not remove the volume {name}: {error}") from error
+            raise EngineError(f"Docker Engine could not remove the volume {name}: {_reason(error)}") from error
 
     def create_container(self, name: str, body: dict[str, Any], endpoints: dict[str, dict[str, Any]]) -> str:
         """Create a container attached to *endpoints* (network name to endpoint settings, the first is its default).
@@ -471,7 +491,7 @@ class Engine:
         except NotFound:
             return
         except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not remove the container {container}: {error}") from error
+            raise EngineError(f"Docker Engine could not remove the container {container}: {_reason(error)}") from error
 
     def read_file(self, container: str, path: str) -> str | None:
         """Return the text of the file *path* in a container that need not run, or None where there is none.

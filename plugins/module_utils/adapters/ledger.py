@@ -203,7 +203,10 @@ def _lock(descriptor: int, path: Path) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise LedgerError(f"The lock on {path} was not free within {LOCK_DEADLINE:.0f} seconds.") from None
+                raise LedgerError(
+                    f"The lock on {path} was not free within {LOCK_DEADLINE:.0f} seconds: another run is at work on "
+                    "this host. Try again when it has ended."
+                ) from None
             time.sleep(0.005)
         else:
             return

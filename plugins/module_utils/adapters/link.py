@@ -168,7 +168,9 @@ def read_vxlan(name: str) -> Vxlan | None:
             continue
         info = link.get("linkinfo", {})
         if info.get("info_kind") != "vxlan":
-            raise LinkError(f"The link {name} exists and is not a VXLAN device; it is not ours to change.")
+            raise LinkError(
+                f"The link {name} exists and is not a VXLAN device; it is not ours to change. Rename or remove it."
+            )
         data = info["info_data"]
         healthy = "UP" in link.get("flags", []) and data.get("proxy") and not data.get("learning", True)
         return Vxlan(

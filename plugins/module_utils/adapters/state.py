@@ -99,7 +99,7 @@ class StateDirectory:
             if time.monotonic() > deadline:
                 raise StateError(
                     f"Another program has been working on session {session_id} on this host for "
-                    f"{WORK_DEADLINE:.0f} seconds (it holds {path})."
+                    f"{WORK_DEADLINE:.0f} seconds (it holds {path}). Try again when it has ended."
                 )
             time.sleep(0.05)
         try:

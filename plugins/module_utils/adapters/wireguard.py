@@ -158,7 +158,9 @@ def read(name: str) -> Tunnel | None:
         if found["ifname"] != name:
             continue
         if found.get("linkinfo", {}).get("info_kind") != "wireguard":
-            raise LinkError(f"The link {name} exists and is no WireGuard link; it is not ours to change.")
+            raise LinkError(
+                f"The link {name} exists and is no WireGuard link; it is not ours to change. Rename or remove it."
+            )
         device = _read_device(name)
         own = [one["local"] for one in link.addresses_on(name) if one["family"] == "inet6"]
         return Tunnel(

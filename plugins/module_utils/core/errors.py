@@ -33,6 +33,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def message_of(error: BaseException) -> str:
+    """Return what an error says as a person reads it: without numbers, quotes or names of Python's own."""
+    if isinstance(error, SessionError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        places = [place for place in (error.filename, error.filename2) if isinstance(place, str)]
+        return f"{' and '.join(places)}: {error.strerror}." if places else f"{error.strerror}."
+    return f"{type(error).__name__}: {printable(str(error))}"
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing that is wrong with the input.

@@ -58,7 +58,7 @@ def prepare(
     session = state.session(record["id"])
     if record["id"] in recorded and session.read_record() is None and not check_mode:
         ledger.release(record["id"], holder)
-        raise StateError(f"Session {record['name']} was torn down while this launch was at work.")
+        raise StateError(f"Session {record['name']} was torn down while this launch was at work. Launch again.")
     if not check_mode:
         ledger.advance(record["id"], CONFIRMED, deadline, holder)
         if record["status"] == PREPARING:

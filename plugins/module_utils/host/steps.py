@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 
 PARALLEL = 16
 """Steps of one stage that run side by side: requests to an engine, which itself works in parallel."""
@@ -64,7 +64,7 @@ def perform(stages: Sequence[Stage], undo: bool = True) -> list[float]:
             if error is None:
                 done.append(step)
             else:
-                failures.append(f"Could not {step.describe()}: {error}")
+                failures.append(f"Could not {step.describe()}: {message_of(error)}")
         if failures:
             if undo:
                 failures += _undo(done)
@@ -80,7 +80,7 @@ def _undo(done: list[Step]) -> list[str]:
             try:
                 step.undo()
             except Exception as error:  # the others have to be undone all the same, and all failures are told
-                failures.append(f"Could not undo '{step.describe()}': {error}")
+                failures.append(f"Could not undo '{step.describe()}': {message_of(error)}")
     return failures
 
 

@@ -66,7 +66,9 @@ def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float
     while True:
         found = engine.inspect(replica["container"])
         if found is None:
-            raise VerificationFailed(f"The container {replica['container']} on {replica['host']} does not exist.")
+            raise VerificationFailed(
+                f"The container {replica['container']} on {replica['host']} does not exist: somebody has removed it."
+            )
         state = found["State"]
         health = (state.get("Health") or {}).get("Status", "healthy")
         if state["Status"] == "running" and health == "healthy":
@@ -85,7 +87,7 @@ def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float
                 f"The replica {replica['name']} on {replica['host']} is not running: its container "
                 f"{replica['container']} is {state['Status']}{health_text}, exit code {state['ExitCode']}"
                 f"{', killed for want of memory' if state.get('OOMKilled') else ''}. "
-                f"{state.get('Error') or ''}\nIts last output:\n{engine.logs(replica['container'], 20)}"
+                f"{state.get('Error') or ''}\n{_last_output(engine.logs(replica['container'], 20))}"
             )
         time.sleep(delay)
         delay = min(delay * 2, 1.0)
@@ -98,6 +100,13 @@ def _prove_server(replica: dict[str, Any], pid: int) -> None:
             f"The SSH server of the replica {replica['name']} on {replica['host']} does not listen on "
             f"{replica['address']} port {SSH_PORT}."
         )
+
+
+def _last_output(text: str) -> str:
+    """Return how a failure goes on: with what the replica wrote last, or that it wrote nothing."""
+    return (
+        f"Its last output:\n{text}" if text.strip() else "It wrote nothing. Its program has to stay in the foreground."
+    )
 
 
 def _prove_way_in(replica: dict[str, Any], pid: int, key: str) -> None:
@@ -126,8 +135,9 @@ def _prove_interface(plan: dict[str, Any], replica: dict[str, Any], pid: int) ->
     else:
         del wanted["mac"], have["mac"]  # a local bridge learns MACs by itself, so the engine may choose them
     if wanted != have:
+        told = "; ".join(f"{key} {have[key]}, planned {wanted[key]}" for key in wanted if have[key] != wanted[key])
         raise VerificationFailed(
-            f"The session interface of {replica['name']} on {replica['host']} is {have}, the plan says {wanted}."
+            f"The session interface of the replica {replica['name']} on {replica['host']} is not as planned: {told}."
         )
     return {"interface": link["ifname"], "mtu": link["mtu"]}
 

@@ -65,8 +65,8 @@ def test_one_asks_all_pull_and_who_cannot_is_helped() -> None:
     told = launch.step(pulled={"h1": came, "h2": {"pulled": {}, "problems": {NAME: "no route"}}, "h3": {"msg": "gone"}})
     assert told["report"] == [
         f"h1 pulled {NAME} (2.0 MB in 1.0 s).",
-        f"h2 could not pull {NAME}: no route",
-        f"h3 could not pull {NAME}: gone",
+        f"h2 could not pull {NAME}: no route.",
+        f"h3 could not pull {NAME}: gone.",
     ]
     assert (told["pulls"], set(told["serves"]), told["progress"]) == ({}, {"h1"}, "round 1 of 2, hosts: 1")
     assert told["addresses"] == {"h1": "192.0.2.1"}

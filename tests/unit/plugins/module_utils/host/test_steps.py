@@ -9,6 +9,7 @@ import time
 from functools import partial
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
     Step,
     StepFailed,
@@ -20,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 
 
 def refuse(what: str) -> None:
-    raise RuntimeError(what)
+    raise SessionError(what)
 
 
 def test_stages_run_in_order() -> None:

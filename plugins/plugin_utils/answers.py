@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What hosts answer, in words for a person: also where a module ended before it could say anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+SILENCE = "It did not answer."
+TRACEBACK = "Traceback (most recent call last)"
+
+
+def why_not(result: Mapping[str, Any]) -> str:
+    """Return why a host has not done its part, from its result: one or more full sentences."""
+    return sentence(str(result.get("msg") or SILENCE))
+
+
+def sentence(text: str) -> str:
+    """Return text with a mark at its end, so that another sentence can follow."""
+    text = text.strip().rstrip(":")
+    return text if text.endswith((".", "!", "?")) or "\n" in text else f"{text}."
+
+
+def of_broken_module(result: Mapping[str, Any], module: str) -> str:
+    """Return what to say where a module broke down; empty where the result is not that of one that did.
+
+    Either its program ended without a result, so that there is only what it wrote, or Ansible caught its exception:
+    since ansible-core 2.19 an object, whose event has a message, before that the text of the traceback.
+    """
+    exception = result.get("exception")
+    written = str(result.get("module_stderr") or result.get("module_stdout") or "")
+    if not result.get("failed") or not (written.strip() or (exception and not result.get("msg"))):
+        return ""
+    event = getattr(exception, "event", None)
+    lines = [line for line in (written or str(exception)).strip().splitlines() if line.strip()]
+    cause = str(getattr(event, "msg", "")) if event is not None and not written else ""
+    if not cause:
+        cause = lines[-1 if TRACEBACK in lines[0] else 0] if lines else "it wrote nothing"
+    return (
+        f"The module {module} could not run to its end on this host: {sentence(cause)} See that the host's Python "
+        "works; where it does, this is a fault of the module. The same command with -vvv shows all of it."
+    )
