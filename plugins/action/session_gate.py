@@ -30,6 +30,7 @@ class ActionModule(ActionBase):
         _result, arguments = self.validate_argument_spec(
             {
                 "hosts": {"type": "list", "elements": "str", "required": True},
+                "witnesses": {"type": "list", "elements": "str", "default": []},
                 "results": {"type": "dict", "required": True},
                 "proof": {"type": "str", "required": True},
                 "before": {"type": "dict"},
@@ -41,9 +42,11 @@ class ActionModule(ActionBase):
             return dict(before)
         failures = {}
         unreachable = []
-        for name in arguments["hosts"]:
+        for name in dict.fromkeys([*arguments["hosts"], *arguments["witnesses"]]):
             result = arguments["results"].get(name) or {}
             if result.get("unreachable"):
+                if name not in arguments["hosts"]:
+                    continue
                 unreachable.append(name)
             if arguments["proof"] not in result:
                 failures[name] = f"{name}: {why_not(result)}"

@@ -24,6 +24,12 @@ options:
     type: list
     elements: str
     required: true
+  witnesses:
+    description:
+      - Hosts that had a part to do if they could be reached. One that could not does not keep anything from passing.
+    type: list
+    elements: str
+    default: []
   results:
     description:
       - For each host the registered result of its part.
