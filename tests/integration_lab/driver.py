@@ -264,7 +264,7 @@ def ssh_options() -> list[str]:
     return [
         *("-i", str(DIRECTORY / "ssh/id_ed25519"), "-o", f"UserKnownHostsFile={DIRECTORY}/ssh/known_hosts"),
         *("-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"),
-        *("-o", "ConnectTimeout=5", "-o", "ControlMaster=auto", "-o", "ControlPersist=20"),
+        *("-o", "ConnectTimeout=10", "-o", "ControlMaster=auto", "-o", "ControlPersist=20"),
         *("-o", f"ControlPath={tempfile.gettempdir()}/cluster-compute-{LAB}-%C", "-o", "LogLevel=ERROR"),
     ]
 
