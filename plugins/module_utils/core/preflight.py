@@ -690,12 +690,14 @@ def _came(answers: Answers, host: str, other: str) -> int:
 
 def _mtu(answers: Answers) -> Check:
     check = Check("path MTU")
+    trial = answers.trial
+    if trial is None:
+        return check
     for host, other in answers.tried():
-        assert answers.trial is not None  # noqa: S101 - there are no pairs without
-        largest, size = _came(answers, host, other), answers.trial.size(host, other)
+        largest, size = _came(answers, host, other), trial.size(host, other)
         if not largest:
             continue
-        overhead = answers.trial.hosts[host]["mtu"] - answers.trial.hosts[host]["room"]
+        overhead = trial.hosts[host]["mtu"] - trial.hosts[host]["room"]
         if largest < size:
             check.bad_pair(
                 ERROR,
