@@ -46,16 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_builder_takes_the_definition(folder: Path) -> None:
     context = folder / "context"
-    run(
-        "ansible-builder",
-        "create",
-        "-f",
-        str(folder / DEFINITION.name),
-        "-c",
-        str(context),
-        "--output-filename",
-        "Containerfile",
-    )
+    options = ["-f", str(folder / DEFINITION.name), "-c", str(context), "--output-filename", "Containerfile"]
+    run("ansible-builder", "create", *options)
     steps = (context / "Containerfile").read_text(encoding="utf-8")
     assert 'ARG PKGMGR="/usr/bin/apt-get"' in steps
     assert "ensurepip" not in steps
