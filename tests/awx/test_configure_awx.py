@@ -25,6 +25,7 @@ from ansible_collections.cluster_compute.session.tests.awx.server import TOKEN, 
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "Cluster compute: "
+WORKFLOW = f"{PREFIX}launch, run, collect, tear down"
 VERBS = {path.stem for path in (ROOT / "playbooks").glob("*.yml") if not path.stem.startswith(("lab_", "demo_"))}
 SITE: dict[str, Any] = {
     "awx_execution_environment_image": "registry.example.com/ee:1",
@@ -131,8 +132,41 @@ def test_surveys_hold_the_choices_and_the_defaults_of_the_site(configured: Awx) 
     assert questions["session_image"]["default"] == "train:1"
     assert questions["session_memory"]["default"] == "4g"
     assert set(configured.survey(PREFIX + "teardown_cluster")) == {"session_name", "session_resource_group"}
-    assert len(configured.surveys) == len(VERBS) - 1
+    # Two verbs have none, the workflow has one.
+    assert len(configured.surveys) == len(VERBS) - 2 + 1
     assert [check_survey(survey) for survey in configured.surveys.values()] == [[]] * len(configured.surveys)
+
+
+def test_the_workflow(configured: Awx) -> None:
+    workflow = configured.named("workflow_job_templates", WORKFLOW)
+    nodes = {node["identifier"]: node for node in configured.things["workflow_job_template_nodes"].values()}
+    assert {node["workflow_job_template"] for node in nodes.values()} == {workflow["id"]}
+    templates = configured.things["job_templates"]
+    assert {name: templates[node["unified_job_template"]]["name"] for name, node in nodes.items()} == {
+        "launch": PREFIX + "launch_cluster",
+        "run": PREFIX + "run_job",
+        "collect": PREFIX + "logs",
+        "tear down": PREFIX + "teardown_cluster",
+        "judge": PREFIX + "job_result",
+    }
+    links = {
+        (name, kind, to)
+        for name in nodes
+        for kind in ("success_nodes", "failure_nodes", "always_nodes")
+        for to in configured.linked("workflow_job_template_nodes", name, kind)
+    }
+    assert links == {
+        ("launch", "success_nodes", "run"),
+        ("launch", "failure_nodes", "tear down"),
+        ("run", "always_nodes", "collect"),
+        ("collect", "always_nodes", "tear down"),
+        ("tear down", "always_nodes", "judge"),
+    }
+    questions = configured.survey(WORKFLOW, "workflow_job_templates")
+    assert {"session_mode", "session_image", "job_command"} <= set(questions)
+    assert questions["session_command"]["default"] == "sleep infinity"
+    assert questions["session_memory"]["default"] == "4g"
+    assert json.loads(workflow["extra_vars"]) == {"session_wait": True}
 
 
 def test_schedules(configured: Awx) -> None:

@@ -32,6 +32,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     DEMO,
     DIRECTORY,
     INVENTORY,
+    Replica,
     environment,
     in_parallel,
     replicas,
@@ -40,8 +41,9 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 PREFIX = "Cluster compute: "
 SESSION = "awx"
 WRITES = "Read-only file system"
+WORKFLOW = "launch, run, collect, tear down"
 ANSWERS: dict[str, dict[str, Any]] = {
-    "launch_cluster": {
+    WORKFLOW: {
         "session_name": SESSION,
         "session_image": DEMO,
         "session_size": 3,
@@ -50,12 +52,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "session_ports": "18080:8080",
         "session_mounts": "/srv/shared:/data:ro\r\n",
         "session_accelerators": "",
-        "session_command": "",
-        "session_authorized_keys": (DIRECTORY / "ssh" / "id_ed25519.pub").read_text(encoding="utf-8")
-        if DIRECTORY.exists()
-        else "",
+        "job_command": 'echo "rank $RANK of $WORLD_SIZE"\r\necho {{ braces }}\r\n',
+        "job_on": "all",
+        "job_env": "",
+        "job_timeout": "5m",
     },
-    "teardown_cluster": {"session_name": SESSION},
     "login": {"session_name": SESSION},
     "plan_cluster": {"session_name": "next", "session_image": BUSYBOX, "session_size": 2, "session_memory": "64m"},
     "status": {"session_name": ""},
@@ -66,8 +67,9 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "gc": {},
     "preflight": {"session_mounts": "/srv/shared:/data:ro\r\n"},
     "prepare_hosts": {},
+    "job_result": {},
 }
-"""What users answer, by verb; questions that are left out get their defaults."""
+"""What users answer, by template; questions that are left out get their defaults."""
 
 
 @dataclass
@@ -184,35 +186,69 @@ def awx() -> Iterator[Awx]:
         yield server
 
 
-def answered(awx: Awx, verb: str) -> dict[str, Any]:
+def answered(awx: Awx, template: str, kind: str = "job_templates") -> dict[str, Any]:
     """Return the variables that a template hands to its job, all answers accepted by its survey."""
-    questions = awx.survey(PREFIX + verb)
-    answers = ANSWERS[verb]
+    asks = awx.named(kind, PREFIX + template)["survey_enabled"]
+    questions = awx.survey(PREFIX + template, kind) if asks else {}
+    answers = dict(ANSWERS.get(template, {}))
+    if template == WORKFLOW:
+        key = DIRECTORY / "ssh" / "id_ed25519.pub"
+        answers["session_authorized_keys"] = key.read_text(encoding="utf-8")
     assert set(answers) <= set(questions)
     for variable, answer in answers.items():
         assert check_answer(questions[variable], answer) == [], variable
     return {**{name: one["default"] for name, one in questions.items() if "default" in one}, **answers}
 
 
-@pytest.fixture(scope="module")
-def launched(awx: Awx) -> Iterator[Job]:
-    """Give the job that launched the session; another one tears it down."""
-    try:
-        yield job("launch_cluster", answered(awx, "launch_cluster")).ok()
-    finally:
-        done = job("teardown_cluster", answered(awx, "teardown_cluster")).ok()
-        assert replicas(SESSION) == {}
-        assert done.artifacts["cluster_compute_session"]["status"] == "TERMINATED"
+@dataclass
+class Outcome:
+    """What came of the workflow. nodes: its jobs in order. verbs: those of all other templates, run meanwhile.
+
+    replicas: those of the session as the engines told, and environment: of main1, before the teardown.
+    """
+
+    nodes: dict[str, Job]
+    verbs: dict[str, Job]
+    replicas: dict[str, Replica]
+    environment: dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def jobs(awx: Awx, launched: Job) -> dict[str, Job]:
-    """Give a job of every other verb, with what the launch handed on, while the session runs."""
-    verbs = sorted(set(ANSWERS) - {"launch_cluster", "teardown_cluster"})
+def outcome(awx: Awx) -> Outcome:
+    """Run the workflow as the server does: its links decide what follows, artifacts become extra variables.
+
+    The variables of the workflow beat artifacts, and these the defaults of a job's own survey.
+    """
+    workflow = awx.named("workflow_job_templates", PREFIX + WORKFLOW)
+    own = {**json.loads(workflow["extra_vars"]), **answered(awx, WORKFLOW, "workflow_job_templates")}
+    artifacts: dict[str, Any] = {}
+    result = Outcome({}, {}, {}, {})
+    following = ["launch"]
+    while following:
+        (node,) = following
+        number = awx.named("workflow_job_template_nodes", node)["unified_job_template"]
+        template = awx.things["job_templates"][number]["name"].removeprefix(PREFIX)
+        if node == "tear down":
+            result.replicas = replicas(SESSION)
+            result.environment = result.replicas["main1"].environment() if result.replicas else {}
+            result.verbs = others(awx, artifacts)
+        done = job(template, {**answered(awx, template), **artifacts, **own})
+        result.nodes[node] = done
+        artifacts.update(done.artifacts)
+        ended = "success_nodes" if done.status == "successful" else "failure_nodes"
+        following = sorted(
+            name for link in (ended, "always_nodes") for name in awx.linked("workflow_job_template_nodes", node, link)
+        )
+    return result
+
+
+def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
+    """Return a job of every template that is in no workflow."""
+    verbs = sorted(set(ANSWERS) - {WORKFLOW, "job_result"})
 
     def run(verb: str) -> Job:
         check = ["--check"] if awx.named("job_templates", PREFIX + verb)["job_type"] == "check" else []
-        return job(verb, {**answered(awx, verb), **launched.artifacts}, *check)
+        return job(verb, {**answered(awx, verb), **artifacts}, *check)
 
     return dict(zip(verbs, in_parallel(run, verbs)))
 
@@ -225,47 +261,75 @@ def test_the_choices_are_those_of_the_lab(awx: Awx) -> None:
     assert not [name for name in images if name.startswith("sha256:") or "<none>" in name]
 
 
-def test_every_template_is_run(awx: Awx) -> None:
-    assert {PREFIX + verb for verb in ANSWERS} == awx.names("job_templates")
+def test_every_template_is_run(awx: Awx, outcome: Outcome) -> None:
+    nodes = awx.things["workflow_job_template_nodes"].values()
+    in_workflow = {awx.things["job_templates"][node["unified_job_template"]]["name"] for node in nodes}
+    assert set(outcome.nodes) == {node["identifier"] for node in nodes}
+    # The template configure_awx has been run to make all of them, and is there only where there is a credential for it.
+    assert in_workflow | {PREFIX + verb for verb in outcome.verbs} == awx.names("job_templates")
 
 
-def test_a_survey_launches_a_session(launched: Job) -> None:
-    found = launched.artifacts["cluster_compute_session"]
+def test_every_job_succeeds_and_writes_nothing_to_the_project(outcome: Outcome) -> None:
+    every = {**outcome.nodes, **outcome.verbs}
+    assert len(every) > 10
+    assert {name: one.output for name, one in every.items() if one.status != "successful"} == {}
+    for name, one in every.items():
+        assert WRITES not in one.output, name
+        assert one.events[-1]["event"] == "playbook_on_stats"
+
+
+def test_a_survey_launches_a_session(outcome: Outcome) -> None:
+    found = outcome.nodes["launch"].artifacts["cluster_compute_session"]
     assert (found["name"], found["status"], found["size"], found["owner"]) == (SESSION, "RUNNING", 3, "ada")
-    running_ones = replicas(SESSION)
-    assert [one["name"] for one in found["replicas"]] == list(running_ones) == ["main1", "sub1", "sub2"]
+    assert [one["name"] for one in found["replicas"]] == list(outcome.replicas) == ["main1", "sub1", "sub2"]
     assert {one["name"]: one["host"] for one in found["replicas"]} == {
-        one.name: one.host for one in running_ones.values()
+        name: one.host for name, one in outcome.replicas.items()
     }
     assert [port["host_port"] for port in found["ports"] if port["container_port"] == 8080] == [18080]
-    variables = running_ones["main1"].environment()
     # An answer is never a template.
-    assert variables["GREETING"] == "{{ 'a' * 3 }}"
-    assert variables["EPOCHS"] == "3"
-    main = running_ones["main1"].about
+    assert outcome.environment["GREETING"] == "{{ 'a' * 3 }}"
+    assert outcome.environment["EPOCHS"] == "3"
+    main = outcome.replicas["main1"].about
     assert main["HostConfig"]["Memory"] == 128 * 2**20
+    assert main["Config"]["Cmd"][-2:] == ["sleep", "infinity"]
     assert "/data" in {mount["Destination"] for mount in main["Mounts"]}
 
 
-def test_every_verb_runs_as_a_job(jobs: dict[str, Job]) -> None:
-    assert len(jobs) > 4
-    assert {verb: one.output for verb, one in jobs.items() if one.status != "successful"} == {}
-    for verb, one in jobs.items():
-        assert WRITES not in one.output, f"{verb} writes to the project"
-        assert [event["event"] for event in one.events][-1] == "playbook_on_stats"
+def test_the_workflow_runs_a_command_and_leaves_nothing(outcome: Outcome) -> None:
+    assert list(outcome.nodes) == ["launch", "run", "collect", "tear down", "judge"]
+    for rank in range(3):
+        assert f"rank {rank} of 3" in outcome.nodes["run"].output
+    assert "{{ braces }}" in outcome.nodes["run"].output
+    assert outcome.nodes["run"].artifacts["cluster_compute_job_outcome"]["succeeded"] is True
+    assert outcome.nodes["tear down"].artifacts["cluster_compute_session"]["status"] == "TERMINATED"
+    assert replicas(SESSION) == {}
 
 
-def test_what_jobs_say(jobs: dict[str, Job]) -> None:
-    assert "Everything is as recorded." in jobs["audit"].output
-    assert "Nothing was missing." in jobs["repair"].output
-    assert "The queue is empty." in jobs["schedule_pending"].output
-    assert "There is nothing that nobody owns." in jobs["gc"].output
-    assert f"Host {SESSION}.main1 main1" in jobs["login"].output
-    assert re.search(rf"\b{SESSION} +RUNNING\b", jobs["status"].output), jobs["status"].output
-    (found,) = jobs["session_info"].artifacts["cluster_compute_info"]["sessions"]
+@pytest.mark.parametrize(
+    ("artifacts", "reason"),
+    [
+        ({"cluster_compute_job_outcome": {"succeeded": False}}, "The command did not succeed"),
+        ({}, "The session was not launched"),
+    ],
+)
+def test_a_workflow_whose_command_failed_is_a_failure(artifacts: dict[str, Any], reason: str) -> None:
+    judged = job("job_result", artifacts)
+    assert judged.status == "failed"
+    assert reason in judged.output
+
+
+def test_what_jobs_say(outcome: Outcome) -> None:
+    verbs = outcome.verbs
+    assert "Everything is as recorded." in verbs["audit"].output
+    assert "Nothing was missing." in verbs["repair"].output
+    assert "The queue is empty." in verbs["schedule_pending"].output
+    assert "There is nothing that nobody owns." in verbs["gc"].output
+    assert f"Host {SESSION}.main1 main1" in verbs["login"].output
+    assert re.search(rf"\b{SESSION} +RUNNING\b", verbs["status"].output), verbs["status"].output
+    (found,) = verbs["session_info"].artifacts["cluster_compute_info"]["sessions"]
     assert (found["name"], len(found["replicas"])) == (SESSION, 3)
-    assert jobs["preflight"].artifacts["cluster_compute_preflight"]["counts"]["error"] == 0
-    assert jobs["plan_cluster"].artifacts["cluster_compute_plan"]["status"] == "PLANNED"
+    assert verbs["preflight"].artifacts["cluster_compute_preflight"]["counts"]["error"] == 0
+    assert verbs["plan_cluster"].artifacts["cluster_compute_plan"]["status"] == "PLANNED"
 
 
 def test_the_project_is_read_only() -> None:

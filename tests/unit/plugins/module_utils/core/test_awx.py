@@ -295,11 +295,46 @@ def test_what_nobody_touched_is_what_a_launch_does_by_itself() -> None:
     assert request_of(**untouched) == parse_request(plain)
 
 
+def asked(template: dict[str, Any]) -> list[str]:
+    """Return the questions of a template."""
+    given = template["questions"]
+    if isinstance(given, list):
+        return given
+    begins, _sign, rest = given.strip("{} ").partition(" + ")
+    assert begins == "awx_dialog"
+    return [*VARIABLES["awx_dialog"], *(yaml.safe_load(rest) if rest else [])]
+
+
 def test_every_template_has_a_survey_that_the_server_takes() -> None:
-    for template in VARIABLES["awx_templates"]:
-        names = VARIABLES["awx_dialog"] if template["questions"] == "{{ awx_dialog }}" else template["questions"]
-        made = make_survey(template["name"], template["description"], [QUESTIONS[name] for name in names], CHOICES, {})
-        assert check_survey(made) == []
+    for template in (*VARIABLES["awx_templates"], VARIABLES["awx_workflow"]):
+        questions = [QUESTIONS[name] for name in asked(template)]
+        if questions:
+            defaults = template.get("defaults", {})
+            made = make_survey(template["name"], template["description"], questions, CHOICES, defaults)
+            assert check_survey(made) == []
+
+
+def test_the_workflow_tears_down_however_it_goes_and_fails_where_its_command_does() -> None:
+    nodes = {node["identifier"]: node for node in VARIABLES["awx_workflow"]["nodes"]}
+    templates = {name: node["unified_job_template"]["name"].rpartition(" ")[2] for name, node in nodes.items()}
+    assert {name.rpartition("}}")[2] for name in templates.values()} <= {t["name"] for t in VARIABLES["awx_templates"]}
+
+    def after(name: str, outcome: str) -> list[str]:
+        related = nodes[name].get("related", {})
+        return [one["identifier"] for key in (f"{outcome}_nodes", "always_nodes") for one in related.get(key, [])]
+
+    for failing in (None, *nodes):
+        way, name = [], next(iter(nodes))
+        while True:
+            way.append(name)
+            following = after(name, "failure" if name == failing else "success")
+            if not following:
+                break
+            (name,) = following
+        assert way[-2:] == ["tear down", "judge"]
+        assert ("run" in way) is (failing != "launch")
+        # Or the server would stop there, or take a failure for dealt with at the end.
+        assert (after(name, "failure") == []) is (name == "judge")
 
 
 def test_configure_awx_is_told_all_settings() -> None:
