@@ -28,6 +28,9 @@ MOST_TRIES = 3
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 """What a kernel calls a machine and what an image calls it (Go's GOARCH), where the two differ."""
 
+_OLDER = {"x86_64": "386", "aarch64": "arm"}
+"""Images of the machine before, whose programs a kernel runs as well."""
+
 _REGISTRY = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
 _IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -121,7 +124,7 @@ def parse_registries(value: object) -> dict[str, dict[str, str]]:
 def platform_of(facts: Mapping[str, Any]) -> str:
     """Return what has to be alike on two hosts for an image to have the same id on both: its store and its machine."""
     engine = facts.get("engine") or {}
-    machine = str(engine.get("architecture") or "")
+    machine = _machine(facts)
     return f"{engine.get('image_store') or 'docker'}/{MACHINES.get(machine, machine)}"
 
 
@@ -305,15 +308,18 @@ def _need(
     if archived is not None:
         _take_from_archive(need, archived)
         return need
+    # By a name each host may have another image; an id is the same one wherever it is.
+    anywhere = [host for host, image in images.items() if image is not None] if is_image_id(reference) else []
     problems = [
         Problem(
             "session_image",
             reference,
-            f"On {host} it is for {image['architecture']}, and the host is {facts[host]['engine']['architecture']}. "
-            "Give the host the image for its machine.",
+            f"On {owner} it is for {image['architecture']}, and the host {'' if owner == host else f'{host} '}is "
+            f"{_machine(facts[host])}. Give the host the image for its machine.",
         )
         for host in hosts
-        if (image := images[host]) is not None and not _suits(image["architecture"], facts[host])
+        for owner in ([host] if images[host] is not None else anywhere[:1])
+        if (image := images[owner]) is not None and not suits(image["architecture"], _machine(facts[host]))
     ]
     if problems:
         raise InvalidInput(problems)
@@ -338,9 +344,13 @@ def _need(
     return need
 
 
-def _suits(architecture: str, facts: Mapping[str, Any]) -> bool:
-    machine = str((facts.get("engine") or {}).get("architecture") or "")
-    return not machine or architecture in (machine, MACHINES.get(machine))
+def suits(architecture: str, machine: str) -> bool:
+    """Tell whether an image is for a host, by what the image calls its architecture and the kernel its machine."""
+    return not machine or architecture in (machine, MACHINES.get(machine), _OLDER.get(machine))
+
+
+def _machine(facts: Mapping[str, Any]) -> str:
+    return str((facts.get("engine") or {}).get("architecture") or "")
 
 
 def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.i
     serve_in_background,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import registry_of, tag_for
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import registry_of, suits, tag_for
 
 Logins = Mapping[str, Mapping[str, str]]
 
@@ -67,12 +67,23 @@ def pull(
     pull failed.
     """
 
+    machine = str(engine.facts()["architecture"])
+
     def one(image: Mapping[str, str]) -> dict[str, Any]:
         began = time.monotonic()
+        is_new = engine.inspect_image(image["digest"]) is None
         count = engine.pull_image(image["digest"], _login(logins, image["digest"]))
         found = engine.inspect_image(image["digest"])
         if found is None:
             raise EngineError(f"Docker Engine pulled {image['digest']} and does not have it.")
+        if not suits(found["Architecture"], machine):
+            # An engine asks a registry for its own machine's, and takes what there is where that has but one.
+            if is_new:
+                engine.remove_image(image["digest"])
+            raise EngineError(
+                f"{image['digest']} is for {found['Architecture']}, and this host is {machine}. Name an image that the "
+                "registry has for its machine as well."
+            )
         _name(engine, found["Id"], image["reference"])
         return {"id": str(found["Id"]), "bytes": count, "seconds": round(time.monotonic() - began, 2)}
 

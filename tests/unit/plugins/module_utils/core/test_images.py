@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.image
     parse_registries,
     registry_of,
     repository_of,
+    suits,
     tag_for,
 )
 
@@ -195,6 +196,30 @@ def test_an_image_for_another_machine_is_refused() -> None:
     facts = {"h1": {**host(ONE), "engine": {"architecture": "aarch64", "image_store": "docker"}}}
     with pytest.raises(InvalidInput, match="amd64, and the host is aarch64"):
         need_of(**facts)
+
+
+def test_an_id_is_not_handed_on_to_another_machine() -> None:
+    known = {ONE: {"id": ONE, "digests": [], "architecture": "amd64"}}
+    facts = {"h1": host(architecture="aarch64"), "h2": {**host(), "images": known}}
+    with pytest.raises(InvalidInput, match="On h2 it is for amd64, and the host h1 is aarch64"):
+        need_of(used=1, reference=ONE, **facts)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "machine", "does"),
+    [
+        ("amd64", "x86_64", True),
+        ("386", "x86_64", True),
+        ("arm64", "x86_64", False),
+        ("arm64", "aarch64", True),
+        ("arm", "aarch64", True),
+        ("amd64", "aarch64", False),
+        ("riscv64", "riscv64", True),
+        ("amd64", "", True),
+    ],
+)
+def test_what_a_kernel_runs(architecture: str, machine: str, does: bool) -> None:
+    assert suits(architecture, machine) is does
 
 
 def test_machines_share_an_image_by_its_digest_only() -> None:
