@@ -106,8 +106,9 @@ def chosen(arguments: Mapping[str, Any]) -> dict[str, Any]:
                 continue
             place = (bool(one["status"]), float(one["ended"] or 0))
             order[key] = max(order.get(key, place), place)
-    if job and jobs and not order:
-        raise InvalidInput.single("job_id", job, f"Session {name} has no such job. It has {', '.join(sorted(jobs))}.")
+    if job and not order and any(known.values()):
+        listed = ", ".join(sorted(jobs)) or "none"
+        raise InvalidInput.single("job", job, f"Session {name} has no such job. It has {listed}.")
     if not order:
         said = " ".join(["", *notes]) if notes else ""
         raise InvalidInput.single(

@@ -50,3 +50,10 @@ def test_a_session_that_nobody_knows_is_refused_by_name() -> None:
         choose({"h1": known()})
     with pytest.raises(InvalidInput, match=r"logs_session_id is .*h1: .* No engine\."):
         choose({"h1": {"msg": "No engine."}}, OLD)
+
+
+def test_a_job_that_no_session_has_is_refused_by_name() -> None:
+    request = {"session_id": "", "replicas": [], "job": "0123456789ab"}
+    asked = {"session_name": "train", "resource_group": "all", "request": request}
+    with pytest.raises(InvalidInput, match=r"job is '0123456789ab': Session train has no such job. It has none."):
+        chosen({**asked, "results": {"h1": known((NOW, "RUNNING", None))}})

@@ -30,10 +30,11 @@ def test_work_goes_on_by_itself_and_is_told_from_others(tmp_path: Path) -> None:
 
 def test_a_family_is_found_wherever_its_members_went() -> None:
     mark = f"CLUSTER_COMPUTE_TEST={os.getpid()}"
-    text = "setsid sleep 66 & env -i sleep 67 & sleep 68"
+    # One without its parent and in a session of its own, one in such a session and without the mark.
+    text = "(setsid sleep 66 &); setsid env -i sleep 67 & sleep 68"
     with subprocess.Popen(["/usr/bin/env", mark, "sh", "-c", text], start_new_session=True) as leader:
         deadline = time.monotonic() + 10
-        while len(family(leader.pid, mark)) < 4:
+        while sorted(filter(None, map(_sleeps, family(leader.pid, mark)))) != ["66", "67", "68"]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert os.getpid() not in family(leader.pid, mark)
@@ -42,3 +43,12 @@ def test_a_family_is_found_wherever_its_members_went() -> None:
         while family(leader.pid, mark):
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def _sleeps(pid: int) -> str:
+    """Return for how many seconds a process sleeps; nothing for one that does something else."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return ""
+    return words[1] if words[0] == "sleep" else ""
