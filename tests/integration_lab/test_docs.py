@@ -94,6 +94,7 @@ EXPECTED = {
         "Largest size that fits now in mode multi-node: 2.",
     ],
     "docs/environment.md": ["0 of 3", "sub2"],
+    "docs/gpu_and_numa.md": ["main1    n1", "sub1     n", "/dev/fuse", "main1    n2", "Cpus_allowed_list:"],
     "docs/login.md": ["Log in with your key, port 22", "Host first.sub2 sub2", "main1\n", "sub2\n"],
     "docs/inside.md": ["@session_first:", "first-sub2 | SUCCESS", "first-sub1 | CHANGED", "name: first"],
     "docs/preflight.md": ["all 6 pairs  UDP 4789 is open.", "6 directed pairs: median "],
@@ -115,7 +116,7 @@ EXPECTED = {
     "docs/lab.md": ["Server Version: 20.10", "Server Version: 26.1", "n1"],
 }
 """What the output of a document's commands has to hold, in this order where it matters for more than one."""
-SESSIONS = ("first", "big", "small", "train", "demo")
+SESSIONS = ("first", "big", "small", "train", "demo", "cards", "pinned")
 
 
 def blocks(text: str, language: str) -> list[str]:
