@@ -64,6 +64,10 @@ browser: setup ## The status page in a real browser
 awx: setup ## The playbook for AWX, and the definition of the execution environment
 	pytest tests/awx
 
+.PHONY: reference
+reference: setup ## Write docs/reference anew from the sources
+	@python tools/make_reference.py
+
 .PHONY: sanity
 sanity: setup ## ansible-test sanity and ansible-test units
 	@tools/need.sh shellcheck=shellcheck

@@ -41,6 +41,7 @@ check "yamllint" yamllint --strict .
 check "ansible-lint" ansible-lint --offline -q --nocolor
 check "changelog" antsibull-changelog lint
 check "plugin documentation" antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
+check "reference" python tools/make_reference.py --check
 check "shellcheck" check_shell
 
 if [ ${#failed[@]} -ne 0 ]; then

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -103,3 +103,58 @@ def test_a_test_run_stops_at_a_failure_and_removes_its_lab(tmp_path: Path, broke
     assert ("All checks passed" in done.stdout) != bool(broken)
     played = (tmp_path / "played").read_text(encoding="utf-8").splitlines()
     assert played == ["-i tests/integration_lab/inventory playbooks/lab_down.yml"]
+
+
+class TestReference:
+    """The generator of docs/reference."""
+
+    KNOWN: ClassVar[dict[str, Any]] = {"role": {}, "module": {}, "callback": {}}
+
+    @pytest.mark.parametrize(
+        ("text", "markdown"),
+        [
+            ("With O(state=absent) or V(a)", "With `state=absent` or `a`"),
+            ("see M(cluster_compute.session.session_plan)", "see `session_plan`"),
+            ("C(default({}, true)) and E(TERM)", "`default({}, true)` and `TERM`"),
+            ("L(the page, https://example.com/a)", "[the page](https://example.com/a)"),
+            ("ABC(x) stays", "ABC(x) stays"),
+        ],
+    )
+    def test_markup_becomes_markdown(self, text: str, markdown: str) -> None:
+        assert load("make_reference").marked(text) == markdown
+
+    def test_a_stale_page_is_named_with_what_mends_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        tool = load("make_reference")
+        monkeypatch.setattr(tool, "FOLDER", tmp_path)
+        monkeypatch.setattr(tool, "known", lambda: self.KNOWN)
+        (tmp_path / "gone.md").write_text("of a room that is no more", encoding="utf-8")
+        monkeypatch.setattr(sys, "argv", ["make_reference.py"])
+        assert tool.main() == 0
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "modules.md",
+            "playbooks.md",
+            "plugins.md",
+            "roles.md",
+        ]
+        monkeypatch.setattr(sys, "argv", ["make_reference.py", "--check"])
+        assert tool.main() == 0
+        capsys.readouterr()
+        (tmp_path / "roles.md").write_text("something else", encoding="utf-8")
+        assert tool.main() == 1
+        said = capsys.readouterr().out
+        assert "roles.md." in said
+        assert "make reference" in said
+        assert (tmp_path / "roles.md").read_text(encoding="utf-8") == "something else"
+
+    def test_every_playbook_and_its_variables_are_there(self) -> None:
+        tool = load("make_reference")
+        page = tool.playbooks({"launch": {}, "teardown": {}, "login": {}})
+        for path in (TOOLS.parent / "playbooks").glob("*.yml"):
+            assert f"\n## {path.stem}\n" in page
+        assert "| of the request | all of the request |" in page
+        assert "[teardown](roles.md#teardown)" in page
+
+    def test_a_table_takes_any_text(self) -> None:
+        assert load("make_reference").table(["a"], [["x | y\nz"]]) == ["| a |", "|---|", "| x \\| y z |", ""]

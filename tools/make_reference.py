@@ -1,0 +1,313 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Write docs/reference from the sources: playbooks, roles, modules and plugins with all that can be set.
+
+What ansible-doc knows of the collection comes from there; the rest is read from playbooks and the defaults of roles.
+With --check nothing is written, and it is an error if anything would be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+FOLDER = CHECKOUT / "docs" / "reference"
+COLLECTION = "cluster_compute.session"
+LAB = "lab"
+"""Playbooks, roles and modules that begin so belong to the lab."""
+PUBLIC_MODULES = ("host_info", "replica_exec", "session_info", "session_request", "ssh_runtime")
+"""Modules that are of use in playbooks of one's own. All others are steps of the roles, with arguments of their own."""
+PLUGIN_TYPES = ("inventory", "connection", "callback", "lookup", "filter", "test")
+REMAKE = "make reference"
+HEAD = f"""<!-- SPDX-FileCopyrightText: 2026 The cluster_compute.session authors -->
+<!-- SPDX-License-Identifier: GPL-3.0-or-later -->
+<!-- Made from the sources by '{REMAKE}'; change those. -->
+"""
+SITE = re.compile(r"\bcluster_compute_[a-z_]+\b")
+REQUEST = re.compile(r"\bsession_[a-z_]+\b")
+
+
+def main() -> int:
+    """Write the reference, or compare it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only tell whether the reference is up to date")
+    check = parser.parse_args().check
+    wanted = pages(known())
+    found = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    stale = sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
+    if check:
+        if stale:
+            print(f"docs/reference is not what the sources say: {', '.join(stale)}.")
+            print(f"Run '{REMAKE}' (python tools/make_reference.py) and commit what it changes.")
+        return int(bool(stale))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in stale:
+        if name in wanted:
+            (FOLDER / name).write_text(wanted[name], encoding="utf-8")
+        else:
+            (FOLDER / name).unlink()
+        print(f"docs/reference/{name}")
+    return 0
+
+
+def known() -> dict[str, dict[str, Any]]:
+    """Return what ansible-doc knows of the collection: by type and name."""
+    command = ["ansible-doc", "--json", "--metadata-dump", COLLECTION]
+    done = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)
+    everything = json.loads(done.stdout)["all"]
+    prefix = f"{COLLECTION}."
+    return {
+        kind: {name[len(prefix) :]: about for name, about in sorted(plugins.items()) if name.startswith(prefix)}
+        for kind, plugins in everything.items()
+    }
+
+
+def pages(about: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the files of the reference: name to text."""
+    made = {
+        "playbooks.md": playbooks(about["role"]),
+        "roles.md": roles(about["role"]),
+        "modules.md": modules(about["module"]),
+        "plugins.md": plugins(about),
+    }
+    return {name: f"{HEAD}\n{text.strip()}\n" for name, text in made.items()}
+
+
+def marked(text: str) -> str:
+    """Return Ansible's markup as Markdown."""
+    text = re.sub(r"\b[LR]\(([^,()]+), *([^()]+)\)", r"[\1](\2)", text)
+    text = re.sub(r"\bM\((?:[a-z_]+\.[a-z_]+\.)?([^()]+)\)", r"`\1`", text)
+    return re.sub(r"\b(?:C|O|V|E|P|RV|I|B|U)\(([^()]*(?:\([^()]*\)[^()]*)*)\)", r"`\1`", text)
+
+
+def sentences(description: str | Iterable[str]) -> list[str]:
+    """Return the paragraphs of a description."""
+    return [marked(text) for text in ([description] if isinstance(description, str) else description)]
+
+
+def cell(text: str) -> str:
+    """Return text that can stand in a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return the lines of a table, and an empty one."""
+    head = list(head)
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return [*lines, *(f"| {' | '.join(cell(text) for text in row)} |" for row in rows), ""]
+
+
+def options_table(options: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any] | None = None) -> list[str]:
+    """Return a table of options; defaults: those of a role, which its argument specification need not repeat."""
+    if not options:
+        return []
+    rows = []
+    for name, about in sorted(options.items(), key=lambda item: (not item[1].get("required"), item[0])):
+        default = (defaults or {}).get(name, about.get("default"))
+        given = "required" if about.get("required") else "" if default is None else f"`{told(default)}`"
+        kind = str(about.get("type", "str"))
+        kind += f" of {about['elements']}" if about.get("elements") else ""
+        choices = about.get("choices") or ()
+        text = sentences(about["description"])
+        if choices:
+            text.append(f"One of {', '.join(f'`{choice}`' for choice in choices)}.")
+        rows.append([f"`{name}`", kind, given, " ".join(text)])
+    return table(["variable" if defaults is not None else "option", "type", "default", "meaning"], rows)
+
+
+def told(value: Any) -> str:
+    """Return a default as it is written in YAML."""
+    if value == "":
+        return '""'
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+# ---- playbooks ----------------------------------------------------------------------------------------------------
+
+
+def playbooks(known_roles: Mapping[str, Any]) -> str:
+    """Return the page of the playbooks."""
+    lines = [
+        "# Playbooks",
+        "",
+        f"Each is run as `ansible-playbook {COLLECTION}.NAME`, from a checkout also as "
+        "`ansible-playbook playbooks/NAME.yml`. Variables that begin with `session_` are those of "
+        "[the request](../request.md), those that begin with `cluster_compute_` those of [the site](../site.md).",
+        "",
+    ]
+    names = sorted(path.stem for path in (CHECKOUT / "playbooks").glob("*.yml"))
+    for name in [one for one in names if not is_of_lab(one)] + [one for one in names if is_of_lab(one)]:
+        lines += playbook(name, known_roles)
+    return "\n".join(lines)
+
+
+def is_of_lab(name: str) -> bool:
+    """Tell whether a playbook, a role or a module belongs to the lab."""
+    return name == LAB or name.startswith((f"{LAB}_", "demo_"))
+
+
+def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
+    """Return what a playbook does, on which hosts, and what it reads."""
+    text = (CHECKOUT / "playbooks" / f"{name}.yml").read_text(encoding="utf-8")
+    comment = re.match(r"(?:# SPDX.*\n)*---\n((?:# .*\n)*)", text)
+    said = " ".join(line[2:] for line in comment.group(1).splitlines()) if comment else ""
+    plays = yaml.safe_load(text)
+    used = [one for one in roles_of(plays) if one in known_roles]
+    lines = [f"## {name}", "", f"{purpose_of(plays)}. {said}".strip(), ""]
+    asked = [str(only) for only in requests_of(plays)]
+    reads = {"launch": "all of the request", "name": "`session_name`, `session_resource_group`"}
+    reads["group"] = "`session_resource_group`; `session_name`, to mean one session alone"
+    rows = [["of the request", reads[only]] for only in asked]
+    sites, others = set(SITE.findall(text)), set()
+    for role in used:
+        defaults = (
+            (CHECKOUT / "roles" / role / "defaults" / "main.yml").read_text(encoding="utf-8")
+            if defaults_of(role)
+            else ""
+        )
+        sites |= set(SITE.findall(defaults))
+        others |= set(REQUEST.findall(defaults))
+    own = {name for name in sites if name in described("site.md")}
+    others = {name for name in others & described("request.md") if name not in " ".join(reads[only] for only in asked)}
+    if "launch" in asked:
+        others = set()
+    if others:
+        rows.append(["of the request as well", ", ".join(f"`{name}`" for name in sorted(others))])
+    if asked == ["launch"] or "schedule" in used:
+        rows.append(["of the site", "all of it"])
+    elif own:
+        rows.append(["of the site", ", ".join(f"`{name}`" for name in sorted(own))])
+    if used:
+        rows.append(["roles", ", ".join(f"[{role}](roles.md#{role})" for role in used)])
+    return [*lines, *(table(["reads", ""], rows) if rows else [])]
+
+
+def described(name: str) -> set[str]:
+    """Return the variables that a document describes in a table."""
+    text = (CHECKOUT / "docs" / name).read_text(encoding="utf-8")
+    return set(re.findall(r"^\| `([a-z_]+)` \|", text, re.MULTILINE))
+
+
+def roles_of(plays: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the collection's roles that plays use."""
+    found = []
+    for play in plays:
+        found += [one if isinstance(one, str) else one["role"] for one in play.get("roles", ())]
+        for task in play.get("tasks", ()):
+            for way in ("ansible.builtin.import_role", "ansible.builtin.include_role"):
+                found += [task[way]["name"]] if way in task else []
+    return list(dict.fromkeys(name.rpartition(".")[2] for name in found))
+
+
+def purpose_of(plays: Iterable[Mapping[str, Any]]) -> str:
+    """Return the names of the plays that do the work, those that only check the request left out."""
+    return "; ".join(str(play["name"]) for play in plays if not requests_of([play]))
+
+
+def requests_of(plays: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what of the request plays check."""
+    module = f"{COLLECTION}.session_request"
+    tasks = [task for play in plays for task in play.get("tasks", ())]
+    return [(task[module] or {}).get("only", "launch") for task in tasks if module in task]
+
+
+# ---- roles --------------------------------------------------------------------------------------------------------
+
+
+def defaults_of(role: str) -> dict[str, Any]:
+    """Return the defaults of a role."""
+    path = CHECKOUT / "roles" / role / "defaults" / "main.yml"
+    return dict(yaml.safe_load(path.read_text(encoding="utf-8")) or {}) if path.exists() else {}
+
+
+def roles(known_roles: Mapping[str, Any]) -> str:
+    """Return the page of the roles."""
+    lines = [
+        "# Roles",
+        "",
+        f"Used as `{COLLECTION}.NAME`. The playbooks fill in what is required; set the other variables in the "
+        "inventory or with `-e`.",
+        "",
+    ]
+    for name in sorted(known_roles, key=lambda one: (is_of_lab(one), one)):
+        lines += [f"## {name}", ""]
+        for entry, about in known_roles[name]["entry_points"].items():
+            if len(known_roles[name]["entry_points"]) > 1:
+                lines += [f"### {name}, from {entry}", ""]
+            lines += [f"{marked(about['short_description'])}.", ""]
+            lines += [f"- {text}" for text in sentences(about.get("description", ()))] + [""]
+            lines += options_table(about.get("options", {}), defaults_of(name))
+    return "\n".join(lines)
+
+
+# ---- modules and plugins ------------------------------------------------------------------------------------------
+
+
+def modules(known_modules: Mapping[str, Any]) -> str:
+    """Return the page of the modules."""
+    lines = ["# Modules", "", f"Used as `{COLLECTION}.NAME`. First those that are of use in playbooks of your own.", ""]
+    for name in (one for one in PUBLIC_MODULES if one in known_modules):
+        lines += plugin(name, known_modules[name])
+    lines += [
+        "## Steps of the roles",
+        "",
+        "What the roles are made of. Arguments and results of these follow the roles and change with them; "
+        f"`ansible-doc {COLLECTION}.NAME` tells them.",
+        "",
+    ]
+    others = sorted(one for one in known_modules if one not in PUBLIC_MODULES)
+    others.sort(key=is_of_lab)
+    lines += table(
+        ["module", "purpose"], [[f"`{one}`", marked(known_modules[one]["doc"]["short_description"])] for one in others]
+    )
+    return "\n".join(lines)
+
+
+def plugins(about: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the page of the other plugins."""
+    lines = ["# Plugins", "", f"Named `{COLLECTION}.NAME`.", ""]
+    for kind in PLUGIN_TYPES:
+        for name, one in about.get(kind, {}).items():
+            lines += plugin(name, one, kind)
+    return "\n".join(lines)
+
+
+def plugin(name: str, about: Mapping[str, Any], kind: str = "") -> list[str]:
+    """Return all that is known of a module or a plugin."""
+    doc = about["doc"]
+    lines = [f"## {name}{f' ({kind})' if kind else ''}", "", f"{marked(doc['short_description'])}.", ""]
+    lines += [f"- {text}" for text in sentences(doc.get("description", ()))] + [""]
+    lines += options_table(doc.get("options", {}))
+    lines += set_by(doc.get("options", {}))
+    if about.get("examples"):
+        lines += ["```yaml", str(about["examples"]).strip(), "```", ""]
+    returned = about.get("return") or {}
+    rows = [
+        [f"`{key}`", str(one.get("type", "")), " ".join(sentences(one["description"]))] for key, one in returned.items()
+    ]
+    return [*lines, *(table(["returned", "type", "meaning"], rows) if rows else [])]
+
+
+def set_by(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return by which variables of the environment and entries of ansible.cfg options are set."""
+    rows = []
+    for name, about in options.items():
+        ways = [f"`{one['name']}`" for one in about.get("env", ())]
+        ways += [f"`{one['key']}` in `[{one['section']}]` of `ansible.cfg`" for one in about.get("ini", ())]
+        if ways:
+            rows.append([f"`{name}`", ", ".join(ways)])
+    return table(["option", "set by"], rows) if rows else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())
