@@ -84,7 +84,7 @@ def test_every_replica_has_its_place_its_address_and_the_variables_it_would_have
     for one in found["replicas"]:
         assert one["address"].startswith("10.213.")
         assert one["environment"]["BACKENDAI_CLUSTER_HOST"] == one["name"]
-        assert one["environment"]["RANK"] == str(one["rank"])
+        assert one["environment"]["RANK"] == one["environment"]["WORLD_RANK"] == str(one["rank"])
         assert one["own_variables"] == ["TOKEN"]
     assert found["network"]["driver"] == "vxlan"
     assert found["session_id"] == SESSION
@@ -92,6 +92,12 @@ def test_every_replica_has_its_place_its_address_and_the_variables_it_would_have
         {"name": "h1", "replicas": ["main1", "sub1"], "changes": ["make the keys"]},
         {"name": "h2", "replicas": ["sub2"], "changes": ["fetch the images that it lacks"]},
     ]
+
+
+def test_every_step_of_the_launch_is_told_in_its_order() -> None:
+    done = {name: {"actions": [name]} for name in ("launch_converged", "teardown_removed", "launch_prepared")}
+    found = plan_preview(answer_of(size=1, hosts=1), [], {"h1": done})
+    assert found["hosts"][0]["changes"] == ["teardown_removed", "launch_prepared", "launch_converged"]
 
 
 def test_no_value_of_the_user_s_own_variables_is_told() -> None:
