@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -167,6 +168,14 @@ def test_it_is_refused_with_variable_value_and_what_is_allowed(case: str, runs: 
         assert set(run.recap) == {"localhost"}
 
 
+@pytest.mark.parametrize("case", [*REQUESTS, *HOST_REQUESTS])
+def test_a_refusal_is_in_full_sentences_of_no_programming_language(case: str, runs: dict[str, Run]) -> None:
+    lines = runs[case].failures.splitlines()
+    assert len(lines) > 1
+    assert [line for line in lines if not line.endswith((".", ":", "?"))] == []
+    assert not re.search(r"Traceback|<class|Error\(|\{'|is None\b", runs[case].output), runs[case].output
+
+
 def test_no_host_was_touched_by_any_of_them(runs: dict[str, Run]) -> None:
     assert len(runs) == len(REQUESTS) + len(HOST_REQUESTS) + 1
     assert runs["differences"].output == ""
@@ -235,6 +244,12 @@ UNFIT: dict[str, tuple[Callable[[], None], Callable[[], None], dict[str, Any], l
         {},
         ["n3", "Docker Engine cannot be reached", "prepare_hosts"],
     ),
+    "its Python does not start": (
+        _no_change,
+        _no_change,
+        {"ansible_python_interpreter": "/nowhere/python3"},
+        ["n3", "host_info could not run to its end", "/nowhere/python3: ", "host's Python", "-vvv"],
+    ),
     "no root": (_add_user, _remove_user, {"ansible_user": "plain"}, ["n3", "root", "ansible_become"]),
     "a label that is none": (
         _no_change,
@@ -261,6 +276,7 @@ def test_a_host_that_cannot_carry_sessions_is_named_with_the_reason(case: str, u
         run = launch({**BASE, "session_size": 6}, hosts={"n3": variables})
         assert run.code != 0, run.output
         assert [text for text in wanted if text not in run.failures] == [], run.failures
+        assert not re.search(r"Traceback|Error\(|Errno|json", run.output), run.output
         assert run.changed_hosts == set()
         assert differences(before, snapshot(others)) == []
     finally:
