@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,6 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     INVENTORY,
     Replica,
     environment,
-    in_parallel,
     replicas,
 )
 
@@ -250,7 +250,9 @@ def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
         check = ["--check"] if awx.named("job_templates", PREFIX + verb)["job_type"] == "check" else []
         return job(verb, {**answered(awx, verb), **artifacts}, *check)
 
-    return dict(zip(verbs, in_parallel(run, verbs)))
+    # More of them at a time are more than the lab's hosts answer in time on a machine of two cores.
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(verbs, pool.map(run, verbs)))
 
 
 def test_the_choices_are_those_of_the_lab(awx: Awx) -> None:
@@ -272,7 +274,8 @@ def test_every_template_is_run(awx: Awx, outcome: Outcome) -> None:
 def test_every_job_succeeds_and_writes_nothing_to_the_project(outcome: Outcome) -> None:
     every = {**outcome.nodes, **outcome.verbs}
     assert len(every) > 10
-    assert {name: one.output for name, one in every.items() if one.status != "successful"} == {}
+    failed = [f"{name}:\n{one.output[-3000:]}" for name, one in every.items() if one.status != "successful"]
+    assert not failed, "\n".join(failed)
     for name, one in every.items():
         assert WRITES not in one.output, name
         assert one.events[-1]["event"] == "playbook_on_stats"
@@ -329,7 +332,7 @@ def test_what_jobs_say(outcome: Outcome) -> None:
     (found,) = verbs["session_info"].artifacts["cluster_compute_info"]["sessions"]
     assert (found["name"], len(found["replicas"])) == (SESSION, 3)
     assert verbs["preflight"].artifacts["cluster_compute_preflight"]["counts"]["error"] == 0
-    assert verbs["plan_cluster"].artifacts["cluster_compute_plan"]["status"] == "PLANNED"
+    assert verbs["plan_cluster"].artifacts["cluster_compute_plan"]["status"] == "SCHEDULED"
 
 
 def test_the_project_is_read_only() -> None:
