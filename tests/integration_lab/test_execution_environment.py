@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The execution environment is built by the engine of a host, and holds what a job needs.
+"""The execution environment is built by the engine of a host, and runs a verb as AWX would run it.
 
 The definition is the one that users build, and so are all steps of ansible-builder. What a host of the lab cannot reach
 lies in the base image instead: a Debian tree with a package repository of its own in place of Debian's, a folder of
@@ -11,6 +11,7 @@ wheels in place of PyPI, and awx.awx in place of Galaxy.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,9 @@ import yaml
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
     CHECKOUT,
+    DIRECTORY,
+    HOSTS,
+    INVENTORY,
     environment,
     on,
     ssh_options,
@@ -132,3 +136,25 @@ def test_it_holds_the_collection_and_what_it_needs(image: str) -> None:
         "/usr/bin/ssh-agent",
     ]
     assert on(HOST, *inside, "id", "-u").strip() == "1000"
+
+
+def test_a_verb_runs_in_it(image: str) -> None:
+    hosts = json.loads(tool("ansible-inventory", "-i", str(INVENTORY), "--list"))
+    known_hosts = (DIRECTORY / "ssh" / "known_hosts").read_text(encoding="utf-8")
+    for about in hosts["_meta"]["hostvars"].values():
+        del about["ansible_ssh_private_key_file"]
+        about["ansible_ssh_common_args"] = "-o UserKnownHostsFile=/runner/known_hosts -o StrictHostKeyChecking=yes"
+    files = {
+        "inventory/hosts": f"#!/usr/bin/env python3\nprint({json.dumps(hosts)!r})\n",
+        "known_hosts": known_hosts,
+        "env/ssh_key": (DIRECTORY / "ssh" / "id_ed25519").read_text(encoding="utf-8"),
+        "env/extravars": json.dumps({"session_resource_group": "cluster_compute_hosts"}),
+    }
+    for path, text in files.items():
+        on(HOST, "sh", "-ec", f"mkdir -p $(dirname {FOLDER}/run/{path}); cat > {FOLDER}/run/{path}", stdin=text)
+    own = "mkdir project; chown -R 1000 .; chmod 600 env/ssh_key; chmod 700 inventory/hosts"
+    on(HOST, "sh", "-ec", f"cd {FOLDER}/run; {own}")
+    words = ["docker", "run", "--rm", "--volume", f"{FOLDER}/run:/runner", image]
+    said = on(HOST, *words, "ansible-runner", "run", "/runner", "-p", "cluster_compute.session.status", seconds=180)
+    answered = re.findall(r"^(\w+) +: ok=[1-9].*unreachable=0 +failed=0 .*ignored=0", said, re.MULTILINE)
+    assert answered == ["localhost", *HOSTS], said
