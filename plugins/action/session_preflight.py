@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import parse_port_pool
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import roots_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import read_measured
@@ -113,6 +114,7 @@ def _plan(asked: Asked, settings: Settings, answers: Answers) -> dict[str, Any]:
             "settings": {
                 "port": settings.vxlan_port,
                 "ports": list(settings.image_ports),
+                "encrypted": list(parse_port_pool(settings.encrypted_ports)) if asked.request.encrypted else None,
                 "seconds": asked.seconds,
                 "size": asked.size,
                 "proof_id": str(uuid.uuid4()),
@@ -138,10 +140,13 @@ def _judge(asked: Asked, settings: Settings, answers: Answers, arguments: Mappin
             continue
         answers.probed[host] = {names[int(number)]: one for number, one in reached["peers"].items()}
         answers.ports[host] = listening["port"]
+        answers.udp_ports[host] = listening["udp"]
         answers.proofs[host] = reached["proofs"]
         answers.unwritten.update({path: (host, why) for path, why in listening["problems"].items()})
         if ended.get("heard") is not None:
-            answers.heard[host] = {names[int(number)]: size for number, size in ended["heard"].items()}
+            tunnel, plain = ended["heard"]["tunnel"], ended["heard"]["plain"]
+            answers.heard[host] = {names[int(number)]: size for number, size in tunnel.items()}
+            answers.heard_plain[host] = [names[int(number)] for number in plain]
         else:
             answers.silent[host] = "What it heard is lost: " + _why(ended)
     for one in arguments["measured"]:

@@ -86,6 +86,11 @@ options:
       - With V(reached) and V(measured) the TCP ports that the hosts listen on, by name.
     type: dict
     default: {}
+  udp_ports:
+    description:
+      - With V(reached) the UDP ports of encrypted sessions that the hosts listen on, by name.
+    type: dict
+    default: {}
   server:
     description:
       - What tells the process from others, as V(listening) returned it.
@@ -134,6 +139,10 @@ port:
   description: The TCP port that it listens on.
   returned: with O(state=listening)
   type: int
+udp:
+  description: The UDP port of encrypted sessions that it listens on; 0 if these are not tried.
+  returned: with O(state=listening)
+  type: int
 peers:
   description: For each host that was tried, by number, what TCP said.
   returned: with O(state=reached)
@@ -147,7 +156,9 @@ measured:
   returned: with O(state=measured)
   type: dict
 heard:
-  description: The size of the largest packet that came from each host, by number; null if the process was gone.
+  description:
+    - The size of the largest packet that came from each host, by number, through the tunnel (C(tunnel)) and to the port
+      of encrypted sessions (C(plain)); null if the process was gone.
   returned: with O(state=ended)
   type: dict
 """
@@ -183,7 +194,11 @@ def _places(asked: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]
     """Return this host's place in the trial, and those of all that it tries."""
     trial = Trial(**asked["plan"]["trial"])
     ports = asked["ports"]
-    others = [{**one, "tcp": ports.get(one["name"]) or 0} for one in trial.places(asked["host"])]
+    udp = asked["udp_ports"]
+    others = [
+        {**one, "tcp": ports.get(one["name"]) or 0, "udp": udp.get(one["name"]) or 0}
+        for one in trial.places(asked["host"])
+    ]
     return trial.place(asked["host"]), others
 
 
@@ -256,6 +271,7 @@ def main() -> None:
             "plan": {"type": "dict"},
             "token": {"type": "str", "no_log": True},
             "ports": {"type": "dict", "default": {}},
+            "udp_ports": {"type": "dict", "default": {}},
             "server": {"type": "dict", "default": {}},
             "target": {"type": "str", "default": ""},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},

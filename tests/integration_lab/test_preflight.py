@@ -45,6 +45,7 @@ BREAK = {
     "n1": f"mkdir /srv/own; docker tag {BUSYBOX} {TAG}",
     "n2": f"mkdir /srv/own; docker run --name made {BUSYBOX} touch /new; docker commit made {TAG}; docker rm made\n"
     f"iptables -I INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -j DROP\n"
+    f"iptables -I INPUT -s {ADDRESSES['n3']} -p udp --dport 61000:61999 -j DROP\n"
     f"printf 'import time\\nright = time.time\\ntime.time = lambda: right() + 5 * 3600\\n' >{WRONG}",
     "n3": f"mkdir /srv/own; mount -t tmpfs -o size=64k tmpfs {STATE}; service docker stop >/dev/null\n"
     f"iptables -I INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -m length --length 1401: -j DROP\n"
@@ -53,6 +54,7 @@ BREAK = {
 MEND = {
     "n1": f"docker rmi {TAG}",
     "n2": f"docker rm made; docker rmi {TAG}; iptables -D INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -j DROP\n"
+    f"iptables -D INPUT -s {ADDRESSES['n3']} -p udp --dport 61000:61999 -j DROP\n"
     f"rm {WRONG}",
     "n3": f"umount {STATE}; service docker start; until docker info; do sleep 0.2; done\n"
     f"iptables -D INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -m length --length 1401: -j DROP\n"
@@ -95,6 +97,7 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
     asked = {
         "session_resource_group": "all",
         "session_image": TAG,
+        "session_encrypted": True,
         "preflight_shared_folders": ["/srv/shared", "/srv/own"],
         "preflight_disk_free": "8m",
         "preflight_json": str(path),
@@ -109,6 +112,8 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
         ["error", "clock", "n2"],
         ["error", "data", "n2"],
         ["error", "disk", "n3"],
+        ["error", "encrypted UDP", ("n3", "n2")],
+        ["error", "encryption", "n1", "n2", "n3"],
         ["error", "engine", "n3"],
         ["error", "image", "n2"],
         ["error", "path MTU", ("n1", "n3")],
@@ -126,6 +131,8 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
         "engine: Docker Engine cannot be reached on this host",
         f"image: session_image is '{TAG}'",
         "path MTU: Packets of 1400 bytes arrive, and none of 1500.",
+        "encrypted UDP: Nothing arrived at UDP port 61000.",
+        "encryption: Its kernel has no WireGuard",
         "tunnel: No VXLAN packet to UDP port 4789 arrived.",
         "accelerators: It has 1 of card. 2, as most",
         "accelerators: Its NVIDIA driver is 550.54.15. 535.104.05, as most",
@@ -135,7 +142,7 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
     # What is told to people says the same, and the failure names the errors.
     (shown,) = run.of("Show what was found")
     assert any(line.split()[:3] == ["error", "tunnel", "n1"] for line in shown["values"]["msg"]), run.output
-    assert run.failures.count("error: ") == 8
+    assert run.failures.count("error: ") == 10
     assert "warning: " not in run.failures
     assert _left() == []
 

@@ -46,6 +46,7 @@ PROCESS_NAME = "cc-preflight"
 LINK = "cc-preflight"
 PORT = 7
 """UDP port inside the namespace, in which there is nothing else."""
+TUNNEL, PLAIN = "tunnel", "plain"
 SMALL = 128
 """Bytes of a packet that any network carries."""
 HEADERS = 28
@@ -99,28 +100,34 @@ def start(
     port: int,
     mtu: int,
     ports: tuple[int, int],
+    encrypted: tuple[int, int] | None,
     token: str,
     at_end: Callable[[], object],
 ) -> dict[str, Any]:
-    """Start the process; return what tells it from others, and the TCP port that it listens on.
+    """Start the process; return what tells it from others, and the ports that it listens on: port (TCP) and udp.
 
-    own: this host. port: UDP, of the tunnel. mtu: of the link. ports: the first and the last TCP port to try. at_end:
-    what the process does last. Raises ProbeError, and leaves nothing behind then.
+    own: this host. port: UDP, of the tunnel. mtu: of the link. ports: the first and the last TCP port to try.
+    encrypted: those of UDP that encrypted sessions use, if these are to be tried. at_end: what the process does last.
+    Raises ProbeError, and leaves nothing behind then.
     """
     others = list(peers)
     listener = image_stream.listen(own.endpoint, *ports)
+    plain = _plain(own.endpoint, *encrypted) if encrypted else None
     asked = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     asked.bind(_door(token))
     asked.listen(4)
     to_child, to_parent = socket.socketpair()
     pid = os.fork()
     if not pid:
-        _become_the_process(listener, asked, to_parent, own, others, mtu, token, at_end)
+        _become_the_process(listener, asked, plain, to_parent, own, others, mtu, token, at_end)
     asked.close()
     to_parent.close()
     server = {"pid": pid, "start": background.start_of(pid) or 0}
     tcp = int(listener.getsockname()[1])
-    listener.close()
+    udp = int(plain.getsockname()[1]) if plain is not None else 0
+    for one in (listener, plain):
+        if one is not None:
+            one.close()
     try:
         to_child.settimeout(30)
         _expect(to_child)
@@ -135,7 +142,22 @@ def start(
         raise ProbeError(str(error)) from error
     finally:
         to_child.close()
-    return {"server": server, "port": tcp}
+    return {"server": server, "port": tcp, "udp": udp}
+
+
+def _plain(address: str, first: int, last: int) -> socket.socket:
+    """Return a socket at the first UDP port that is free. Raises ProbeError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    problem = ""
+    for port in range(first, last + 1):
+        channel = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            channel.bind((address, port))
+            return channel
+        except OSError as error:
+            channel.close()
+            problem = f"{error.strerror} at {address} port {port}"
+    raise ProbeError(f"It cannot listen: {problem}.")
 
 
 def _door(token: str) -> str:
@@ -158,6 +180,7 @@ def _expect(channel: socket.socket) -> None:
 def _become_the_process(
     listener: socket.socket,
     asked: socket.socket,
+    plain: socket.socket | None,
     parent: socket.socket,
     own: Peer,
     peers: list[Peer],
@@ -171,7 +194,8 @@ def _become_the_process(
         for number in (signal.SIGALRM, signal.SIGTERM):
             signal.signal(number, _stop)
         signal.alarm(LONGEST)
-        background.let_go_of_everything_but(listener.fileno(), asked.fileno(), parent.fileno())
+        kept = [one.fileno() for one in (listener, asked, plain, parent) if one is not None]
+        background.let_go_of_everything_but(*kept)
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write(PROCESS_NAME)
         try:
@@ -186,7 +210,7 @@ def _become_the_process(
         parent.sendall(b"ready\n")
         parent.close()
         try:
-            _Process(listener, asked, inside, {peer.endpoint for peer in peers}, token).run()
+            _Process(listener, asked, inside, plain, {peer.endpoint for peer in peers}, token).run()
         finally:
             at_end()
     finally:
@@ -214,33 +238,42 @@ class _Process:
     """What the process does until it ends."""
 
     def __init__(
-        self, listener: socket.socket, asked: socket.socket, inside: socket.socket, peers: set[str], token: str
+        self,
+        listener: socket.socket,
+        asked: socket.socket,
+        inside: socket.socket,
+        plain: socket.socket | None,
+        peers: set[str],
+        token: str,
     ) -> None:
         self.listener = listener
         self.asked = asked
         self.inside = inside
+        self.plain = plain
         self.peers = peers
         self.token = token
-        self.heard: dict[int, int] = {}
+        self.heard: dict[str, dict[int, int]] = {TUNNEL: {}, PLAIN: {}}
         self.last = time.monotonic()
         self.measuring = threading.Lock()
 
     def run(self) -> None:
-        every = [self.listener, self.asked, self.inside]
+        every = [self.listener, self.asked, self.inside] + ([self.plain] if self.plain is not None else [])
         for one in every:
             one.setblocking(False)  # what was ready may be gone by the time it is taken
         while time.monotonic() < self.last + IDLE:
             ready, _dummy, _dummy = select.select(every, [], [], PAUSE)
             if self.inside in ready:
-                self._hear()
+                self._hear(self.inside, self.heard[TUNNEL])
+            if self.plain is not None and self.plain in ready:
+                self._hear(self.plain, self.heard[PLAIN])
             if self.listener in ready:
                 self._welcome()
             if self.asked in ready and self._tell():
                 return
 
-    def _hear(self) -> None:
+    def _hear(self, channel: socket.socket, heard: dict[int, int]) -> None:
         try:
-            data, sender = self.inside.recvfrom(65536)
+            data, sender = channel.recvfrom(65536)
         except OSError:
             return
         if len(data) < _HEAD.size:
@@ -248,9 +281,9 @@ class _Process:
         token, kind, number, size = _HEAD.unpack_from(data)
         if kind == _TRY and token == self.token[:16].encode() and size == len(data) + HEADERS:
             self.last = time.monotonic()
-            self.heard[number] = max(size, self.heard.get(number, 0))
+            heard[number] = max(size, heard.get(number, 0))
             with contextlib.suppress(OSError):
-                self.inside.sendto(_HEAD.pack(token, _ANSWER, number, size), sender)
+                channel.sendto(_HEAD.pack(token, _ANSWER, number, size), sender)
 
     def _welcome(self) -> None:
         with contextlib.suppress(OSError):
@@ -300,10 +333,11 @@ class _Process:
         return False
 
 
-def end(server: Mapping[str, int], token: str) -> dict[int, int] | None:
+def end(server: Mapping[str, int], token: str) -> dict[str, dict[str, int]] | None:
     """End the process; return the size of the largest packet it heard, by the number of the host that sent it.
 
-    None where it was not there any more.
+    Those through the link are at `TUNNEL`, those to the port of encrypted sessions at `PLAIN`. None where it was not
+    there any more.
     """
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
@@ -312,7 +346,7 @@ def end(server: Mapping[str, int], token: str) -> dict[int, int] | None:
             said = b""
             while more := channel.recv(65536):
                 said += more
-        return {int(number): int(size) for number, size in json.loads(said).items()}
+        return dict(json.loads(said))
     except (OSError, ValueError):
         return None
     finally:
@@ -328,6 +362,14 @@ def _see_end(pid: int, began: int) -> None:
 
 
 # ---- what asks it ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def outside(address: str) -> Iterator[socket.socket]:
+    """Give a socket at an address of this host."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        channel.bind((address, 0))
+        yield channel
 
 
 @contextmanager
@@ -357,10 +399,11 @@ def inside_of(pid: int, address: str) -> Iterator[socket.socket]:
 
 
 class Tries:
-    """Packets through the link to other hosts. numbers: by the other host's address its number, and this host's own."""
+    """Packets to other hosts. number: this host's. ports: by address the port there, where it is not `PORT`."""
 
-    def __init__(self, channel: socket.socket, number: int, token: str) -> None:
+    def __init__(self, channel: socket.socket, number: int, token: str, ports: Mapping[str, int] | None = None) -> None:
         self.channel = channel
+        self.ports = ports or {}
         self.number = number
         self.token = token[:16].encode()
 
@@ -376,7 +419,7 @@ class Tries:
             for count, (address, size) in enumerate(left.items()):
                 data = _HEAD.pack(self.token, _TRY, self.number, size).ljust(size - HEADERS, b"\0")
                 with contextlib.suppress(OSError):
-                    self.channel.sendto(data, (address, PORT))
+                    self.channel.sendto(data, (address, self.ports.get(address, PORT)))
                 if count % PARALLEL == PARALLEL - 1:
                     time.sleep(0.001)  # a queue on the way is short
             self._hear(left, time.monotonic() + wait)
@@ -391,7 +434,7 @@ class Tries:
         while left and (rest := deadline - time.monotonic()) > 0:
             self.channel.settimeout(rest)
             try:
-                data, (address, _port) = self.channel.recvfrom(65536)
+                data, (address, *_rest) = self.channel.recvfrom(65536)
             except OSError:
                 return
             if len(data) >= _HEAD.size:

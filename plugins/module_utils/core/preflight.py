@@ -225,8 +225,9 @@ class Answers:
     """What the hosts of a group answered. known: all of them. unreachable: why, for those that did not answer at all.
 
     observed: by host. trial: who was to try whom. probed: by host what TCP said of each that it tried, problem and mtu.
-    heard: by host the largest packet from each other. silent: by host why it did not do its part. ports: by host the
-    TCP port that it listened on. proofs: by host and shared folder whether it is. unwritten: by folder the host that
+    heard: by host the largest packet from each other. heard_plain: by host whom it heard at the port of encrypted
+    sessions. silent: by host why it did not do its part. ports, udp_ports: by host the ports of TCP and of encrypted
+    sessions that it listened on. proofs: by host and shared folder whether it is. unwritten: by folder the host that
     was to write there, and why it did not. measured, unmeasured: of the matrix.
     """
 
@@ -238,7 +239,9 @@ class Answers:
     probed: dict[str, dict[str, Any]] = field(default_factory=dict)
     heard: dict[str, dict[str, Any]] = field(default_factory=dict)
     silent: dict[str, str] = field(default_factory=dict)
+    heard_plain: dict[str, list[str]] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
+    udp_ports: dict[str, int] = field(default_factory=dict)
     unwritten: dict[str, tuple[str, str]] = field(default_factory=dict)
     measured: list[Measured] = field(default_factory=list)
     unmeasured: dict[Pair, str] = field(default_factory=dict)
@@ -299,6 +302,7 @@ def judge(
         _addresses(settings, answers),
         _inventory(answers),
         _encryption(asked, answers),
+        _encrypted_ports(asked, settings, answers),
         _tunnel(settings, answers),
         _mtu(answers),
         _transfer(settings, answers),
@@ -658,6 +662,23 @@ def _encryption(asked: Asked, answers: Answers) -> Check:
                 )
             else:
                 check.good(host, "It can have encrypted sessions.")
+    return check
+
+
+def _encrypted_ports(asked: Asked, settings: Settings, answers: Answers) -> Check:
+    """Judge whether small packets pass to one of the ports of encrypted sessions."""
+    check = Check("encrypted UDP")
+    for host, other in answers.tried() if asked.request.encrypted else ():
+        if host in answers.heard_plain.get(other, ()):
+            check.good_pair((host, other), f"A port of UDP {settings.encrypted_ports} is open.")
+        else:
+            check.bad_pair(
+                ERROR,
+                (host, other),
+                f"Nothing arrived at UDP port {answers.udp_ports.get(other)}.",
+                f"UDP {settings.encrypted_ports} (cluster_compute_encrypted_ports) is open between the hosts.",
+                "Open it in the firewall of the second host, of the first, and between them.",
+            )
     return check
 
 

@@ -179,8 +179,8 @@ def listen(
 ) -> dict[str, Any]:
     """Start what the other hosts speak to, and write what they are to find in shared folders.
 
-    settings: vni, port, mtu, ports and proof_id. Returns server, port, wrote (paths) and problems (why others are not).
-    Raises SessionError.
+    settings: vni, port, mtu, ports, encrypted and proof_id. Returns server, port, udp, wrote (paths) and problems (why
+    others are not). Raises SessionError.
     """
     proof_id = str(settings["proof_id"])
     wrote: list[str] = []
@@ -207,6 +207,7 @@ def listen(
             port=settings["port"],
             mtu=settings["mtu"],
             ports=(first, last),
+            encrypted=settings["encrypted"] and (settings["encrypted"][0], settings["encrypted"][1]),
             token=token,
             at_end=remove,
         )
@@ -232,7 +233,7 @@ def reach(
 ) -> dict[str, Any]:
     """Send packets to the other hosts, connect to them, and look for what they wrote in shared folders.
 
-    peers: each with size, the largest packet inside the link, and tcp, its port (0 where it has none). Returns peers
+    peers: each with size, the largest packet inside the link, and tcp and udp, its ports (0 for none). Returns peers
     (by number what TCP said: problem, mtu) and proofs (path to whether what was written is there). Raises SessionError.
     """
     targets = list(peers)
@@ -243,6 +244,9 @@ def reach(
         full = tries.reach(sizes)
         tries.largest({one: size for one, size in sizes.items() if one in small - full})
         tries.spread({one: size for one, size in sizes.items() if one not in small | full})
+    udp = {peer["endpoint"]: int(peer["udp"]) for peer in targets if peer["udp"]}
+    with probe.outside(own["endpoint"]) as channel:
+        probe.Tries(channel, own["number"], token, udp).reach(dict.fromkeys(udp, probe.SMALL))
     tcp = {peer["endpoint"]: int(peer["tcp"]) for peer in targets if peer["tcp"]}
     said = probe.try_ports(tcp, own["endpoint"], token)
     found = {
@@ -262,7 +266,6 @@ def measure(
     return probe.measure((target["endpoint"], int(target["tcp"])), own["endpoint"], token, seconds, size)
 
 
-def stop(server: Mapping[str, int], token: str) -> dict[str, int] | None:
-    """End what was started; return the largest packet it heard by the number of the host that sent it."""
-    heard = probe.end(server, token)
-    return None if heard is None else {str(number): size for number, size in heard.items()}
+def stop(server: Mapping[str, int], token: str) -> dict[str, dict[str, int]] | None:
+    """End what was started; return the largest packet it heard, by way and by the number of the host that sent it."""
+    return probe.end(server, token)

@@ -41,14 +41,15 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[probe._Process]:
     asked = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     asked.bind(probe._door(TOKEN))
     asked.listen(1)
-    made = probe._Process(listener, asked, inside, {LOCAL}, TOKEN)
+    plain = probe._plain(LOCAL, 42280, 42289)
+    made = probe._Process(listener, asked, inside, plain, {LOCAL}, TOKEN)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     yield made
     monkeypatch.setattr(probe, "IDLE", -1e9)
     thread.join(10)
     assert not thread.is_alive()
-    for one in (listener, inside, asked):
+    for one in (listener, inside, plain, asked):
         one.close()
 
 
@@ -56,11 +57,21 @@ def test_what_is_sent_is_heard_and_answered(process: probe._Process) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
         tries = probe.Tries(channel, 7, TOKEN)
         assert tries.reach({LOCAL: 128}) == {LOCAL}
-        assert process.heard == {7: 128}
+        assert process.heard[probe.TUNNEL] == {7: 128}
         assert tries.reach({LOCAL: 1450}) == {LOCAL}
-        assert process.heard == {7: 1450}
+        assert process.heard[probe.TUNNEL] == {7: 1450}
         assert probe.Tries(channel, 8, "x" * 64).reach({LOCAL: 128}, tries=1, wait=0.1) == set()
-    assert process.heard == {7: 1450}
+    assert process.heard[probe.TUNNEL] == {7: 1450}
+
+
+def test_the_port_of_encrypted_sessions_is_heard_by_itself(process: probe._Process) -> None:
+    assert process.plain is not None
+    port = int(process.plain.getsockname()[1])
+    with probe.outside(LOCAL) as channel:
+        assert probe.Tries(channel, 7, TOKEN, {LOCAL: port}).reach({LOCAL: 128}) == {LOCAL}
+    assert process.heard == {probe.TUNNEL: {}, probe.PLAIN: {7: 128}}
+    with pytest.raises(probe.ProbeError, match=f"Address already in use at {LOCAL} port {port}"):
+        probe._plain(LOCAL, port, port)
 
 
 def test_the_size_up_to_which_packets_arrive_is_found(process: probe._Process, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,16 +81,16 @@ def test_the_size_up_to_which_packets_arrive_is_found(process: probe._Process, m
         tries = probe.Tries(channel, 7, TOKEN)
         assert tries.reach({LOCAL: 1450}, tries=1, wait=0.1) == set()
         tries.largest({LOCAL: 1450})
-        assert process.heard == {7: 1377}
-        process.heard.clear()
+        assert process.heard[probe.TUNNEL] == {7: 1377}
+        process.heard[probe.TUNNEL].clear()
         tries.spread({LOCAL: 1450})
-        assert process.heard == {7: max(size for size in probe.USUAL if size <= 1377)}
+        assert process.heard[probe.TUNNEL] == {7: max(size for size in probe.USUAL if size <= 1377)}
 
 
 def test_what_was_heard_is_told_once_and_then_it_ends(process: probe._Process) -> None:
-    process.heard[3] = 1450
+    process.heard[probe.TUNNEL][3] = 1450
     # Nobody but root is told anything.
-    assert probe.end({}, TOKEN) == ({3: 1450} if os.geteuid() == 0 else None)
+    assert probe.end({}, TOKEN) == ({"tunnel": {"3": 1450}, "plain": {}} if os.geteuid() == 0 else None)
     process.asked.close()
     assert probe.end({}, TOKEN) is None
 

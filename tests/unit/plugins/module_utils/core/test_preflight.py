@@ -113,6 +113,8 @@ def group(count: int = 4) -> Answers:
     trial = answers.trial = plan_trial(answers.observed, Settings(), asked.peers, 0)
     answers.probed = {host: {other: {"problem": "", "mtu": 1500} for other in trial.targets(host)} for host in names}
     answers.heard = {host: {other: trial.size(host, other) for other in trial.targets(host)} for host in names}
+    answers.heard_plain = {host: trial.targets(host) for host in names}
+    answers.udp_ports = dict.fromkeys(names, 61000)
     answers.ports = dict.fromkeys(names, 8480)
     proofs = proofs_of(asked, answers, trial)
     answers.proofs = {host: dict.fromkeys(some, True) for host, some in proofs.items()}
@@ -143,6 +145,7 @@ def test_where_all_is_well_there_is_one_line_a_check() -> None:
         "addresses",
         "inventory",
         "encryption",
+        "encrypted UDP",
         "tunnel",
         "path MTU",
         "image ports",
@@ -155,7 +158,7 @@ def test_where_all_is_well_there_is_one_line_a_check() -> None:
     assert max(map(len, lines)) < 120
     assert lines[-1] == "400 hosts: 0 errors, 0 warnings."
     assert sum("all 400 hosts" in line for line in lines) == 13
-    assert sum(f"all {400 * 399} pairs" in line for line in lines) == 3
+    assert sum(f"all {400 * 399} pairs" in line for line in lines) == 4
     assert problems_of(findings, answers, strict=True) == []
 
 
@@ -315,6 +318,15 @@ def test_an_image_port_that_is_closed_is_a_warning() -> None:
     assert found.found == "TCP port 8480 does not answer: Connection refused."
 
 
+def test_a_port_of_encrypted_sessions_that_is_closed_is_found_where_they_are_asked_for() -> None:
+    answers = group()
+    answers.heard_plain["n1"].remove("n0")
+    (found,) = found_in(answers)
+    assert (found.severity, found.check, found.pairs) == (ERROR, "encrypted UDP", (("n0", "n1"),))
+    assert found.found == "Nothing arrived at UDP port 61000."
+    assert found_in(answers, {"session_encrypted": False}) == []
+
+
 def test_a_host_that_could_not_hold_a_link_is_told_once() -> None:
     answers = group()
     answers.silent["n1"] = "The kernel refuses"
@@ -406,6 +418,12 @@ def test_the_identifier_of_the_trial_is_nobody_s(seed: int, used: set[int], low:
     assert found not in used
     assert 1 <= found < 2**24
     assert not low <= found <= low + more or set(range(1, 16)) <= used
+
+
+def test_the_identifier_of_the_trial_is_one_that_no_session_gets_if_there_is_any() -> None:
+    others = set(range(1, 4096))
+    assert {choose_trial_vni("4096-16777215", others - {17, 99}, seed) for seed in range(20)} == {17, 99}
+    assert choose_trial_vni("4096-16777215", others | {4096}, 0) == 4097
 
 
 def test_all_that_is_wrong_with_the_variables_is_told() -> None:
