@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,15 @@ import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
     BUSYBOX,
+    CHECKOUT,
     HOSTS,
+    INVENTORY,
     STATE,
     Run,
     Snapshot,
     clear,
     differences,
+    environment,
     in_parallel,
     launch,
     play,
@@ -144,6 +149,48 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
     assert any(line.split()[:3] == ["error", "tunnel", "n1"] for line in shown["values"]["msg"]), run.output
     assert run.failures.count("error: ") == 10
     assert "warning: " not in run.failures
+    assert _left() == []
+
+
+def _start(proofs: dict[str, str]) -> None:
+    """Start on n1 what preflight starts there, without anything that would end it soon."""
+    hosts = {host: {"address": ADDRESSES[host], "mtu": 1500, "room": 1450} for host in ("n1", "n2")}
+    settings = {"port": 4789, "ports": [8480, 8489], "encrypted": None, "proof_id": str(uuid.uuid4())}
+    arguments = {
+        "state": "listening",
+        "host": "n1",
+        "token": "t" * 64,
+        "roots": ["/srv"],
+        "plan": {
+            "trial": {"hosts": hosts, "vni": 77, "offsets": [1], "why_not": {}},
+            "proofs": {"n1": proofs},
+            "settings": settings,
+        },
+    }
+    words = ["ansible", "-i", str(INVENTORY), "n1", "-m", "cluster_compute.session.host_preflight"]
+    done = subprocess.run(
+        [*words, "-a", json.dumps(arguments)],
+        cwd=CHECKOUT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("number", "proofs"), [("KILL", {}), ("TERM", {"/srv/shared": "writes"})])
+def test_whatever_ends_the_process_nothing_stays(number: str, proofs: dict[str, str], untouched_lab: Snapshot) -> None:
+    _start(proofs)
+    (process, *rest) = _left()
+    assert any(":4789" in line for line in rest), rest
+    assert len(rest) == 1 + 3 * len(proofs)
+    # The link is not among those of the host, where it could be in somebody's way.
+    assert {name: one["links"] for name, one in snapshot().items()} == {
+        name: one["links"] for name, one in untouched_lab.items()
+    }
+    script("n1", f"kill -{number} {process}; while test -e /proc/{process}; do sleep 0.05; done; sleep 0.5")
     assert _left() == []
 
 
