@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import rank_order, shown
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import resource_group
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
 PREFIX = "job_"
 BEGUN = {"status": RUNNING, "exit_code": None, "timed_out": False, "stopped": False, "problem": ""}
@@ -68,10 +68,8 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": f"The job cannot be run; nothing was started.\n{error}"}
 
     def _checked(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        asked = {"session_resource_group": self._templar.template(task_vars.get("session_resource_group"))}
-        _group, hosts = resource_group(asked, task_vars["groups"])
-        known = task_vars["hostvars"][hosts[0]]
-        request = parse_job_request({name: known[name] for name in known if name.startswith(PREFIX)}).to_dict()
+        _group, variables = group_variables(PREFIX, task_vars, self._templar.template)
+        request = parse_job_request(variables).to_dict()
         del request["env"]  # its values are secret; whoever starts the job reads them by itself
         return request
 

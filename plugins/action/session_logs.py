@@ -23,7 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     speaker,
     time_of,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import resource_group
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
 PREFIX = "logs_"
 MERGED = "merged"
@@ -64,10 +64,8 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": f"There are no logs to show.\n{error}"}
 
     def _checked(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        asked = {"session_resource_group": self._templar.template(task_vars.get("session_resource_group"))}
-        _group, hosts = resource_group(asked, task_vars["groups"])
-        known = task_vars["hostvars"][hosts[0]]
-        return parse_logs_request({name: known[name] for name in known if name.startswith(PREFIX)}).to_dict()
+        _group, variables = group_variables(PREFIX, task_vars, self._templar.template)
+        return parse_logs_request(variables).to_dict()
 
     def _merged(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         request = arguments["request"]

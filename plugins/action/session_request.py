@@ -13,12 +13,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import given, parse_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     KNOWN_ELSEWHERE,
+    PREFIX,
+    group_variables,
     launch_request,
     parse_wait_seconds,
-    resource_group,
     session_name,
     session_owner,
-    session_variables,
     switch,
 )
 
@@ -37,10 +37,7 @@ class ActionModule(ActionBase):
             {"only": {"type": "str", "choices": ["launch", "name", "group"], "default": "launch"}}
         )
         try:
-            asked = {"session_resource_group": self._templar.template(task_vars.get("session_resource_group"))}
-            group, hosts = resource_group(asked, task_vars["groups"])
-            # What the inventory says of the group's hosts counts as well, not only what localhost has.
-            variables = session_variables(task_vars["hostvars"][hosts[0]])
+            group, variables = group_variables(PREFIX, task_vars, self._templar.template)
             if arguments["only"] == "group" and not given(variables.get("session_name")):
                 return {"changed": False, "session_name": "", "resource_group": group}
             if arguments["only"] != "launch":

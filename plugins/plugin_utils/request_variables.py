@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
@@ -42,9 +42,18 @@ def resource_group(variables: Mapping[str, Any], groups: Mapping[str, list[str]]
     )
 
 
-def session_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables whose names begin with ``session_``; reading them templates them."""
-    return {name: variables[name] for name in variables if name.startswith(PREFIX)}
+def group_variables(
+    prefix: str, task_vars: Mapping[str, Any], template: Callable[[Any], Any]
+) -> tuple[str, dict[str, Any]]:
+    """Return the resource group, and the variables of its first host whose names begin with *prefix*.
+
+    What the inventory says of the group's hosts counts as well, not only what localhost has. template: of the action's
+    templar. Raises InvalidInput where the group is unknown or empty.
+    """
+    asked = {"session_resource_group": template(task_vars.get("session_resource_group"))}
+    group, hosts = resource_group(asked, task_vars["groups"])
+    known = task_vars["hostvars"][hosts[0]]  # reading them templates them
+    return group, {name: known[name] for name in known if name.startswith(prefix)}
 
 
 def launch_request(

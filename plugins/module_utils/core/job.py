@@ -14,9 +14,10 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     JOB_ID,
-    misspelt,
+    Readers,
     parse_since,
     rank_order,
+    read_variables,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
@@ -39,18 +40,6 @@ LONGEST = 365 * 24 * 3600
 ALL, MAIN = "all", "main1"
 _WORD = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\$?(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?")
-
-JOB_VARIABLES = (
-    "job_command",
-    "job_on",
-    "job_env",
-    "job_directory",
-    "job_user",
-    "job_timeout",
-    "job_detach",
-    "job_id",
-    "job_stop",
-)
 
 
 @dataclass(frozen=True)
@@ -89,9 +78,7 @@ class JobRequest:
 
 def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
     """Return what the ``job_`` variables ask for. Raises InvalidInput with everything that is wrong."""
-    problems = misspelt(variables, "job_", JOB_VARIABLES)
-    found: dict[str, Any] = {}
-    readers = {
+    readers: Readers = {
         "command": _command,
         "on": _on,
         "env": lambda name, value: tuple(sorted(parse_env(name, value).items())),
@@ -102,13 +89,7 @@ def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
         "id": _id,
         "stop": parse_bool,
     }
-    for key, reader in readers.items():
-        value = variables.get(f"job_{key}")
-        if given(value):
-            try:
-                found[key] = reader(f"job_{key}", value)
-            except InvalidInput as error:
-                problems += error.problems
+    found, problems = read_variables(variables, "job_", readers)
     named = {key for key in readers if given(variables.get(f"job_{key}"))}
     if "command" in named and "id" in named:
         problems.append(

@@ -14,7 +14,7 @@ import difflib
 import re
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -299,25 +299,9 @@ class LogsRequest:
         }
 
 
-LOGS_VARIABLES = (
-    "logs_session_id",
-    "logs_replicas",
-    "logs_job",
-    "logs_since",
-    "logs_tail",
-    "logs_grep",
-    "logs_size",
-    "logs_follow_seconds",
-    "logs_timestamps",
-    "logs_directory",
-)
-
-
 def parse_logs_request(variables: Mapping[str, Any]) -> LogsRequest:
     """Return what the ``logs_`` variables ask for. Raises InvalidInput with everything that is wrong."""
-    problems = misspelt(variables, "logs_", LOGS_VARIABLES)
-    found: dict[str, Any] = {}
-    readers = {
+    readers: Readers = {
         "session_id": _session_id,
         "replicas": parse_replicas,
         "job": _job,
@@ -329,19 +313,31 @@ def parse_logs_request(variables: Mapping[str, Any]) -> LogsRequest:
         "timestamps": parse_bool,
         "directory": _directory,
     }
-    for key, reader in readers.items():
-        value = variables.get(f"logs_{key}")
-        if given(value):
-            try:
-                found[key] = reader(f"logs_{key}", value)
-            except InvalidInput as error:
-                problems += error.problems
+    found, problems = read_variables(variables, "logs_", readers)
     if problems:
         raise InvalidInput(problems)
     return LogsRequest(**found)
 
 
-def misspelt(variables: Iterable[str], prefix: str, known: Sequence[str]) -> list[Problem]:
+Readers = Mapping[str, Callable[[str, Any], Any]]
+"""By the name of a variable without its prefix what reads it, from its whole name and its value."""
+
+
+def read_variables(variables: Mapping[str, Any], prefix: str, readers: Readers) -> tuple[dict[str, Any], list[Problem]]:
+    """Return what is given of the variables that *readers* read, without the prefix, and all that is wrong."""
+    found: dict[str, Any] = {}
+    problems = _misspelt(variables, prefix, [prefix + key for key in readers])
+    for key, reader in readers.items():
+        value = variables.get(prefix + key)
+        if given(value):
+            try:
+                found[key] = reader(prefix + key, value)
+            except InvalidInput as error:
+                problems += error.problems
+    return found, problems
+
+
+def _misspelt(variables: Iterable[str], prefix: str, known: Sequence[str]) -> list[Problem]:
     """Return a problem for each variable that is nearly one of *known*: nobody else has a use for it."""
     problems = []
     for name in sorted(variables):
