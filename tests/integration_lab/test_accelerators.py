@@ -25,6 +25,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     snapshot,
 )
+from ansible_collections.cluster_compute.session.tests.recorded_nvidia import TWO_CARDS
 
 KIND = "example.com/card"
 CARDS = {"zero": "c 1 5", "full": "c 1 7"}
@@ -37,8 +38,7 @@ SPECIFICATION = {
 }
 CDI = {"n3": {"cluster_compute_accelerators": {"card": {"cdi": KIND}}}}
 NVIDIA = {"n2": {"cluster_compute_accelerators": {"gpu": "nvidia"}}}
-UUIDS = [f"GPU-{number}5c89852-d268-c3f3-1b07-005d5ae1dc3f" for number in range(2)]
-RECORDED = "".join(f"GPU {number}: NVIDIA A100-SXM4-80GB (UUID: {uuid})\n" for number, uuid in enumerate(UUIDS))
+UUIDS = ["GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43", "GPU-d6de6afc-bdfe-75c4-5273-0544439153fc"]
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 ASKED: dict[str, Any] = {
     "session_image": BUSYBOX,
@@ -128,7 +128,7 @@ def tool(untouched_lab: Snapshot) -> Iterator[None]:
 
 def test_nvidia_cards_are_detected_reserved_and_asked_for(tool: None) -> None:
     asked = {**ASKED, "session_name": "cards", "session_accelerators": {"gpu": 1}, "session_size": 2}
-    script("n2", f"cat >/tmp/recorded <<'END'\n{RECORDED}END\necho 0 >/tmp/code")
+    script("n2", f"cat >/tmp/recorded <<'END'\n{TWO_CARDS}END\necho 0 >/tmp/code")
     decided = _plan(launch(asked, "--check", hosts=NVIDIA).ok())
     assert [one["devices"] for one in decided["record"]["plan"]["replicas"]] == [{"gpu": [uuid]} for uuid in UUIDS]
     assert decided["claims"]["n2"]["claim"]["devices"] == {"gpu": UUIDS}

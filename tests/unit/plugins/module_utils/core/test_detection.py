@@ -18,22 +18,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.detec
     parse_site_devices,
     read_cdi,
 )
-
-ONE = "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-1d3b0d5c-7f1a-4a6e-9d0b-2a5c8e7f6b31)\n"
-EIGHT = "".join(
-    f"GPU {number}: NVIDIA A100-SXM4-80GB (UUID: GPU-{number}5c89852-d268-c3f3-1b07-005d5ae1dc3f)\n"
-    for number in range(8)
+from ansible_collections.cluster_compute.session.tests.recorded_nvidia import (
+    CARDS_AND_INSTANCES,
+    SEVEN_INSTANCES,
+    TWO_CARDS,
+    TWO_INSTANCES,
 )
-MIXED = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77)
-  MIG 3g.20gb     Device  0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f)
-  MIG 1c.3g.20gb  Device  1: (UUID: MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb)
-GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-16c3a4ad-3b7e-4e0b-8a84-0f5d8b0d6c55)
-"""
+
 OLDER = """GPU 0: A100-SXM4-40GB (UUID: GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0)
   MIG 3g.20gb Device 0: (UUID: MIG-GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0/1/0)
   MIG 3g.20gb Device 1: (UUID: MIG-GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0/2/0)
 """
-"""In the forms that `nvidia-smi -L` has, with and without instances, of drivers from 450 on."""
+"""As drivers before 470 are documented to list instances: none of those was found recorded."""
 
 
 def test_models_and_drivers() -> None:
@@ -47,12 +43,25 @@ def test_models_and_drivers() -> None:
 
 
 def test_cards_and_instances_by_uuid() -> None:
-    assert parse_nvidia(ONE) == ["GPU-1d3b0d5c-7f1a-4a6e-9d0b-2a5c8e7f6b31"]
-    assert parse_nvidia(EIGHT) == [f"GPU-{number}5c89852-d268-c3f3-1b07-005d5ae1dc3f" for number in range(8)]
-    assert parse_nvidia(MIXED) == [
-        "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f",
-        "MIG-cba663e8-9bed-5b25-b243-5985ef7c9beb",
-        "GPU-16c3a4ad-3b7e-4e0b-8a84-0f5d8b0d6c55",
+    assert parse_nvidia(TWO_CARDS) == [
+        "GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43",
+        "GPU-d6de6afc-bdfe-75c4-5273-0544439153fc",
+    ]
+    assert parse_nvidia(TWO_INSTANCES) == [
+        "MIG-0929581a-2be6-5dec-bf34-0954c6c529a6",
+        "MIG-3adbed3a-d03d-549f-a016-ba1fd7359f23",
+    ]
+    seven = parse_nvidia(SEVEN_INSTANCES)
+    assert len(set(seven)) == 7
+    assert all(name.startswith("MIG-") for name in seven)
+    assert parse_nvidia(CARDS_AND_INSTANCES) == [
+        "MIG-ce861fb0-a248-58ce-a9a8-f9adbc22a66a",
+        "MIG-a45882f0-9215-5733-a0c1-49286ab31cb5",
+        "MIG-f00d722c-f4e1-52c9-aa31-750441ae1bfe",
+        "MIG-930574a9-d43a-5d2b-95da-3e68384c8d6b",
+        "GPU-d8594bd4-0fc3-8595-e355-7c98138f3b95",
+        "GPU-5e375e7e-b41f-155b-dcdc-534524c356fc",
+        "GPU-69ec2344-ebac-b028-f88f-452abb3d7f11",
     ]
     card = "MIG-GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0"
     assert parse_nvidia(OLDER) == [f"{card}/1/0", f"{card}/2/0"]
