@@ -316,4 +316,4 @@ def test_documents_are_linked_from_the_readme() -> None:
 def test_the_reader_of_documents_finds_what_it_looks_for() -> None:
     text = "a\n```sh\nmake x\n# no command\none \\\n    -a b\n```\n```text\nno\n```\n```sh\n! two\n```\n"
     assert commands(text) == ["make x", "one -a b", "! two"]
-    assert here("-i inventories/lab h2 -m x") == "-i tests/integration_lab/inventory n3 -m x"
+    assert here("-i inventories/lab h2 -m x") == f"-i {INVENTORY.relative_to(CHECKOUT)} n3 -m x"
