@@ -231,7 +231,10 @@ class TestReplacement:
 
 
 REMOVAL = re.compile(
-    "^cluster_compute.session.teardown : |Fetch images that hosts lack|Remove the session that this one replaces$"
+    "^cluster_compute.session.teardown : |Fetch images that hosts lack|Remove the session that this one replaces$|"
+    "Prove that shared folders are the same|Write into the folders that hosts share$|"
+    "See whether every host has (written|found it)$|Read there what the other hosts have written$|"
+    "Take away what was written$|Refuse folders that are not the same$"
 )
 """The tasks of a launch that replaces a session, beyond those of every launch."""
 

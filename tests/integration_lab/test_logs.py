@@ -208,9 +208,8 @@ def test_output_stays_when_the_replicas_are_gone(chat: dict[str, Replica]) -> No
     assert [one[2] for one in lines(run)][-2:] == ["last", "farewell"]
     assert f"Session chat ({session_id}) ended at" in notes(run)
     assert "Replica sub2 was removed; it had ended with exit code 143." in notes(run)
-    sizes = [
-        int(size) for host in HOSTS for size in script(host, f"stat -c %s {STATE}/output/*/main1@* || true").split()
-    ]
+    kept_of_main1 = f"stat -c %s {STATE}/output/{session_id}/main1@* || true"
+    sizes = [int(size) for host in HOSTS for size in script(host, kept_of_main1).split()]
     assert len(sizes) == 1
     assert 8 * 1024**2 < sizes[0] < 20 * 1024**2
     # It goes when its time is over, or at once where a site keeps nothing.
