@@ -37,9 +37,9 @@ def enter(group: str) -> None:
         path = mount
         for part in (*group.split("/"), "init"):
             path = f"{path}/{part}"
-            if not os.path.isdir(path):
-                os.makedirs(path, exist_ok=True)
-                _inherit_cpuset(path)
+            os.makedirs(path, exist_ok=True)
+            # Also where it was there: another host of a lab may have made it just now, and not come to this yet.
+            _inherit_cpuset(path)
         with open(f"{path}/cgroup.procs", "w", encoding="ascii") as stream:
             stream.write(str(os.getpid()))
 
