@@ -141,11 +141,14 @@ class _Step:
                 need.arrived(receiver, transfer.sender, "")
                 would = "would get" if self.check_mode else "got"
                 amount = "" if self.check_mode else f" ({_amount(result)})"
-                self.report.append(f"{receiver} {would} {need.reference} from {transfer.sender}{amount}.")
-                continue
-            why = self._why(transfer, source, result)
-            need.arrived(receiver, transfer.sender, why)
-            self.report.append(why)
+                if result["bytes"] or self.check_mode:
+                    self.report.append(f"{receiver} {would} {need.reference} from {transfer.sender}{amount}.")
+                    continue
+                self.report.append(f"{receiver} has {need.reference} already.")
+            else:
+                why = self._why(transfer, source, result)
+                need.arrived(receiver, transfer.sender, why)
+                self.report.append(why)
             if source.get("server"):
                 self.useless.setdefault(transfer.sender, []).append(source["server"])
 

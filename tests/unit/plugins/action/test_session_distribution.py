@@ -109,6 +109,18 @@ def test_who_waits_in_vain_is_ended_and_the_reason_names_both_hosts() -> None:
     assert told["useless"] == {}
 
 
+def test_who_serves_a_host_that_has_the_image_is_ended() -> None:
+    """Its facts may not have told so, as where a record is damaged; nobody comes to such a server."""
+    hosts = facts("h1")
+    del hosts["h3"]
+    launch = Launch(hosts, "never")
+    launch.step()
+    had = {"bytes": 0, "seconds": 0.0}
+    told = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": had})
+    assert (told["useless"], told["results"]) == ({"h1": [SERVER]}, {"h2": {"present": True}})
+    assert told["report"] == [f"h2 has {NAME} already."]
+
+
 def test_check_mode_tells_what_would_be_done() -> None:
     launch = Launch(facts(), check_mode=True)
     launch.step()
