@@ -14,9 +14,11 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.action.session_logs import chosen
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import (
+    BATCH,
     ENDED,
     LOST,
     UNKNOWN,
+    batch_job,
     describe,
     failure_of,
     parse_job_request,
@@ -82,14 +84,16 @@ def _planned(arguments: Mapping[str, Any]) -> dict[str, Any]:
         host: one for host, result in results.items() for one in result.get("sessions") or () if one["id"] == session_id
     }
     if request["id"]:
-        about = next(one["jobs"][request["id"]] for one in known.values() if request["id"] in one["jobs"])
-        job, on, command = request["id"], about["on"], about["command"]
+        job = batch_job(session_id) if request["id"] == BATCH else request["id"]
+        about = next(one["jobs"][job] for one in known.values() if job in one["jobs"])
+        on, command = about["on"], about["command"]
     else:
         job, on, command = secrets.token_hex(6), plan_job(request["on"], name, known), request["command"]
     return {
         "session_id": session_id,
         "session_name": name,
         "job": job,
+        "is_batch": job == batch_job(session_id),
         "on": on,
         "hosts": sorted(set(on.values())),
         "command": describe(command),

@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clien
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import validate_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ERROR, RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ENDED, RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import given
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts
 
@@ -84,7 +84,7 @@ def _contents(directory: str) -> tuple[list[str], str]:
 def _record(group: GroupFacts, name: str) -> Record | None:
     """Return the record of the session of this name; of one that has ended only where there is no other."""
     found = group.survey().named(name)
-    order = (lambda one: one["status"] == RUNNING, lambda one: one["status"] != ERROR, lambda one: True)
+    order = (lambda one: one["status"] == RUNNING, lambda one: one["status"] not in ENDED, lambda one: True)
     return next((one for is_meant in order for one in found if is_meant(one)), None)
 
 

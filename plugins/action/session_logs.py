@@ -14,6 +14,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import BATCH, batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     NO_JOB,
     merge,
@@ -100,7 +101,8 @@ def chosen(arguments: Mapping[str, Any]) -> dict[str, Any]:
     for found in known.values():
         for key, one in found.items():
             jobs.update(one["jobs"])
-            if job and not any(job in some[key]["jobs"] for some in known.values() if key in some):
+            wanted = batch_job(key) if job == BATCH else job
+            if job and not any(wanted in some[key]["jobs"] for some in known.values() if key in some):
                 continue
             place = (bool(one["status"]), float(one["ended"] or 0))
             order[key] = max(order.get(key, place), place)
@@ -123,7 +125,7 @@ def chosen(arguments: Mapping[str, Any]) -> dict[str, Any]:
         notes.insert(0, f"Session {name} ({session_id}) ended at {time_of(int(order[session_id][1]) * 10**9)[:19]}Z.")
     members = {name: host for host, found in known.items() for name in found.get(session_id, {}).get("members", ())}
     jobs = {key: one for found in known.values() for key, one in found.get(session_id, {}).get("jobs", {}).items()}
-    shows_jobs = [job] if job else [] if request["job"] else list(jobs)
+    shows_jobs = [batch_job(session_id) if job == BATCH else job] if job else [] if request["job"] else list(jobs)
     names = [*ends, *members, *request["replicas"], "main1"]
     names += [f"{one}/{key}" for key in shows_jobs for one in jobs[key]["on"]]
     return {

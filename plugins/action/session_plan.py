@@ -40,6 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue
     take_turns,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ENDED,
     ERROR,
     PENDING,
     PREPARING,
@@ -175,7 +176,7 @@ class _Planner:
         first = f"Session {self.request.name} is not launched."
         if record is None:
             return self._answer("CANCELLED", report=[first, "It was cancelled while it waited."])
-        if record["status"] == ERROR:
+        if record["status"] in ENDED:
             return self._answer("REFUSED", report=[first, "It has ended.", *record["report"]], pending=record)
         if record["status"] == PENDING and Request.from_dict(record["request"]) != self.request:
             why = "It was asked for differently while it waited; what is asked now is launched in its turn."
@@ -234,9 +235,9 @@ class _Planner:
         return any(one["claim"]["session_id"] == session_id and one["stage"] != COMMITTED for one in held)
 
     def _ended_before(self) -> dict[str, list[Removal]]:
-        """Return what is left of sessions of this name that a failure ended: this launch takes their place."""
+        """Return what is left of sessions of this name that have ended: this launch takes their place."""
         found: dict[str, list[Removal]] = {}
-        ended = [record for record in self.view.named(self.request.name) if record["status"] == ERROR]
+        ended = [record for record in self.view.named(self.request.name) if record["status"] in ENDED]
         for record in ended:
             for host, facts in self.facts.items():
                 if any(one["id"] == record["id"] for one in facts["records"]):
@@ -249,7 +250,7 @@ class _Planner:
     def _current(self) -> Record | None:
         """Return the record of the session of this name that is there already."""
         name = self.request.name
-        records = [record for record in self.view.named(name) if record["status"] != ERROR]
+        records = [record for record in self.view.named(name) if record["status"] not in ENDED]
         placed = [record for record in records if record["status"] != PENDING]
         if len(placed) > 1:
             raise InvalidInput.single(

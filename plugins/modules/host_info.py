@@ -128,6 +128,10 @@ host:
       type: list
       elements: dict
       returned: if usable
+    batches:
+      description: For each session whose batch command was started on this host, what can be said of that.
+      type: dict
+      returned: if usable
     foreign_containers:
       description: Names of containers that belong to no session and begin as those of the asked session would.
       type: list

@@ -135,7 +135,7 @@ overview:
           type: str
           returned: always
         status:
-          description: V(PENDING), V(PREPARING), V(RUNNING) or V(ERROR).
+          description: V(PENDING), V(PREPARING), V(RUNNING), V(ERROR) or V(TERMINATED).
           type: str
           returned: always
         revision:

@@ -75,6 +75,11 @@ options:
       - Seconds after which the command is ended; V(0) for never.
     type: int
     default: 0
+  once:
+    description:
+      - Whether a job that was started before is left as it is, run or ended.
+    type: bool
+    default: false
   output_size:
     description:
       - Most bytes that are kept of what it writes in each replica, the newest ones, as a number or with a unit. V(0)
@@ -132,9 +137,12 @@ def _started(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         parse_keep_size(asked["output_size"]) or DEFAULT_SIZE,
     )
     where = (asked["on"], asked["host"])
-    if not check_mode:
+    job = OutputDirectory(asked["state_directory"]).session(asked["session_id"]).job(asked["job"])
+    is_there = asked["once"] and job.read_about() is not None
+    if not check_mode and not is_there:
         jobs.start(StateDirectory(asked["state_directory"]), asked["session_id"], asked["job"], *where, command)
-    return {"changed": True, "started": [name for name, host in asked["on"].items() if host == asked["host"]]}
+    started = [name for name, host in asked["on"].items() if host == asked["host"]]
+    return {"changed": not is_there, "started": started}
 
 
 def _stopped(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -163,6 +171,7 @@ def main() -> None:
             "directory": {"type": "str", "default": ""},
             "user": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 0},
+            "once": {"type": "bool", "default": False},
             "output_size": {"type": "str", "default": "16m"},
             "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
         },

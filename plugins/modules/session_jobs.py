@@ -82,6 +82,10 @@ job:
   description: Identifier of the job.
   returned: with O(state=planned)
   type: str
+is_batch:
+  description: Whether it is the session's batch command.
+  returned: with O(state=planned)
+  type: bool
 "on":
   description: Where the job runs, replicas to hosts.
   returned: with O(state=planned)

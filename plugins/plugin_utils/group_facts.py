@@ -12,13 +12,17 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import VARIABLE as LIMITS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import Amounts, amounts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import Waiting
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ENDED,
     ERROR,
     RUNNING,
+    TERMINATED,
     Record,
     advance,
 )
@@ -94,31 +98,49 @@ class GroupFacts:
         return [name for name in self.known if name not in self.facts]
 
     def survey(self) -> Survey:
-        """Return what the hosts say together; sessions that a failure has ended are ended in it."""
+        """Return what the hosts say together; sessions that have failed or done their work are ended in it."""
         view = survey(self.facts, self.missing)
         for session_id, failures in sorted(self._failures().items()):
             record = view.records.get(session_id)
-            if record is None or record["status"] != RUNNING or record["request"] is None:
-                continue
-            request = record["request"]
-            last = end_of(request["failure_policy"], request["restart_limit"], failures)
-            if last is not None:
-                why = f"{last.describe()} Its failure policy is {request['failure_policy']}."
-                ended = advance(record, ERROR, why, report=[why])
-                view.records[session_id] = view.changed[session_id] = ended
-                for host, removals in view.abandoned.items():
-                    view.abandoned[host] = [
-                        replace(one, revision=ended["revision"])
-                        if one.session_id == session_id and one.revision is not None
-                        else one
-                        for one in removals
-                    ]
-                for host in record["hosts"]:
-                    if host in self.facts:
-                        why_removed = f"The session has ended: {why}"
-                        removal = Removal(session_id, record["name"], True, why_removed, ended["revision"])
-                        view.abandoned.setdefault(host, []).append(removal)
+            if record is not None and record["status"] == RUNNING and record["request"] is not None:
+                request = record["request"]
+                last = end_of(request["failure_policy"], request["restart_limit"], failures)
+                if last is not None:
+                    why = f"{last.describe()} Its failure policy is {request['failure_policy']}."
+                    self._end(view, record, ERROR, why)
+        for session_id, (host, outcome) in sorted(self._batches().items()):
+            record = view.records.get(session_id)
+            if record is not None and record["status"] == RUNNING and record["request"] is not None:
+                why = failure_of({"host": host, **outcome})
+                self._end(view, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
         return view
+
+    def _end(self, view: Survey, record: Record, status: str, why: str) -> None:
+        """Let a session that runs have ended, with nothing left but its record."""
+        session_id = record["id"]
+        ended = advance(record, status, why, report=[why])
+        view.records[session_id] = view.changed[session_id] = ended
+        for host, removals in view.abandoned.items():
+            view.abandoned[host] = [
+                replace(one, revision=ended["revision"])
+                if one.session_id == session_id and one.revision is not None
+                else one
+                for one in removals
+            ]
+        for host in record["hosts"]:
+            if host in self.facts:
+                why_removed = f"The session has ended: {why}"
+                removal = Removal(session_id, record["name"], True, why_removed, ended["revision"])
+                view.abandoned.setdefault(host, []).append(removal)
+
+    def _batches(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Return the batch commands that have ended: by session the host of main1, and what is known of the end."""
+        found = {}
+        for host, facts in self.facts.items():
+            for session_id, outcome in (facts.get("batches") or {}).items():
+                if outcome["status"] in (ENDED_JOB, LOST):
+                    found[session_id] = (host, outcome)
+        return found
 
     def _failures(self) -> dict[str, list[Failure]]:
         found: dict[str, list[Failure]] = {}
@@ -140,7 +162,7 @@ class GroupFacts:
                 held[claim["session_id"]] = held.get(claim["session_id"], Amounts()).plus(amounts)
         used = Amounts()
         for session_id, record in view.records.items():
-            if record["owner"] == owner and record["name"] != without_name and record["status"] != ERROR:
+            if record["owner"] == owner and record["name"] != without_name and record["status"] not in ENDED:
                 used = used.plus(Amounts(1))
                 if session_id in held:
                     used = used.plus(held[session_id])

@@ -22,6 +22,7 @@ SEVERITY = {
     "PENDING": "wait",
     "PREPARING": "wait",
     "EXITED": "done",
+    "TERMINATED": "done",
     "ERROR": "bad",
     "DEAD": "bad",
     "FAILED": "bad",

@@ -98,7 +98,14 @@ EXPECTED = {
     "docs/login.md": ["Log in with your key, port 22", "Host first.sub2 sub2", "main1\n", "sub2\n"],
     "docs/inside.md": ["@session_first:", "first-sub2 | SUCCESS", "first-sub1 | CHANGED", "name: first"],
     "docs/preflight.md": ["all 6 pairs  UDP 4789 is open.", "6 directed pairs: median "],
-    "docs/jobs.md": ["world 3", "exit code 0", "sub2 on n3 ended with exit code 3", "Come back to it"],
+    "docs/jobs.md": [
+        "world 3",
+        "exit code 0",
+        "sub2 on n3 ended with exit code 3",
+        "Come back to it",
+        "main1/",
+        "| trained",
+    ],
     "docs/logs.md": ["main1 | rank 0 begins", "sub2  ! no card", "logs_grep is 'a(b'", "it had ended with exit code"],
     "docs/queue.md": ["Session big is PENDING, position 1 in the queue.", "1. big of", "The queue is empty."],
     "docs/recovery.md": [

@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -212,3 +213,39 @@ def test_a_session_that_is_not_ready_is_refused(work: dict[str, Replica]) -> Non
     on(sub.host, "docker", "stop", "-t", "0", sub.container)
     assert "Not all of its replicas are ready: sub1 is exited." in run_job(command="true").failures
     on(sub.host, "docker", "start", sub.container)
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, "TERMINATED"), (5, "ERROR")])
+def test_a_batch_session_ends_with_its_command(work: dict[str, Replica], code: int, status: str) -> None:
+    batch = f"until test -e /tmp/go; do sleep 0.1; done; echo trained $WORLD_SIZE; exit {code}"
+    request = {**SESSION, "session_name": "batch", "session_size": 2, "session_batch_command": batch}
+    try:
+        first = launch(request).ok()
+        # The same launch again starts nothing twice, and a session whose command still runs is left alone.
+        assert launch(request).ok().changed_hosts == set()
+        play("gc").ok()
+        found = replicas("batch")
+        assert set(found) == {"main1", "sub1"}, first.output
+        found["main1"].run("touch", "/tmp/go")
+        if code:
+            # Nobody waits for it: whatever runs next ends the session.
+            deadline = time.monotonic() + 60
+            while replicas("batch"):
+                assert time.monotonic() < deadline
+                play("schedule_pending").ok()
+        waited = play("run_job", {"session_name": "batch", "job_id": "batch"})
+        assert (waited.code != 0) == bool(code)
+        assert codes(waited) == {"main1": code}
+        assert lines(waited) == ["main1 | trained 2"]
+        assert replicas("batch") == {}
+        known = [script(host, f"cat {STATE}/sessions/*/record.json").splitlines() for host in HOSTS]
+        ended = [one for some in known for one in map(json.loads, some) if one["name"] == "batch"]
+        assert [one["status"] for one in ended] == [status] * 3
+        assert (f"exit code {code}" in ended[0]["report"][0]) == bool(code)
+        held = [json.loads(on(host, "cat", f"{STATE}/ledger.json"))["reservations"] for host in HOSTS]
+        assert {one["claim"]["session_name"] for some in held for one in some} == {"work"}
+        assert "trained 2" in play("logs", {"session_name": "batch"}).ok().output
+        again = play("run_job", {"session_name": "batch", "job_id": "batch"})
+        assert codes(again) == {"main1": code}
+    finally:
+        clear("batch")

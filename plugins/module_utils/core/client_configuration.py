@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
-    ERROR,
+    ENDED,
     PENDING,
     PREPARING,
     Record,
@@ -48,7 +48,7 @@ def check_login(record: Record | None, session_name: str, resource_group: str) -
         raise refuse("The session waits in the queue; log in when it runs.")
     if record["status"] == PREPARING:
         raise refuse("The session is just being launched; log in when it runs.")
-    if record["status"] == ERROR:
+    if record["status"] in ENDED:
         raise refuse(f"The session has ended. {' '.join(record['report'])}".strip())
     if is_note(record):
         raise refuse(f"Its hosts {', '.join(record['hosts'])} cannot be reached, or have lost its record.")

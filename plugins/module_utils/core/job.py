@@ -34,6 +34,8 @@ TIMED_OUT = 124
 """Exit code of what was ended because its time was over, as timeout(1) has it."""
 STOPPED = 143
 """Exit code of what was stopped: 128 and the number of SIGTERM, as shells have it."""
+BATCH = "batch"
+"""In place of the id of a job: the batch command of a session."""
 READY = "running"
 LONGEST = 365 * 24 * 3600
 
@@ -157,8 +159,11 @@ def _timeout(variable: str, value: object) -> int:
 
 def _id(variable: str, value: object) -> str:
     text = str(value).strip()
-    if JOB_ID.fullmatch(text) is None:
-        raise InvalidInput.single(variable, value, "It must be the id of a job, twelve digits as run_job tells it.")
+    if text != BATCH and JOB_ID.fullmatch(text) is None:
+        why = (
+            f"It must be the id of a job, twelve digits as run_job tells it, or {BATCH} for a session's batch command."
+        )
+        raise InvalidInput.single(variable, value, why)
     return text
 
 
@@ -199,6 +204,11 @@ def _chosen(on: Iterable[str], replicas: Iterable[str]) -> set[str]:
             raise InvalidInput.single("job_on", word, f"The session has no such replica or role. It has {known}.")
         found |= meant
     return found
+
+
+def batch_job(session_id: str) -> str:
+    """Return the id of the job that is a session's batch command."""
+    return session_id.replace("-", "")[:12]
 
 
 def describe(command: Iterable[str]) -> str:

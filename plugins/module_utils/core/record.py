@@ -24,8 +24,11 @@ PENDING = "PENDING"
 PREPARING = "PREPARING"
 RUNNING = "RUNNING"
 ERROR = "ERROR"
-STATUSES = (PENDING, PREPARING, RUNNING, ERROR)
-"""Waiting for capacity; being started; started; ended by a failure, with nothing left but the record."""
+TERMINATED = "TERMINATED"
+STATUSES = (PENDING, PREPARING, RUNNING, ERROR, TERMINATED)
+"""Waiting for capacity; being started; started; ended by a failure, with nothing left but the record; likewise, its
+batch command having succeeded."""
+ENDED = (ERROR, TERMINATED)
 
 LONGEST_HISTORY = 50
 """Entries of the history that are kept, the newest ones."""

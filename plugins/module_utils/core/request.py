@@ -106,6 +106,7 @@ KNOWN_VARIABLES = (
     "session_ssh_port",
     "session_image_pull",
     "session_image_archive",
+    "session_batch_command",
 )
 """Every variable a request may hold."""
 
@@ -245,8 +246,9 @@ class Request:
     allowed, where any are named. max_replicas_per_host: None for no limit. failure_policy: what follows when a replica
     fails. restart_limit: how often it is started again under RESTART. encrypted: whether everything that goes from host
     to host has to be. authorized_keys: with which main1 is logged in to from outside. ssh_port: the port of its host
-    for that, None for any. image_pull: when the registry is asked. image_archive: path on the controller; these two say
-    how images come, not what the session is. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
+    for that, None for any. batch_command: what main1 runs once all replicas are ready, its end being the session's, or
+    None. image_pull: when the registry is asked. image_archive: path on the controller; these two say how images come,
+    not what the session is. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
     """
 
     name: str
@@ -266,6 +268,7 @@ class Request:
     encrypted: bool = False
     authorized_keys: tuple[PublicKey, ...] = ()
     ssh_port: int | None = None
+    batch_command: tuple[str, ...] | None = None
     image_pull: str = dataclasses.field(default=MISSING, compare=False)
     image_archive: str | None = dataclasses.field(default=None, compare=False)
 
@@ -318,6 +321,7 @@ class Request:
             "encrypted": self.encrypted,
             "authorized_keys": [key.text for key in self.authorized_keys],
             "ssh_port": self.ssh_port,
+            "batch_command": None if self.batch_command is None else list(self.batch_command),
             "image_pull": self.image_pull,
             "image_archive": self.image_archive,
         }
@@ -380,6 +384,7 @@ _REQUEST_FIELDS = (
     "encrypted",
     "authorized_keys",
     "ssh_port",
+    "batch_command",
     "image_pull",
     "image_archive",
 )
@@ -580,6 +585,11 @@ class _Reader:
                 continue
             result["".join(key)] = "".join(text)
         return result
+
+    def batch_command(self, value: object) -> tuple[str, ...] | None:
+        """Read what the shell is to run, as text, or words."""
+        variable = "session_batch_command"
+        return self.command(variable, ["/bin/sh", "-c", value] if isinstance(value, str) else value)
 
     def command(self, variable: str, value: object) -> tuple[str, ...] | None:
         words: list[Any]
@@ -1015,6 +1025,7 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
     keys: tuple[PublicKey, ...] = ()
     if value("authorized_keys") is not None:
         keys = reader.attempt(partial(parse_authorized_keys, "session_authorized_keys", value("authorized_keys")), ())
+    batch_command = reader.batch_command(value("batch_command")) if value("batch_command") is not None else None
     ssh_port: int | None = whole("ssh_port", 1, 65535, 0) or None
     if ssh_port is not None:
         if value("authorized_keys") is None:
@@ -1052,6 +1063,7 @@ def parse_request(variables: Mapping[str, Any], known: Iterable[str] = ()) -> Re
         encrypted,
         keys,
         ssh_port,
+        batch_command,
         image_pull,
         archive,
     )
@@ -1205,6 +1217,7 @@ def _flat(request: Request) -> dict[str, str]:
     for owner_key in request.authorized_keys:
         flat["authorized_keys." + owner_key.fingerprint] = f"{owner_key.kind} {owner_key.comment}".strip()
     flat["ssh_port"] = "" if request.ssh_port is None else str(request.ssh_port)
+    flat["batch_command"] = shlex.join(request.batch_command or ())
     return flat
 
 

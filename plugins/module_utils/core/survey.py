@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import record as records
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
-    ERROR,
+    ENDED,
     PENDING,
     PREPARING,
     RUNNING,
@@ -186,7 +186,7 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
         revision = result.changed.get(session.id, best)["revision"]
         for host in session.places:
             _note(result.abandoned, host, Removal(session.id, session.name, best["queue"] is not None, why, revision))
-    elif best["status"] in (PENDING, ERROR):
+    elif best["status"] in (PENDING, *ENDED):
         for host in session.places:
             if session.objects.get(host, set()) - {STATE} or host in session.stages:
                 why = f"The session is {best['status']} and carries no replicas."

@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     DamagedLedger,
     LedgerFile,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     DamagedFile,
     StateDirectory,
@@ -33,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     RUNTIME_ON_HOST,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     PENDING,
@@ -41,6 +43,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     note_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_exit_code, read_failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.jobs import outcomes
 
 
 def host_facts(
@@ -86,7 +89,8 @@ def host_facts(
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["ports"] = _with_reserved(facts["ports"], reservations)
-        whole = {one["session_id"] for one in facts["containers"] if one["failure"]}
+        facts["batches"] = _batches(state, records)
+        whole = {*(one["session_id"] for one in facts["containers"] if one["failure"]), *facts["batches"]}
         recorded = _records(state, session_name, records, whole_records, whole)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
         recorded["signature"] = waited_for
@@ -173,6 +177,17 @@ def _records(
         "damaged": damaged,
         "tombstones": tombstones,
     }
+
+
+def _batches(state: StateDirectory, records: list[Record]) -> dict[str, dict[str, Any]]:
+    """Return what can be said of the batch commands that were started on this host, by session."""
+    found = {}
+    for record in records:
+        if record["status"] == RUNNING and record["request"] is not None and record["request"]["batch_command"]:
+            job = OutputDirectory(str(state.root)).session(record["id"]).job(batch_job(record["id"]))
+            for outcome in outcomes(job):
+                found[record["id"]] = outcome
+    return found
 
 
 def _pinned_images(session_name: str, records: list[Record]) -> set[str]:

@@ -815,3 +815,17 @@ def test_capabilities_and_memory_locks_of_roles():
     assert f"session_roles[0].capabilities[0] is 'cap_sys_time': {allowed}" in said
     assert "session_memlock is 'much'" in said
     assert "Or say unlimited." in said
+
+
+def test_a_batch_command_is_text_for_the_shell_or_words() -> None:
+    def batch(value: object) -> tuple[str, ...] | None:
+        asked = {"session_name": "a", "session_image": "b", "session_batch_command": value}
+        request = parse_request(asked)
+        assert Request.from_dict(request.to_dict()) == request
+        return request.batch_command
+
+    assert batch("a | b $C") == ("/bin/sh", "-c", "a | b $C")
+    assert batch(["a", 1]) == ("a", "1")
+    assert batch("") is None
+    with pytest.raises(InvalidInput, match="session_batch_command"):
+        batch(["a\0"])
