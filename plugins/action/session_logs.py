@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     speaker,
     time_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ENDED, PENDING
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
 PREFIX = "logs_"
@@ -121,8 +122,11 @@ def chosen(arguments: Mapping[str, Any]) -> dict[str, Any]:
     ends: dict[str, Any] = {}
     for found in known.values():
         ends.update(found.get(session_id, {}).get("replicas", {}))
-    if not order[session_id][0]:
+    statuses = {found[session_id]["status"] for found in known.values() if session_id in found}
+    if statuses <= {"", *ENDED} and order[session_id][1]:
         notes.insert(0, f"Session {name} ({session_id}) ended at {time_of(int(order[session_id][1]) * 10**9)[:19]}Z.")
+    elif PENDING in statuses:
+        notes.insert(0, f"Session {name} ({session_id}) waits in the queue, so nothing of it runs.")
     members = {name: host for host, found in known.items() for name in found.get(session_id, {}).get("members", ())}
     jobs = {key: one for found in known.values() for key, one in found.get(session_id, {}).get("jobs", {}).items()}
     shows_jobs = [batch_job(session_id) if job == BATCH else job] if job else [] if request["job"] else list(jobs)

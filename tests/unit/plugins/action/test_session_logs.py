@@ -40,6 +40,16 @@ def test_else_the_one_that_ended_last() -> None:
     assert found["notes"][0] == f"Session train ({NEW}) ended at 1970-01-01T00:00:20Z."
 
 
+def test_one_that_waits_or_has_ended_says_so() -> None:
+    assert choose({"h1": known((NOW, "PENDING", None))})["notes"] == [
+        f"Session train ({NOW}) waits in the queue, so nothing of it runs."
+    ]
+    for status in ("ERROR", "TERMINATED"):
+        found = choose({"h1": known((NOW, status, 20.0)), "h2": known((NOW, status, None))})
+        assert found["notes"] == [f"Session train ({NOW}) ended at 1970-01-01T00:00:20Z."]
+    assert choose({"h1": known((NOW, "RUNNING", None)), "h2": known((NOW, "", 20.0))})["notes"] == []
+
+
 def test_a_host_that_is_away_is_named() -> None:
     found = choose({"h1": known((NOW, "RUNNING", None)), "h2": {"unreachable": True}})
     assert found["notes"] == ["h2: What its replicas wrote is missing. It could not be reached."]
