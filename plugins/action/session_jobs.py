@@ -14,17 +14,20 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.action.session_logs import chosen
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import (
-    BATCH,
     ENDED,
     LOST,
     UNKNOWN,
-    batch_job,
     describe,
     failure_of,
     parse_job_request,
     plan_job,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import rank_order, shown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
+    BATCH,
+    batch_job,
+    rank_order,
+    shown,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
@@ -78,7 +81,8 @@ class ActionModule(ActionBase):
 
 def _planned(arguments: Mapping[str, Any]) -> dict[str, Any]:
     request, name, results = arguments["request"], arguments["session_name"], arguments["results"]
-    answer = chosen({**arguments, "request": {"session_id": "", "replicas": [], "job": request["id"]}})
+    asked = {"session_id": "", "replicas": [], "job": request["id"]}
+    answer = chosen({**arguments, "request": asked}, "job_id")
     session_id = answer["session_id"]
     known = {
         host: one for host, result in results.items() for one in result.get("sessions") or () if one["id"] == session_id

@@ -14,9 +14,10 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import BATCH, batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
+    BATCH,
     NO_JOB,
+    batch_job,
     merge,
     parse_logs_request,
     rank_order,
@@ -86,8 +87,12 @@ class ActionModule(ActionBase):
         return {"changed": changed, "notes": notes, "files": sorted(files), "lines": len(lines)}
 
 
-def chosen(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the session that is meant and the hosts that have anything of it. Raises InvalidInput where none is."""
+def chosen(arguments: Mapping[str, Any], job_variable: str = "logs_job") -> dict[str, Any]:
+    """Return the session that is meant and the hosts that have anything of it.
+
+    A job tells which session is meant, but a batch command does not: it is the one of the session that is meant without
+    it. job_variable: what names the job. Raises InvalidInput where there is no such session or job.
+    """
     results, request, name = arguments["results"], arguments["request"], arguments["session_name"]
     notes, known = [], {}
     for host, result in results.items():
@@ -97,19 +102,18 @@ def chosen(arguments: Mapping[str, Any]) -> dict[str, Any]:
             why = "It could not be reached." if result.get("unreachable") else result.get("msg") or "It did not answer."
             notes.append(f"{host}: What its replicas wrote is missing. {why}")
     order: dict[str, tuple[bool, float]] = {}
-    job = request["job"] if request["job"] != NO_JOB else ""
+    job = request["job"] if request["job"] not in (NO_JOB, BATCH) else ""
     jobs: dict[str, Any] = {}
     for found in known.values():
         for key, one in found.items():
             jobs.update(one["jobs"])
-            wanted = batch_job(key) if job == BATCH else job
-            if job and not any(wanted in some[key]["jobs"] for some in known.values() if key in some):
+            if job and not any(job in some[key]["jobs"] for some in known.values() if key in some):
                 continue
             place = (bool(one["status"]), float(one["ended"] or 0))
             order[key] = max(order.get(key, place), place)
     if job and not order and any(known.values()):
         listed = ", ".join(sorted(jobs)) or "none"
-        raise InvalidInput.single("job", job, f"Session {name} has no such job. It has {listed}.")
+        raise InvalidInput.single(job_variable, job, f"Session {name} has no such job. It has {listed}.")
     if not order:
         said = " ".join(["", *notes]) if notes else ""
         raise InvalidInput.single(
@@ -129,7 +133,11 @@ def chosen(arguments: Mapping[str, Any]) -> dict[str, Any]:
         notes.insert(0, f"Session {name} ({session_id}) waits in the queue, so nothing of it runs.")
     members = {name: host for host, found in known.items() for name in found.get(session_id, {}).get("members", ())}
     jobs = {key: one for found in known.values() for key, one in found.get(session_id, {}).get("jobs", {}).items()}
-    shows_jobs = [batch_job(session_id) if job == BATCH else job] if job else [] if request["job"] else list(jobs)
+    if request["job"] == BATCH:
+        job = batch_job(session_id)
+        if job not in jobs:
+            raise InvalidInput.single(job_variable, BATCH, " ".join([_no_batch(name, session_id, statuses), *notes]))
+    shows_jobs = [job] if job else [] if request["job"] else list(jobs)
     names = [*ends, *members, *request["replicas"], "main1"]
     names += [f"{one}/{key}" for key in shows_jobs for one in jobs[key]["on"]]
     return {
@@ -139,6 +147,15 @@ def chosen(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "width": max(map(len, names)),
         "notes": notes + [_end(one, ends[one]) for one in sorted(ends, key=rank_order)],
     }
+
+
+def _no_batch(name: str, session_id: str, statuses: set[str]) -> str:
+    if PENDING in statuses:
+        return f"The batch command of session {name} ({session_id}) is not started yet."
+    return (
+        f"No host that answered has started a batch command of session {name} ({session_id}). If it was asked for with "
+        "session_batch_command, launch the session again."
+    )
 
 
 def _end(replica: str, end: Mapping[str, Any]) -> str:

@@ -65,7 +65,8 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
         lines += ["", *table([SESSION_COLUMNS, *map(_session, sessions)])]
         lines += [f"{_plain(one['name'])}: {_plain(line)}" for one in sessions for line in one["report"]]
     dense = len(overview["hosts"]) > DENSE_HOSTS
-    replicas = [(session, one) for session in sessions for one in session["replicas"]]
+    there = ((session, one) for session in sessions for one in session["replicas"])
+    replicas = [(session, one) for session, one in there if one["status"] != "REMOVED"]
     listed = [
         (session, one) for session, one in replicas if not dense or len(sessions) == 1 or one["status"] != "RUNNING"
     ]

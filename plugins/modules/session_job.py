@@ -112,6 +112,7 @@ started:
   elements: str
 """
 
+from contextlib import nullcontext
 from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
@@ -137,10 +138,12 @@ def _started(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         parse_keep_size(asked["output_size"]) or DEFAULT_SIZE,
     )
     where = (asked["on"], asked["host"])
+    state = StateDirectory(asked["state_directory"])
     job = OutputDirectory(asked["state_directory"]).session(asked["session_id"]).job(asked["job"])
-    is_there = asked["once"] and job.read_about() is not None
-    if not check_mode and not is_there:
-        jobs.start(StateDirectory(asked["state_directory"]), asked["session_id"], asked["job"], *where, command)
+    with state.working_on(asked["session_id"]) if asked["once"] else nullcontext():
+        is_there = asked["once"] and job.read_about() is not None
+        if not check_mode and not is_there:
+            jobs.start(state, asked["session_id"], asked["job"], *where, command)
     started = [name for name, host in asked["on"].items() if host == asked["host"]]
     return {"changed": not is_there, "started": started}
 

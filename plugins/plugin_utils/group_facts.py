@@ -98,21 +98,23 @@ class GroupFacts:
         return [name for name in self.known if name not in self.facts]
 
     def survey(self) -> Survey:
-        """Return what the hosts say together; sessions that have failed or done their work are ended in it."""
+        """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
         view = survey(self.facts, self.missing)
-        for session_id, failures in sorted(self._failures().items()):
-            record = view.records.get(session_id)
-            if record is not None and record["status"] == RUNNING and record["request"] is not None:
-                request = record["request"]
-                last = end_of(request["failure_policy"], request["restart_limit"], failures)
-                if last is not None:
-                    why = f"{last.describe()} Its failure policy is {request['failure_policy']}."
-                    self._end(view, record, ERROR, why)
-        for session_id, (host, outcome) in sorted(self._batches().items()):
-            record = view.records.get(session_id)
-            if record is not None and record["status"] == RUNNING and record["request"] is not None:
-                why = failure_of({"host": host, **outcome})
+        failures = self._failures()
+        for session_id, record in sorted(view.records.items()):
+            if record["status"] != RUNNING or record["request"] is None:
+                continue
+            batch = self._batch(record)
+            policy = record["request"]["failure_policy"]
+            last = end_of(policy, record["request"]["restart_limit"], failures.get(session_id, []))
+            # What replicas do once the batch command has ended is no failure; what it was lost by is.
+            if batch and batch["status"] == ENDED_JOB:
+                why = failure_of(batch)
                 self._end(view, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
+            elif last is not None:
+                self._end(view, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
+            elif batch and batch["status"] == LOST:
+                self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch)}")
         return view
 
     def _end(self, view: Survey, record: Record, status: str, why: str) -> None:
@@ -120,27 +122,20 @@ class GroupFacts:
         session_id = record["id"]
         ended = advance(record, status, why, report=[why])
         view.records[session_id] = view.changed[session_id] = ended
-        for host, removals in view.abandoned.items():
-            view.abandoned[host] = [
-                replace(one, revision=ended["revision"])
-                if one.session_id == session_id and one.revision is not None
-                else one
-                for one in removals
-            ]
-        for host in record["hosts"]:
-            if host in self.facts:
-                why_removed = f"The session has ended: {why}"
-                removal = Removal(session_id, record["name"], True, why_removed, ended["revision"])
-                view.abandoned.setdefault(host, []).append(removal)
-
-    def _batches(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Return the batch commands that have ended: by session the host of main1, and what is known of the end."""
-        found = {}
         for host, facts in self.facts.items():
-            for session_id, outcome in (facts.get("batches") or {}).items():
-                if outcome["status"] in (ENDED_JOB, LOST):
-                    found[session_id] = (host, outcome)
-        return found
+            others = [one for one in view.abandoned.get(host, []) if one.session_id != session_id]
+            # Hosts that carry none of it have the rules that kept others out.
+            if host in record["hosts"] or session_id in facts["objects"]:
+                removal = Removal(session_id, record["name"], True, f"The session has ended: {why}", ended["revision"])
+                view.abandoned[host] = [*others, removal]
+
+    def _batch(self, record: Record) -> dict[str, Any] | None:
+        """Return what main1's host says of the batch command of a session that runs; None where nothing."""
+        if not record["request"]["batch_command"]:
+            return None
+        host = record["plan"]["replicas"][0]["host"]
+        outcome = (self.facts.get(host, {}).get("batches") or {}).get(record["id"])
+        return None if outcome is None else {"host": host, **outcome}
 
     def _failures(self) -> dict[str, list[Failure]]:
         found: dict[str, list[Failure]] = {}

@@ -23,6 +23,7 @@ SEVERITY = {
     "PREPARING": "wait",
     "EXITED": "done",
     "TERMINATED": "done",
+    "REMOVED": "done",
     "ERROR": "bad",
     "DEAD": "bad",
     "FAILED": "bad",

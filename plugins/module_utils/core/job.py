@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
+    BATCH,
     JOB_ID,
     Readers,
     parse_since,
@@ -34,8 +35,6 @@ TIMED_OUT = 124
 """Exit code of what was ended because its time was over, as timeout(1) has it."""
 STOPPED = 143
 """Exit code of what was stopped: 128 and the number of SIGTERM, as shells have it."""
-BATCH = "batch"
-"""In place of the id of a job: the batch command of a session."""
 READY = "running"
 LONGEST = 365 * 24 * 3600
 
@@ -204,11 +203,6 @@ def _chosen(on: Iterable[str], replicas: Iterable[str]) -> set[str]:
             raise InvalidInput.single("job_on", word, f"The session has no such replica or role. It has {known}.")
         found |= meant
     return found
-
-
-def batch_job(session_id: str) -> str:
-    """Return the id of the job that is a session's batch command."""
-    return session_id.replace("-", "")[:12]
 
 
 def describe(command: Iterable[str]) -> str:

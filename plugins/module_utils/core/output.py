@@ -45,6 +45,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 NO_JOB = "none"
 """In place of the id of a job: what no job wrote."""
+BATCH = "batch"
+"""In place of the id of a job: the batch command of a session."""
 DEFAULT_SIZE = 1024**2
 LARGEST_SIZE = 64 * 1024**2
 LONGEST_FOLLOW = 24 * 3600
@@ -348,6 +350,11 @@ def _misspelt(variables: Iterable[str], prefix: str, known: Sequence[str]) -> li
     return problems
 
 
+def batch_job(session_id: str) -> str:
+    """Return the id of the job that is a session's batch command."""
+    return session_id.replace("-", "")[:12]
+
+
 def _session_id(variable: str, value: object) -> str:
     if not is_session_id(value):
         raise InvalidInput.single(variable, value, "It must be the id of a session, a UUID.")
@@ -365,8 +372,9 @@ def parse_replicas(variable: str, value: object) -> tuple[str, ...]:
 
 
 def _job(variable: str, value: object) -> str:
-    if value != NO_JOB and (not isinstance(value, str) or JOB_ID.fullmatch(value) is None):
-        raise InvalidInput.single(variable, value, f"It must be the id of a job, as run_job tells it, or {NO_JOB}.")
+    if value not in (NO_JOB, BATCH) and (not isinstance(value, str) or JOB_ID.fullmatch(value) is None):
+        allowed = f"It must be the id of a job, as run_job tells it, {BATCH} for a batch command, or {NO_JOB}."
+        raise InvalidInput.single(variable, value, allowed)
     return str(value)
 
 

@@ -21,14 +21,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
     render_shortfall,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import Turn
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ENDED, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED, Devices
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
 
-FAILED, EXITED, MISSING, UNKNOWN, PLANNED = "FAILED", "EXITED", "MISSING", "UNKNOWN", "PLANNED"
+FAILED, EXITED, MISSING, REMOVED = "FAILED", "EXITED", "MISSING", "REMOVED"
+UNKNOWN, PLANNED = "UNKNOWN", "PLANNED"
 """Statuses of a replica beyond what the engine says of its container in capitals (RUNNING, CREATED, PAUSED, ...): ended
-by itself with an exit code other than 0 or for want of memory; ended otherwise; without a container; on a host that
-cannot be asked; not started yet."""
+by itself with an exit code other than 0 or for want of memory; ended otherwise; without a container; removed with its
+session, which has ended; on a host that cannot be asked; not started yet."""
 
 _SESSION = ("id", "name", "owner", "status", "revision")
 
@@ -138,8 +139,9 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
         for one in reported.get("containers") or ()
         if one["session_id"] == record["id"]
     }
+    without = REMOVED if record["status"] in ENDED else MISSING
     replicas = [
-        {**replica_of(plan, one), **_seen(containers.get((one["host"], one["name"])), one["host"] in facts)}
+        {**replica_of(plan, one), **_seen(containers.get((one["host"], one["name"])), one["host"] in facts, without)}
         for one in (plan["replicas"] if plan is not None else ())
     ]
     return {
@@ -199,11 +201,11 @@ def _mounts(mounts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**mount, "driver_options": sorted(mount["driver_options"])} for mount in mounts]
 
 
-def _seen(container: Mapping[str, Any] | None, asked: bool) -> dict[str, Any]:
-    """Return what a host says of a replica. asked: whether the host could be asked."""
+def _seen(container: Mapping[str, Any] | None, asked: bool, without: str) -> dict[str, Any]:
+    """Return what a host says of a replica. asked: whether it could be asked. without: status without a container."""
     nothing: dict[str, Any] = {"exit_code": None, "oom_killed": False, "finished": None, "restarts": 0, "usage": None}
     if container is None:
-        return {"status": MISSING if asked else UNKNOWN, **nothing}
+        return {"status": without if asked else UNKNOWN, **nothing}
     state = str(container["state"]).upper()
     failure = container["failure"]
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import cpus, firewall, folders, link
@@ -34,8 +35,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     RUNTIME_ON_HOST,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     PENDING,
     RUNNING,
@@ -78,7 +79,8 @@ def host_facts(
         # a launch that begins meanwhile is never seen without it.
         records, unreadable = state.records()
         # Who waits watches for what this run may not have seen yet, so the signature is older than all of it.
-        waited_for = _signature(session_name, _reservations(state, whole_records)[0], records)
+        batches = _batches(state, records)
+        waited_for = _signature(session_name, _reservations(state, whole_records)[0], records, batches)
         wanted = {*images, *_pinned_images(session_name, records)}
         facts = _facts(engine, state, session_name, wanted, paths, volumes, underlay_address)
         if encryption:
@@ -89,7 +91,7 @@ def host_facts(
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["ports"] = _with_reserved(facts["ports"], reservations)
-        facts["batches"] = _batches(state, records)
+        facts["batches"] = batches
         whole = {*(one["session_id"] for one in facts["containers"] if one["failure"]), *facts["batches"]}
         recorded = _records(state, session_name, records, whole_records, whole)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
@@ -204,15 +206,19 @@ def _pinned_images(session_name: str, records: list[Record]) -> set[str]:
 
 def signature(state: StateDirectory, session_name: str) -> str:
     """Return a digest of all that decides whether a session that waits gets room on this host, itself left out."""
-    return _signature(session_name, _reservations(state, True)[0], state.records()[0])
+    records = state.records()[0]
+    return _signature(session_name, _reservations(state, True)[0], records, _batches(state, records))
 
 
-def _signature(session_name: str, reservations: list[Reservation], records: list[Record]) -> str:
+def _signature(
+    session_name: str, reservations: list[Reservation], records: list[Record], batches: Mapping[str, Mapping[str, Any]]
+) -> str:
     held = [[one.claim.to_dict(), one.stage] for one in reservations]
     waiting = [
         [one["id"], one["revision"]] for one in records if one["status"] == PENDING and one["name"] != session_name
     ]
-    return hashlib.sha256(json.dumps([held, waiting], sort_keys=True).encode()).hexdigest()
+    ended = [session_id for session_id, outcome in batches.items() if outcome["status"] != RUNNING]
+    return hashlib.sha256(json.dumps([held, waiting, ended], sort_keys=True).encode()).hexdigest()
 
 
 def _objects(

@@ -39,6 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     ERR,
     OUT,
     LineCutter,
+    batch_job,
     time_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
@@ -53,7 +54,7 @@ LOOK = 0.25
 SETTLE = 10.0
 """Seconds within which an engine notices that a command has ended whose output has."""
 MOST_JOBS = 50
-"""Jobs of a session that a host keeps at most, the newest ones; those that run are kept beside."""
+"""Jobs of a session that a host keeps at most, the newest ones; those that run and its batch command beside."""
 
 
 class JobError(SessionError):
@@ -93,7 +94,7 @@ def start(
     if away:
         raise JobError(f"Not running: {', '.join(away)}. Run the repair playbook.")
     output = OutputDirectory(str(state.root)).session(session_id)
-    _forget(output.jobs())
+    _forget([one for one in output.jobs() if one.id != batch_job(session_id)])
     job = output.job(job_id)
     env = {**command.env, MARK: job_id}
     prepared = {
@@ -219,8 +220,10 @@ def outcomes(job: JobOutput) -> list[dict[str, Any]]:
     about = job.read_about()
     if about is None:
         return []
-    runner = about["runner"] or {}
-    watched = about["boot"] == _boot() and (not runner or start_of(runner["pid"]) == runner["start"])
+    runner = about["runner"]
+    # Who starts a job writes down at once what watches it, unless it is killed.
+    is_alive = start_of(runner["pid"]) == runner["start"] if runner else time.time() - about["started"] < SETTLE
+    watched = about["boot"] == _boot() and is_alive
     found = []
     for replica in about["here"]:
         end = job.read_end(replica)

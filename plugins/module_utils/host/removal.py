@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -14,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, guard
@@ -37,8 +39,8 @@ def removal_stages(
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half
     there, or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their
-    records stay. undo: what a failed launch made of data, empty folders and volumes, goes as well. keeper: keeps what
-    the containers wrote.
+    records stay. undo: what a failed launch made of data, empty folders and volumes, and what its batch command wrote
+    go as well. keeper: keeps what the containers wrote.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -49,6 +51,7 @@ def removal_stages(
     reserved = sorted(key for key, held in entries.items() if is_meant(held.claim.session_name, key))
     ids = {*known, *([] if session_id is None else [session_id])}
     what = session_name or session_id or ""
+    output = OutputDirectory(str(state.root))
     return [
         [
             Step(
@@ -85,6 +88,11 @@ def removal_stages(
             )
             for one in sorted(ids)
             if (state.session(one).replicas if keep_record else state.session(one).path).exists()
+        ],
+        [
+            Step("remove", "output", what, partial(shutil.rmtree, output.session(one).path), before="present")
+            for one in sorted(ids)
+            if undo and output.session(one).path.exists()
         ],
         [Step("release", "reservation", what, partial(ledger.release, one), before="held") for one in reserved],
     ]

@@ -173,8 +173,10 @@ class _Mender:
             self.result.sessions[record["id"]] = about
 
     def _mend(self, record: Record, host: str | None, was_here: bool) -> None:
-        if was_here and self.state.session(record["id"]).read_record() is None:
-            return  # it was torn down just now
+        if was_here:
+            here = self.state.session(record["id"]).read_record()
+            if here is None or here["revision"] > record["revision"]:
+                return  # it was torn down just now, or has ended
         if record["status"] == RUNNING and not is_note(record) and host is not None and host in record["hosts"]:
             self._converge(record, host)
         elif record["status"] == RUNNING:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.action.session_logs import chosen
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 
 OLD, NEW, NOW = (f"00000000-0000-4000-8000-00000000000{number}" for number in range(3))
 
@@ -50,6 +51,18 @@ def test_one_that_waits_or_has_ended_says_so() -> None:
     assert choose({"h1": known((NOW, "RUNNING", None)), "h2": known((NOW, "", 20.0))})["notes"] == []
 
 
+def test_a_batch_command_is_that_of_the_session_that_is_meant() -> None:
+    job = batch_job(OLD)
+    old = {**known((OLD, "", 9.0))["sessions"][0], "jobs": {job: {"on": {"main1": "h1"}, "command": ["train"]}}}
+    request = {"session_id": "", "replicas": [], "job": "batch"}
+    asked = {"session_name": "train", "resource_group": "all", "request": request}
+    assert chosen({**asked, "results": {"h1": {"sessions": [old]}}}, "job_id")["session_id"] == OLD
+    for status, why in (("PENDING", "is not started yet"), ("RUNNING", "No host that answered has started a batch")):
+        here = {"sessions": [old, *known((NOW, status, None))["sessions"]]}
+        with pytest.raises(InvalidInput, match=rf"job_id is 'batch': .*{why}.*h2: .* It could not be reached\."):
+            chosen({**asked, "results": {"h1": here, "h2": {"unreachable": True}}}, "job_id")
+
+
 def test_a_host_that_is_away_is_named() -> None:
     found = choose({"h1": known((NOW, "RUNNING", None)), "h2": {"unreachable": True}})
     assert found["notes"] == ["h2: What its replicas wrote is missing. It could not be reached."]
@@ -65,5 +78,5 @@ def test_a_session_that_nobody_knows_is_refused_by_name() -> None:
 def test_a_job_that_no_session_has_is_refused_by_name() -> None:
     request = {"session_id": "", "replicas": [], "job": "0123456789ab"}
     asked = {"session_name": "train", "resource_group": "all", "request": request}
-    with pytest.raises(InvalidInput, match=r"job is '0123456789ab': Session train has no such job. It has none."):
+    with pytest.raises(InvalidInput, match=r"logs_job is '0123456789ab': Session train has no such job. It has none."):
         chosen({**asked, "results": {"h1": known((NOW, "RUNNING", None))}})

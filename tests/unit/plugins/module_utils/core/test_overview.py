@@ -231,6 +231,16 @@ def test_a_replica_that_does_not_run_says_why(what: str, status: str) -> None:
         assert sub["exit_code"] is None
 
 
+@pytest.mark.parametrize("status", ["ERROR", "TERMINATED"])
+def test_replicas_of_a_session_that_has_ended_are_not_missing(status: str) -> None:
+    facts = idle_facts("h1", "h2")
+    record = advance(launched(facts, make_request(size=2, cpus=3)), status, "It has ended.", report=["It has ended."])
+    for host in facts.values():
+        host.update(containers=[], records=[record])
+    (session,) = look(facts)["sessions"]
+    assert (session["status"], [one["status"] for one in session["replicas"]]) == (status, ["REMOVED", "REMOVED"])
+
+
 def test_only_notes_of_a_session_are_known_while_its_hosts_are_away() -> None:
     facts = idle_facts("h1", "h2")
     record = launched(facts, make_request(size=1))
