@@ -232,6 +232,24 @@ class TestPull:
         assert pinned["digest"].startswith(f"{REGISTRY}/team/train@sha256:")
         assert set(pinned["ids"].values()) == {registry[1]}
 
+    def test_an_image_for_another_machine_is_refused_when_it_was_pulled(self, registry: tuple[str, str]) -> None:
+        """A registry that has an image for one machine gives it to any."""
+        made = make("made:3", 3)
+        # Both names are equally long, and the id follows from the content.
+        script("n1", 'docker save made:3 | sed \'s/"architecture":"amd64"/"architecture":"arm64"/\' | docker load')
+        try:
+            push("made:3")
+            run = launch({**REQUEST, **LOGIN, "session_name": "other", "session_image_pull": "always"})
+            assert run.code != 0
+            for host in HOSTS:
+                assert f"{host}: {REGISTRY}/team/train@sha256:" in run.failures
+            assert run.failures.count("is for arm64, and this host is x86_64") == len(HOSTS)
+            assert "Nothing was started" in run.failures
+            wrong = on("n1", "docker", "image", "inspect", "--format", "{{.Id}}", "made:3").strip()
+            assert try_on("n2", ["docker", "image", "inspect", wrong]).returncode != 0
+        finally:
+            forget("made:3", made)
+
 
 def replace_sdk(host: str, text: str) -> None:
     """Have every program of a host that uses Docker's SDK run *text* first, with APIClient as `client`."""
