@@ -554,6 +554,17 @@ def test_a_rule_that_was_removed_or_is_not_reached_is_put_back(site: Site) -> No
     assert "-A FORWARD -j DOCKER-USER" in _rules("n3")
 
 
+def test_a_host_that_is_cleaned_keeps_others_out_of_what_runs_elsewhere(site: Site) -> None:
+    """n2 carries nothing of alpha, and is left with a part of it, as after a launch that was killed and tried again."""
+    rules = _of_sessions("n2")
+    alpha = site.plans["alpha"]["session"]["id"]
+    labels = [f"--label=cluster-compute.session-{key}" for key in (f"id={alpha}", "name=alpha")]
+    on("n2", "docker", "network", "create", *labels, "left")
+    assert play("gc").ok().changed_hosts == {"n2"}
+    assert on("n2", "docker", "network", "ls", "--quiet", "--filter", "name=left") == ""
+    assert _of_sessions("n2") == rules
+
+
 def test_rules_are_there_after_an_engine_was_restarted(site: Site) -> None:
     hosts = ("n1", "n3")
     rules = in_parallel(_of_sessions, hosts)

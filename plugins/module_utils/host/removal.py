@@ -17,7 +17,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import Isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_note
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, guard
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import Keeper
@@ -37,10 +39,11 @@ def removal_stages(
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
-    Data folders and named volumes stay. Objects are found independently of each other, so a session that is half
-    there, or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their
-    records stay. undo: what a failed launch made of data, empty folders and volumes, and what its batch command wrote
-    go as well. keeper: keeps what the containers wrote.
+    Data folders and named volumes stay. Objects are found independently of each other, so a session that is half there,
+    or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their records
+    stay, and where that is a note of a session that runs, the rules that keep others out of it. undo: what a failed
+    launch made of data, empty folders and volumes, and what its batch command wrote go as well. keeper: keeps what the
+    containers wrote.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -52,6 +55,7 @@ def removal_stages(
     ids = {*known, *([] if session_id is None else [session_id])}
     what = session_name or session_id or ""
     output = OutputDirectory(str(state.root))
+    kept = {key: wanted for key in ids if keep_record and (wanted := _guarded(state, key)) is not None}
     return [
         [
             Step(
@@ -76,8 +80,15 @@ def removal_stages(
         # What lies on a tunnel goes before it: the kernel would take it away by itself.
         [_link_step(name) for name in sorted(links) if name not in tunnels],
         [_link_step(name) for name in sorted(tunnels)],
-        guard.removal_steps({key: name for key, name in firewall.sessions().items() if is_meant(name, key)}),
-        *(stage for one in sorted(ids) for stage in data.removal_steps(state.session(one), one, engine, undo)),
+        guard.removal_steps(
+            {key: name for key, name in firewall.sessions().items() if is_meant(name, key) and key not in kept}
+        ),
+        *(guard.rule_steps(kept[key], engine.uses_nftables()) for key in sorted(kept)),
+        *(
+            stage
+            for one in sorted(ids)
+            for stage in data.removal_steps(state.session(one), one, engine, undo)
+        ),
         [
             Step(
                 "remove",
@@ -96,6 +107,15 @@ def removal_stages(
         ],
         [Step("release", "reservation", what, partial(ledger.release, one), before="held") for one in reserved],
     ]
+
+
+def _guarded(state: StateDirectory, session_id: str) -> Isolation | None:
+    """Return what this host guards of a session that runs on others, as far as its note tells."""
+    try:
+        record = state.session(session_id).read_record()
+    except DamagedFile:
+        return None
+    return None if record is None or not is_note(record) else guard.isolation_of_note(record)
 
 
 Meant = Callable[[str, str], bool]
