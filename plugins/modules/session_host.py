@@ -120,6 +120,11 @@ options:
       - With O(state=absent) removes as well what the launch of the session made of data - volumes and empty folders.
     type: bool
     default: false
+  keep_data:
+    description:
+      - With O(undo) leaves volumes that hold anything, as those may that were not made just now.
+    type: bool
+    default: false
   unless_reserved:
     description:
       - With O(state=absent) and O(session_id) leaves everything as it is while a launch holds room for the session.
@@ -389,9 +394,8 @@ def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if removal.has_moved_on(state, ledger, *judged):
             return {"actions": [], **found}
         keeper = None if asked["undo"] else _keeper(engine, state, asked)
-        stages = removal.removal_stages(
-            engine, state, ledger, *meant, known, asked["keep_record"], asked["undo"], keeper
-        )
+        kept = {key: asked[key] for key in ("keep_record", "undo", "keep_data")}
+        stages = removal.removal_stages(engine, state, ledger, *meant, known, keeper=keeper, **kept)
         if not check_mode:
             steps.perform(stages)
             if keeper is not None:
@@ -441,6 +445,7 @@ def main() -> None:
             "session_id": {"type": "str"},
             "keep_record": {"type": "bool", "default": False},
             "undo": {"type": "bool", "default": False},
+            "keep_data": {"type": "bool", "default": False},
             "unless_reserved": {"type": "bool", "default": False},
             "judged_revision": {"type": "int"},
             "output_size": {"type": "str", "default": "16m"},

@@ -109,15 +109,20 @@ MOMENTS: dict[str, tuple[str, dict[str, str]]] = {
 def test_whoever_runs_next_undoes_a_killed_launch(moment: str, restored: Snapshot, tmp_path: Path) -> None:
     still, moments = MOMENTS[moment]
     with engine_stands_still("n1", still) if still else nullcontext():
-        kill_a_launch({**BASE, **SHORT}, moments, tmp_path)
+        kill_a_launch({**BASE, **SHORT, "session_mounts": ["it-left:/data"]}, moments, tmp_path)
     assert differences(restored, snapshot()) != []
     assert "main1" not in replicas("half")
+    if moment == "between two replicas":
+        replicas("half")["sub2"].run("sh", "-c", "echo kept >/data/file")
     wait_for_the_lease()
     # It wants what the killed one held.
     run = launch({**BASE, "session_name": "other"}).ok()
     assert len(run.table) == 3, run.said
     assert replicas("half") == {}
     teardown("other").ok()
+    if moment == "between two replicas":
+        assert script("n3", "cat $(docker volume inspect -f '{{.Mountpoint}}' it-left)/file") == "kept\n"
+        on("n3", "docker", "volume", "rm", "it-left")
     assert differences(restored, snapshot()) == []
 
 

@@ -33,8 +33,9 @@ in the state directory, LEASE an entry of the ledger that has run out and holds 
 class Removal:
     """What has to go from one host.
 
-    keep_record: its record stays. why: one sentence for people. revision: the newest that this was judged by; whoever
-    removes leaves alone what has a newer record by then. None for what goes whatever has become of it.
+    keep_record: its record stays. undo: what its launch made of data goes, as far as it is empty. why: one sentence for
+    people. revision: the newest that this was judged by; whoever removes leaves alone what has a newer record by then.
+    None for what goes whatever has become of it.
     """
 
     session_id: str
@@ -42,6 +43,7 @@ class Removal:
     keep_record: bool
     why: str
     revision: int | None = None
+    undo: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -51,6 +53,7 @@ class Removal:
             "keep_record": self.keep_record,
             "why": self.why,
             "revision": self.revision,
+            "undo": self.undo,
         }
 
 
@@ -185,7 +188,8 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
             )
         revision = result.changed.get(session.id, best)["revision"]
         for host in session.places:
-            _note(result.abandoned, host, Removal(session.id, session.name, best["queue"] is not None, why, revision))
+            keep = best["queue"] is not None
+            _note(result.abandoned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
     elif best["status"] in (PENDING, *ENDED):
         for host in session.places:
             if session.objects.get(host, set()) - {STATE} or host in session.stages:

@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.data 
     volume_conflict,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import LOCAL_DRIVER
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 PROOF_SECONDS = 2.0
@@ -263,10 +264,13 @@ def mount_entries(session_id: str, mounts: list[Mount]) -> list[dict[str, Any]]:
     ]
 
 
-def removal_steps(directory: SessionDirectory, session_id: str, engine: Engine, undo: bool) -> list[Stage]:
+def removal_steps(
+    directory: SessionDirectory, session_id: str, engine: Engine, undo: bool, keep_data: bool = False
+) -> list[Stage]:
     """Return the steps that unpin what a session has mounted and end its proofs.
 
-    undo: of a launch that has failed, the volumes and the empty folders that it made go as well.
+    undo: of a launch that did not succeed, the volumes and the empty folders that it made go as well; with keep_data of
+    the volumes those that are seen to be empty, and no folders, which another session may have found there meanwhile.
     """
     made = directory.read_made()
     pins = [
@@ -279,9 +283,11 @@ def removal_steps(directory: SessionDirectory, session_id: str, engine: Engine, 
     ]
     if undo:
         for name in made.get("volumes", []):
+            if keep_data and not _is_empty(engine, name):
+                continue
             remove = partial(_remove_volume, engine, name, session_id)
             rest.append(Step("remove", "volume", name, remove, before="present"))
-        for source in made.get("folders", []):
+        for source in made.get("folders", []) if not keep_data else ():
             remove = partial(folders.remove_folder, source, made["roots"])
             rest.append(Step("remove", "folder", source, remove, before="present"))
     # A folder is empty when the proof in it has gone.
@@ -309,6 +315,18 @@ def finds_proof(source: str, roots: list[str], session_id: str, wanted: str) -> 
         if time.monotonic() > deadline:
             return False
         time.sleep(0.1)
+
+
+def _is_empty(engine: Engine, name: str) -> bool:
+    """Tell whether a volume is known to hold nothing; of other drivers than the engine's own nobody knows.
+
+    One that the engine would mount from elsewhere when a container starts is an empty folder until then.
+    """
+    found = engine.volume(name)
+    if found is None or found["driver"] != LOCAL_DRIVER:
+        return False
+    place = engine.volume_place(name)
+    return os.path.isdir(place) and not os.listdir(place)
 
 
 def end_proofs(directory: SessionDirectory, session_id: str) -> None:

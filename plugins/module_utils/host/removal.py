@@ -35,15 +35,16 @@ def removal_stages(
     known: Iterable[str],
     keep_record: bool = False,
     undo: bool = False,
+    keep_data: bool = False,
     keeper: Keeper | None = None,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half there,
     or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their records
-    stay, and where that is a note of a session that runs, the rules that keep others out of it. undo: what a failed
-    launch made of data, empty folders and volumes, and what its batch command wrote go as well. keeper: keeps what the
-    containers wrote.
+    stay, and where that is a note of a session that runs, the rules that keep others out of it. undo: what a launch
+    that did not succeed made of data, empty folders and volumes, and what its batch command wrote go as well; with
+    keep_data volumes only if they are empty. keeper: keeps what the containers wrote.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -87,7 +88,7 @@ def removal_stages(
         *(
             stage
             for one in sorted(ids)
-            for stage in data.removal_steps(state.session(one), one, engine, undo)
+            for stage in data.removal_steps(state.session(one), one, engine, undo, keep_data)
         ),
         [
             Step(

@@ -334,7 +334,8 @@ def test_a_removal_names_the_newest_revision_that_it_was_judged_by() -> None:
 
 
 def test_a_removal_as_json() -> None:
-    assert Removal(A, "train", True, "Why.").to_dict() == {
+    assert Removal(A, "train", True, "Why.", undo=True).to_dict() == {
+        "undo": True,
         "session_id": A,
         "session_name": "train",
         "keep_record": True,
