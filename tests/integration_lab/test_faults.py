@@ -297,10 +297,13 @@ def test_a_link_has_an_owner_when_who_made_it_is_killed(restored: Snapshot) -> N
 
 def test_a_wrong_clock_changes_neither_leases_nor_order(restored: Snapshot, tmp_path: Path) -> None:
     """The hosts of a lab share one clock, so the programs of one of them are told another time."""
-    late = "/usr/lib/python3/dist-packages/sitecustomize.py"
+    # Not sitecustomize.py: Debian has one of its own, which comes first.
+    late = "/usr/lib/python3/dist-packages/usercustomize.py"
     wrong = "import time\\nright = time.time\\ntime.time = lambda: right() + 5 * 3600\\n"
     script("n2", f"printf '{wrong}' >{late}")
     try:
+        told = float(on("n2", "python3", "-c", "import time; print(time.time())"))
+        assert told > time.time() + 4 * 3600
         launch({**BASE, "session_name": "other"}).ok()
         launch({**BASE, "session_name": "first"}).ok()
         launch({**BASE, "session_name": "second"}).ok()
