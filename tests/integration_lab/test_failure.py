@@ -77,6 +77,20 @@ def test_a_failed_launch_leaves_nothing_and_says_where_and_why(case: str, untouc
     assert differences(untouched_lab, snapshot()) == []
 
 
+def test_a_host_that_cannot_keep_its_containers_out_is_named(untouched_lab: Snapshot) -> None:
+    """n2 carries no replica, and a container there could send into the tunnel of the session."""
+    broken = "/usr/local/sbin/iptables-restore"
+    script("n2", f"printf '#!/bin/sh\\necho no such table >&2; exit 3\\n' >{broken}; chmod 755 {broken}")
+    try:
+        run = launch({**BASE, "session_size": 2, "session_hosts": ["n1", "n3"]})
+        assert run.code != 0
+        assert "n2: Could not create firewall rules half: 'iptables-restore" in run.failures
+        assert "no such table" in run.failures
+    finally:
+        script("n2", f"rm {broken}")
+    assert differences(untouched_lab, snapshot()) == []
+
+
 def test_a_container_of_somebody_else_is_named_and_not_touched(untouched_lab: Snapshot) -> None:
     on("n3", "docker", "run", "-d", "--name", "half-sub2", BUSYBOX, "sleep", "8888")
     before = snapshot()
