@@ -74,6 +74,7 @@ class Trio:
 
     replicas: dict[str, Replica]
     uid: str
+    asked: dict[str, object]
 
     @property
     def main(self) -> Replica:
@@ -88,7 +89,7 @@ def trio(request: pytest.FixtureRequest) -> Iterator[Trio]:
     asked = {**BASE, "session_name": "trio", "session_image": image, "session_command": "sleep 8888"}
     try:
         launch(asked).ok()
-        yield Trio(replicas("trio"), uid)
+        yield Trio(replicas("trio"), uid, asked)
     finally:
         removed = teardown("trio")
     assert removed.code == 0, removed.output
@@ -181,6 +182,27 @@ class TestLogin:
         assert run.actions() == {one.host: ["start SSH server trio-sub1"]}
         assert trio.main.run("ssh", "sub1", "hostname").strip() == "sub1"
         assert play("repair", {"session_name": "trio"}).ok().actions() == {}
+
+    def test_all_keys_are_made_anew_by_one_variable(self, trio: Trio) -> None:
+        def public() -> set[str]:
+            kinds = ("id_ed25519", "ssh_host_ed25519_key")
+            return {on(one.host, "cat", f"{one.files}/ssh/{kind}.pub") for one in found.values() for kind in kinds}
+
+        found = replicas("trio")
+        before, old = public(), on(trio.main.host, "cat", f"{trio.main.files}/ssh/id_ed25519")
+        launch({**trio.asked, "session_regenerate_keys": True}).ok()
+        assert (len(public()), before & public()) == (6, set())
+        logins = "".join(f"ssh {other} hostname </dev/null\n" for other in NAMES)
+        for name, one in replicas("trio").items():
+            assert one.about["State"]["StartedAt"] == found[name].about["State"]["StartedAt"]
+            assert one.run("sh", "-ec", logins).split() == NAMES
+        trio.main.run("sh", "-ec", "umask 77; cat >/tmp/old", stdin=old)
+        bare = ["-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-p", "2200", "-i", "/tmp/old"]
+        for name in ("sub1", "sub2"):
+            refused = trio.main.attempt("ssh", *bare, "-o", "UserKnownHostsFile=/dev/null", name, "true")
+            assert refused.returncode == 255
+            assert "Permission denied (publickey)" in refused.stderr
+        assert launch(trio.asked).ok().changed_hosts == set()
 
     def test_the_session_stays_while_the_runtime_is_renewed(self, trio: Trio) -> None:
         host = trio.main.host
