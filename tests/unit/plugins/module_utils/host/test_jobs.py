@@ -25,13 +25,13 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip
         ({"runner": WATCHER}, "RUNNING"),
         ({"runner": {**WATCHER, "start": 1}}, "LOST"),
         ({"runner": WATCHER, "boot": "another"}, "LOST"),
-        ({"runner": None, "started": time.time() + 60}, "RUNNING"),
-        ({"runner": None, "started": time.time() - 60}, "LOST"),
+        ({"runner": None}, "RUNNING"),
+        ({"runner": None, "started": 0.0}, "LOST"),
     ],
 )
 def test_a_job_runs_as_long_as_it_is_watched(about: dict[str, Any], status: str, tmp_path: Path) -> None:
     job = JobOutput(tmp_path / "session" / "jobs" / "0123456789ab")
-    job.write_about({"here": ["main1"], "boot": BOOT, "started": 0.0, **about})
+    job.write_about({"here": ["main1"], "boot": BOOT, "started": time.time() + 3600, **about})
     (outcome,) = jobs.outcomes(job)
     assert (outcome["status"], bool(outcome["problem"])) == (status, status == "LOST")
     job.write_end("main1", {"exit_code": 3, "problem": ""})
