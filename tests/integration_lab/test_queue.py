@@ -90,7 +90,7 @@ def test_a_session_without_room_waits_on_every_host_and_survives_each_of_them() 
         assert copies["n1"]["status"] == "PENDING"
         again = launch({**BASE, "session_name": "later", "session_env": {"GREETING": "hello"}}).ok()
         assert again.changed_hosts == set()
-        assert "waits in the queue, so nothing of it runs." in play("logs", {"session_name": "later"}).ok().output
+        assert "waits in the queue, so" in play("logs", {"session_name": "later"}).ok().output
         # Two of three hosts lose all they know, and the controller never knew anything.
         for host in ("n1", "n3"):
             script(host, f"rm -r {STATE}/sessions/{copies['n1']['id']}")
