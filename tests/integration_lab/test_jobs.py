@@ -118,7 +118,7 @@ def test_what_cannot_run_is_refused_by_name(work: dict[str, Replica]) -> None:
     assert "job_on is 'worker': The session has no such replica or role. It has main1, sub1, sub2." in (
         run_job(command="true", on="worker").failures
     )
-    assert "job is '0123456789ab': Session work has no such job." in run_job(id="0123456789ab").failures
+    assert "job_id is '0123456789ab': Session work has no such job." in run_job(id="0123456789ab").failures
     away = {work["sub2"].host: {"ansible_host": f"{NETWORK}.0.99"}}
     assert (
         f"A job needs all of the session, and {work['sub2'].host} cannot be asked"
