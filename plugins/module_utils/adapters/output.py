@@ -9,7 +9,7 @@ Layout below the state directory (root only, mode 0700)::
     output/<session id>/about.json               name of the session, when it ended here, how its replicas ended
     output/<session id>/<replica>@<container>    the newest lines of a container that was removed
     output/<session id>/jobs/<job>/job.json      a job that was run in replicas: what, where, and who watches it
-    output/<session id>/jobs/<job>/<replica>.log    what it wrote in a replica, and before that <replica>.log.1
+    output/<session id>/jobs/<job>/<replica>.log.<number>  what it wrote in a replica, in the newest two of its files
     output/<session id>/jobs/<job>/<replica>.json   how it ended there
     output/<session id>/jobs/<job>/stop          asks whoever watches it to end it
 """
@@ -21,7 +21,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -198,29 +198,33 @@ class JobOutput:
         if self.path.is_dir():
             write_file(self.path / f"{replica}.json", json.dumps(dict(end), sort_keys=True) + "\n", mode=0o600)
 
-    def log_files(self, replica: str) -> list[Path]:
-        """Return the files of what it wrote in a replica, the older one first; either may be missing."""
-        return [self.path / f"{replica}.log.1", self.path / f"{replica}.log"]
+    def log_files(self, replica: str) -> dict[int, Path]:
+        """Return the files of what it wrote in a replica, by number, the older one first; there may be none."""
+        try:
+            names = os.listdir(self.path)
+        except FileNotFoundError:
+            return {}
+        found = [name.partition(f"{replica}.log.")[2] for name in names if name.startswith(f"{replica}.log.")]
+        return {number: self.log_file(replica, number) for number in sorted(int(one) for one in found if one.isdigit())}
+
+    def log_file(self, replica: str, number: int) -> Path:
+        """Return where the lines from one change of files to the next are written."""
+        return self.path / f"{replica}.log.{number}"
 
     def read(self, replica: str, position: Mapping[str, Any] | None) -> tuple[list[Line], dict[str, Any]]:
-        """Return the lines since *position*, and where they end: a file's inode and offset.
+        """Return the lines since *position*, and where they end: a file's number and offset.
 
-        The newest file is opened first: the other one may take its place meanwhile.
+        Numbers are never used again, as inodes are: a reader may be slower than two changes of files.
         """
-        opened: list[Any] = []
-        with ExitStack() as files:
-            for path in reversed(self.log_files(replica)):
-                with suppress(FileNotFoundError):
-                    file = files.enter_context(open(path, "rb"))
-                    if os.fstat(file.fileno()).st_ino not in [os.fstat(one.fileno()).st_ino for one in opened]:
-                        opened.insert(0, file)
-            known = [os.fstat(file.fileno()).st_ino for file in opened]
-            begin = known.index(position["file"]) if position and position["file"] in known else 0
-            lines, end = [], dict(position or {"file": 0, "offset": 0})
-            for number, file in enumerate(opened[begin:]):
-                if number == 0 and position and known[begin] == position["file"]:
-                    file.seek(position["offset"])
-                end = {"file": known[begin + number], "offset": file.tell()}
+        begin = position or {"file": 0, "offset": 0}
+        lines, end = [], dict(begin)
+        for number, path in self.log_files(replica).items():
+            if number < begin["file"]:
+                continue
+            with suppress(FileNotFoundError), open(path, "rb") as file:
+                if number == begin["file"]:
+                    file.seek(begin["offset"])
+                end = {"file": number, "offset": file.tell()}
                 for raw in file:
                     if not raw.endswith(b"\n"):
                         break  # it is just being written
@@ -235,13 +239,16 @@ class JobWriter:
     """Writes what a job writes in one replica, the newest *size* bytes of it at least."""
 
     def __init__(self, job: JobOutput, replica: str, size: int) -> None:
-        self._older, self._newest = job.log_files(replica)
+        self._job = job
+        self._replica = replica
         self._size = size
+        self._number = 1
         self._file = self._open()
         self._written = 0
 
     def _open(self) -> Any:
-        descriptor = os.open(self._newest, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        path = self._job.log_file(self._replica, self._number)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         return os.fdopen(descriptor, "wb", buffering=0)
 
     def write(self, lines: Iterable[Line]) -> None:
@@ -249,7 +256,9 @@ class JobWriter:
         text = "".join(map(stored, lines)).encode("utf-8", "surrogateescape")
         if self._written and self._written + len(text) > self._size:
             self._file.close()
-            os.replace(self._newest, self._older)
+            with suppress(FileNotFoundError):
+                os.unlink(self._job.log_file(self._replica, self._number - 1))
+            self._number += 1
             self._file, self._written = self._open(), 0
         self._file.write(text)
         self._written += len(text)

@@ -64,17 +64,32 @@ def test_what_a_job_writes_is_read_on_while_files_take_turns(tmp_path: Path) -> 
             lines, position = job.read("main1", position)
             seen += [line[2] for line in lines]
     assert seen == [f"line {number}" for number in range(40)]
-    assert sum(path.stat().st_size for path in job.log_files("main1")) <= 800
+    assert sum(path.stat().st_size for path in job.log_files("main1").values()) <= 800
     # From the beginning only what is left is read, without a gap.
     left = [line[2] for line in job.read("main1", None)[0]]
     assert left == seen[-len(left) :]
     assert len(left) > 9
 
 
+@pytest.mark.parametrize("burst", range(1, 60, 7))
+def test_a_reader_that_is_slower_than_the_files_take_turns_reads_to_the_end(burst: int, tmp_path: Path) -> None:
+    job = OutputDirectory(str(tmp_path)).session(IDS[0]).job("0123456789ab")
+    job.write_about({"here": ["main1"], "on": {"main1": "h1"}, "command": ["x"], "started": 1.0})
+    writer = JobWriter(job, "main1", 400)
+    position = None
+    number = 0
+    for _turn in range(10):
+        for _line in range(burst):
+            number += 1
+            writer.write([(LINE[0], "out", f"line {number}")])
+        lines, position = job.read("main1", position)
+        assert lines[-1][2] == f"line {number}"
+
+
 def test_half_a_line_of_a_job_is_read_when_it_is_whole(tmp_path: Path) -> None:
     job = OutputDirectory(str(tmp_path)).session(IDS[0]).job("0123456789ab")
     job.write_about({"here": ["main1"], "on": {"main1": "h1"}, "command": ["x"], "started": 1.0})
-    path = job.log_files("main1")[1]
+    path = job.log_file("main1", 1)
     path.write_text(f"{LINE[0]} out one\n{LINE[0]} out tw", encoding="utf-8")
     lines, position = job.read("main1", None)
     assert [line[2] for line in lines] == ["one"]
