@@ -55,6 +55,10 @@ unit: setup ## Unit tests of the core, the modules and the tools
 	@tools/need.sh ssh=openssh-client
 	pytest tests/unit
 
+.PHONY: contract
+contract: setup ## The hosts' side against a real engine of each generation, without SSH and Ansible
+	pytest tests/contract
+
 .PHONY: browser
 browser: setup ## The status page in a real browser
 	@tools/need.sh chromium=chromium chromedriver=chromium-driver
@@ -90,17 +94,30 @@ molecule: setup ## Molecule scenarios of the roles
 integration: setup ## Tests on labs with real engines, two labs side by side
 	pytest tests/integration_lab --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
+.PHONY: lab-stamp
+lab-stamp: setup ## The lab's own tests; where they pass, note that they need not run until the lab changes
+	pytest tests/integration_lab/test_lab.py --whole-lab
+	python tools/lab_stamp.py
+
 .PHONY: bench
 bench: setup ## Time launches, placement, reservations, the SSH runtime and the way of images
 	@tools/bench.sh
+
+.PHONY: bench-scale
+bench-scale: setup ## What one more host costs the controller: 100 and 1,000 names of an inventory
+	@python tests/benchmarks/bench_scale.py
+
+.PHONY: bench-smoke
+bench-smoke: setup ## Run every benchmark once at its smallest, to see that it works
+	@tools/bench.sh --smoke
 
 .PHONY: build
 build: setup ## Build the collection, install the result aside and use it from there
 	@tools/build.sh
 
 .PHONY: test
-test: setup ## Every check: lint, unit, sanity, build, browser, awx, molecule, integration
-	@tools/test.sh "lint unit sanity molecule build browser awx" integration
+test: setup ## Every check: lint, unit, sanity, build, browser, awx, molecule, contract, bench-smoke, integration
+	@tools/test.sh "lint unit sanity molecule build browser awx contract bench-smoke" integration
 
 .PHONY: clean
 clean: ## Remove .venv and all that the checks made in the checkout

@@ -11,7 +11,7 @@ mkdir -p "$logs"
 
 remove_labs() {
     local inventory
-    for inventory in tests/integration_lab/inventory .cache/integration/inventory* extensions/molecule/*/inventory; do
+    for inventory in tests/{*,benchmarks/launch}/inventory .cache/integration/inventory* extensions/molecule/*/inventory; do
         if [ -e "$inventory" ] && ! ansible-playbook -i "$inventory" playbooks/lab_down.yml >"$logs/lab-down.log" 2>&1; then
             echo "Removing the lab of $inventory failed:"
             tail -n 30 "$logs/lab-down.log"

@@ -2,27 +2,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Decide, on the controller, what a launch does with the answers of the hosts it asked for capacity."""
+"""Tell, on the controller, what follows from the answers of hosts to the step of a verb."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
-    ASK_AGAIN,
-    GIVE_BACK,
-    GRANTED,
-    Answer,
-    decide,
-)
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import SITE_VARIABLES, pick
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import REGISTRIES, parse_registries
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
 PAUSE = (0.3, 1.5)
 """Seconds, from and to, between one try and the next; drawn by chance, so that those who met do not meet again."""
+ARTIFACT = "cluster_compute_session"
 
 
 class ActionModule(ActionBase):
@@ -32,63 +34,85 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the verdict, having paused where the launch shall try again."""
+        """Return the next state, having paused where the verb shall try again."""
         super().run(tmp, task_vars)
+        task_vars = task_vars or {}
         _result, arguments = self.validate_argument_spec(
             {
-                "plan": {"type": "dict", "required": True},
-                "results": {"type": "dict", "required": True},
-                "attempt": {"type": "int", "required": True},
+                "verb": {"type": "str", "required": True, "choices": list(VERBS)},
+                "after": {"type": "str"},
+                "says": {"type": "bool", "default": False},
+                "request": {"type": "dict"},
                 "attempts": {"type": "int", "default": 20},
+                "from_queue": {"type": "bool", "default": False},
+                "regenerate_keys": {"type": "bool", "default": False},
+                "hands_on": {"type": "bool", "default": False},
+                "session_name": {"type": "str"},
+                "fails": {"type": "bool", "default": True},
             }
         )
-        plan = arguments["plan"]
-        last = arguments["attempt"] >= arguments["attempts"]
-        if plan["status"] != "SCHEDULED":
-            return self._verdict("pending", again=plan["status"] == "WAITING" and not last, report=plan["report"])
-        results = {name: arguments["results"].get(name) or {} for name in plan["hosts"]}
-        broken = [name for name, one in results.items() if "granted" not in one and not one.get("unreachable")]
-        answers = {name: _answer(result) for name, result in results.items()}
-        reasons = [f"{name}: {reason}" for name, answer in answers.items() for reason in answer.reasons]
-        verdict = decide(plan["record"]["id"], answers)
-        if verdict == GRANTED:
-            return self._verdict(verdict, report=plan["report"])
-        if verdict == ASK_AGAIN and (last or broken):
-            verdict = GIVE_BACK
-        if verdict == GIVE_BACK and not plan["fresh"]:
-            # It runs, and has no other place to go to; it only waits for who will have decided in a moment.
-            passing = all(
-                one.granted or one.undecided or results[name].get("unreachable") for name, one in answers.items()
-            )
-            again = passing and not last and not broken
-            return self._verdict(verdict, again=again, report=reasons, reasons=reasons, broken=not again)
-        pending = [f"Session {plan['session_name']} is PENDING: other launches were faster, again and again.", *reasons]
-        return self._verdict(
-            verdict, again=not last and not broken, report=pending, reasons=reasons, broken=bool(broken)
+        verb = VERBS[arguments["verb"]]
+        try:
+            state = self._begin(arguments, task_vars) or dict(task_vars[f"{arguments['verb']}_state"])
+            if state["step"] and arguments["after"] in (None, state["step"]):
+                answers = self._answers(state, arguments["verb"], task_vars["hostvars"])
+                state = verb.advance(state, answers, self._outside(task_vars))
+        except CoreError as error:
+            return {"failed": True, "msg": f"The session cannot be launched.\n{error}"}
+        if state.get("pause") and not self._task.check_mode:
+            time.sleep(random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
+        return self._result(verb, state, arguments)
+
+    def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
+        """Return the first state where this decision is the first; None where there is a state already."""
+        hosts = list(task_vars["ansible_play_hosts_all"])
+        if arguments["request"] is not None:
+            parse_registries(self._own(task_vars).get(REGISTRIES))
+            given = {key: arguments[key] for key in ("attempts", "from_queue", "regenerate_keys", "hands_on")}
+            return launch.begin(arguments["request"], hosts, time.time(), **given)
+        if arguments["session_name"] is not None:
+            hands_on = arguments["hands_on"] and not self._task.check_mode
+            return teardown.begin(arguments["session_name"], hosts, arguments["fails"], hands_on)
+        return None
+
+    def _own(self, task_vars: Mapping[str, Any]) -> Any:
+        return task_vars["hostvars"][task_vars["inventory_hostname"]]
+
+    def _answers(self, state: State, verb: str, hostvars: Any) -> dict[str, Any]:
+        """Return what the hosts of the state's step answered, as it is: nothing in it is a template."""
+        return {host: hostvars.raw_get(host).get(f"{verb}_answer") or {} for host in hosts_of(state)}
+
+    def _outside(self, task_vars: Mapping[str, Any]) -> Outside:
+        return Outside(
+            now=time.time(),
+            draw=lambda: str(uuid.uuid4()),
+            forks=int(task_vars.get("ansible_forks") or 5),
+            check_mode=bool(self._task.check_mode),
+            inventory=task_vars["hostvars"],
+            site=pick(self._own(task_vars), SITE_VARIABLES),
+            read_archive=_read_archive,
         )
 
-    def _verdict(
-        self,
-        verdict: str,
-        *,
-        report: list[str],
-        again: bool = False,
-        reasons: Sequence[str] = (),
-        broken: bool = False,
-    ) -> dict[str, Any]:
-        if again and not self._task.check_mode:
-            time.sleep(random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
-        return {
-            "changed": False,
-            "verdict": verdict,
-            "again": again and verdict != ASK_AGAIN,
-            "report": report,
-            "reasons": list(reasons),
-            "broken": broken,
-        }
+    def _result(self, verb: Any, state: State, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if "failure" in state and not state["step"]:
+            shown = {"diff": state["diff"]} if "diff" in state else {}
+            return {"failed": True, "msg": state["failure"], **shown}
+        is_over = not state["step"]
+        if is_over and arguments["says"]:
+            # As ansible.builtin.debug shows it; what is handed on was so before, or it would be shown as well.
+            return {"changed": False, "msg": verb.said(state), "_ansible_verbose_always": True}
+        result: dict[str, Any] = {"changed": False, **state}
+        if is_over and state.get("hands_on"):
+            result.update(lines=verb.said(state), saying=verb.SAY)
+        data = verb.handed_on(state)
+        if data is not None:
+            result["ansible_stats"] = {"data": {ARTIFACT: data}, "per_host": False, "aggregate": False}
+        return result
 
 
-def _answer(result: dict[str, Any]) -> Answer:
-    if "granted" in result:
-        return Answer(result["granted"], tuple(result["reasons"]), tuple(result["undecided"]))
-    return Answer(False, (why_not(result),))
+def _read_archive(request: Request) -> dict[str, dict[str, str]]:
+    """Return what the controller's archive of images holds. Raises InvalidInput."""
+    path = str(request.image_archive)
+    found = read_archive(path)
+    check_archive(path, found, sorted({role.image for role in request.roles}))
+    return found

@@ -2,56 +2,152 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Run a module on a host whose SSH server may be too busy to let everybody in at once.
+"""Call a host: start the program of the hosts' side there, with the arguments of the task on its standard input.
+
+The program lies on the host under the digest of its sources. A host that has another one or none is sent it, once,
+over Ansible's own connection. So nothing is put together, sent, unpacked and compiled for each task.
 
 Many launches at the same moment open more connections than an SSH server takes (sshd_config(5): MaxStartups,
-MaxSessions). It then closes some of them before a word was said, and to Ansible the host looks unreachable although
-nothing is wrong with it. Only this case is tried again: nothing has run on the host yet, and a host that is down says
-so in other words and at once.
+MaxSessions). It then closes some of them before a word was said, or has no time for them, and to Ansible the host looks
+unreachable although nothing is wrong with it. Only these cases are tried again: nothing has run on the host yet, and a
+host that is down says so in other words and at once.
 """
 
 from __future__ import annotations
 
 import random
+import re
+import shlex
 import time
 from typing import Any
 
+from ansible import constants as C
 from ansible.errors import AnsibleConnectionFailure
-from ansible.plugins.action.normal import ActionModule as NormalAction
+from ansible.module_utils.common.parameters import remove_values
+from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import (
+    ABSENT,
+    DAMAGED,
+    REFUSED,
+    UNKEPT,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import of_broken_module
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import (
+    answer_in,
+    question,
+    said,
+    the_program,
+)
 
 TURNED_AWAY = "exchange_identification:"
 """What ssh(1) says where the server closed the connection before both sides had told who they are."""
 PROXIED = "UNKNOWN port"
 """What it adds where a proxy was in between, whose end may have any reason."""
+TOO_SLOW = re.compile(r"timed out during banner exchange|^Connection to \S+ port \d+ timed out", re.MULTILINE)
+"""What it says where the server took the connection and then had no time for it; a host that is down takes none."""
 TRIES = 12
+TRIES_OF_SLOW = 5
+"""Fewer, as each of them takes as long as ssh waits (ssh_config(5), ConnectTimeout)."""
 PAUSE = (0.2, 0.8)
 """Seconds, from and to, by which the pauses grow; by chance, so that those who met do not meet again."""
+ANY_PYTHON = "$(command -v /usr/bin/python3 || command -v python3 || echo /usr/bin/python3)"
+"""For a host of which nobody says which Python to use: the one whose libraries the distribution's packages bring."""
 
 
-class ActionModule(NormalAction):
+class ActionModule(ActionBase):
     """The action behind session_host and, by meta/runtime.yml, all other modules that work on the hosts of sessions."""
 
-    def _remove_tmp_path(self, tmp_path: str, force: bool = False) -> None:
-        """Remove the module's folder, which Ansible does when the module has run."""
-        self._has_run = True
-        super()._remove_tmp_path(tmp_path, force)
+    _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the module's result. Raises AnsibleConnectionFailure where the host stays out of reach."""
-        self._has_run = False
+        """Return what came of the call. Raises AnsibleConnectionFailure where the host stays out of reach."""
+        super().run(tmp, task_vars)
+        call = self._task.action.rpartition(".")[2]
+        about = ARGUMENTS[call]
+        if self._task.check_mode and not about["supports_check_mode"]:
+            return {"skipped": True, "msg": f"{call} cannot tell what it would do, so check mode leaves it out."}
+        # A path is the host's: what ~ means is not for the controller to say.
+        spec = {
+            name: {**one, "type": "str"} if one.get("type") == "path" else one
+            for name, one in about["argument_spec"].items()
+        }
+        checked, arguments = self.validate_argument_spec(spec, required_if=about.get("required_if"))
+        result = self._call(call, arguments, task_vars or {})
+        return dict(remove_values(result, checked._no_log_values))
+
+    def _call(self, call: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer of the program, sending the program first where the host lacks it."""
+        program = the_program(C.DEFAULT_LOCAL_TMP)
+        asked = question(call, arguments, self._task.check_mode)
+        python = self._python(task_vars)
+        done = self._execute(program.command(python), asked)
+        warnings = []
+        damaged = said(done["stdout"], DAMAGED) is not None
+        if damaged or said(done["stdout"], ABSENT) is not None:
+            if damaged:
+                warnings.append(f"The program {program.digest} of this host was damaged and is put there anew.")
+            sources = program.path.read_bytes()
+            command = program.command(python, len(sources), keep=not self._task.check_mode)
+            done = self._execute(command, sources + asked)
+        unkept = said(done["stdout"], UNKEPT)
+        if unkept is not None:
+            warnings.append(f"This host cannot keep its program, which is sent with each call: {unkept}")
+        result = answer_in(done["stdout"])
+        if result is None:
+            refused = said(done["stdout"], REFUSED)
+            result = {"failed": True, "msg": refused} if refused is not None else self._broken(call, done)
+        # As Ansible does with the results of modules.
+        written = [name for name in ("stdout", "stderr") if isinstance(result.get(name), str)]
+        result.update({f"{name}_lines": result[name].splitlines() for name in written})
+        if warnings:
+            result["warnings"] = [*warnings, *result.get("warnings", ())]
+        return result
+
+    def _broken(self, call: str, done: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a call that ended without an answer."""
+        result = {
+            "failed": True,
+            "rc": done["rc"],
+            "module_stdout": done["stdout"],
+            "module_stderr": done["stderr"],
+        }
+        return {**result, "msg": of_broken_module(result, call) or f"The call {call} ended without an answer."}
+
+    def _python(self, task_vars: dict[str, Any]) -> str:
+        """Return what starts Python on the host, for its shell."""
+        others = task_vars.get("ansible_delegated_vars") or {}
+        known = others.get(self._task.delegate_to, task_vars) if self._task.delegate_to else task_vars
+        named = self._templar.template(C.config.get_config_value("INTERPRETER_PYTHON", variables=known))
+        if not named or str(named).startswith("auto"):
+            return ANY_PYTHON
+        return shlex.quote(str(named))
+
+    def _execute(self, command: str, asked: bytes) -> dict[str, Any]:
+        """Run a command on the host with *asked* on its standard input, again where its SSH server is too busy."""
+        command = " ".join(part for part in (self._compute_environment_string(), command) if part)
+        become = self._connection.become
+        aside = ""
+        if not self._connection.has_pipelining or getattr(become, "require_tty", False):
+            aside = self._written(asked)
+            command, asked = f"{command} < {shlex.quote(aside)}", b""
         for number in range(1, TRIES):
             try:
-                return self._told(super().run(tmp, task_vars))
+                return dict(self._low_level_execute_command(command, in_data=asked or None))
             except AnsibleConnectionFailure as error:
-                if TURNED_AWAY not in str(error) or PROXIED in str(error) or self._has_run:
+                turned_away = TURNED_AWAY in str(error) and PROXIED not in str(error)
+                if not turned_away and not (TOO_SLOW.search(str(error)) and number < TRIES_OF_SLOW):
                     raise
                 Display().v("The SSH server is too busy and turned the connection away; trying again.")
             time.sleep(number * random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
-        return self._told(super().run(tmp, task_vars))
+        return dict(self._low_level_execute_command(command, in_data=asked or None))
 
-    def _told(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a result that says in words why it is one of a module that broke down."""
-        why = of_broken_module(result, self._task.action)
-        return {**result, "msg": why} if why else result
+    def _written(self, asked: bytes) -> str:
+        """Write what is asked to a file of the host that only its user reads; it goes when the task has ended."""
+        if not self._connection._shell.tmpdir:
+            self._make_tmp_path()
+        path = self._connection._shell.join_path(self._connection._shell.tmpdir, "asked")
+        self._transfer_data(path, asked)
+        self._fixup_perms2((self._connection._shell.tmpdir, path), execute=False)
+        return str(path)

@@ -47,10 +47,6 @@ class ActionModule(HostAction):
         self._task.args = given
         return super().run(tmp, task_vars)
 
-    def _is_pipelining_enabled(self, module_style: str, wrap_async: bool = False) -> bool:
-        """Tell that the module goes to the host over standard input: in a file there it would hold the secrets."""
-        return module_style == "new" and not wrap_async and bool(self._connection.has_pipelining)
-
     def _logins(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, dict[str, str]]:
         """Return the logins of those registries that are asked now. Raises InvalidInput."""
         known = parse_registries(self._templar.template(task_vars.get(REGISTRIES)))

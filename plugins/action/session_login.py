@@ -18,10 +18,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clien
     client_files,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ENDED, RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import given
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts
 
 
 class ActionModule(ActionBase):

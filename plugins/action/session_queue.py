@@ -10,10 +10,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import queue_entry
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings, hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import take_turns
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
     SITE_VARIABLES,
     GroupFacts,
     chores,
@@ -21,6 +18,9 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_fact
     pick,
     waiting_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import queue_entry
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings, hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import take_turns
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import launch_request
 
 
@@ -41,6 +41,7 @@ class ActionModule(ActionBase):
             own = hostvars[task_vars["inventory_hostname"]]
             settings = Settings.from_variables(pick(own, SITE_VARIABLES))
             view = group.survey()
+            view.check_names()
             waiting, problems = waiting_of(view.pending())
             hosts = hosts_from_facts(group.facts, group.inventory)
             turns = take_turns(waiting, hosts, settings.topology_keys, group.known)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
 
 
 class ActionModule(ActionBase):

@@ -10,11 +10,11 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, chores, has_chores
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import findings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import hosts_from_facts, room_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_note, note_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Survey
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts, chores, has_chores
 
 
 class ActionModule(ActionBase):
@@ -33,6 +33,7 @@ class ActionModule(ActionBase):
         try:
             group = GroupFacts.read(arguments["hosts"], task_vars["hostvars"])
             view = group.survey()
+            view.check_names()
             rooms = {host.name: room_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)}
         except CoreError as error:
             return {"failed": True, "msg": f"The hosts cannot be judged.\n{error}"}

@@ -11,23 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
 
 SLICE = 5.0
 """Seconds for which a host is asked to watch at a time; so long after one has changed the others stop at the latest."""
 
 
-class ActionModule(ActionBase):
+class ActionModule(HostAction):
     """The action behind the module session_watch: hosts watch side by side, and the first that moves ends it for all.
 
     They meet in the folder that all workers of one ansible-playbook share on the controller.
     """
 
-    _supports_check_mode = True
-
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return what the host said last."""
-        super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         begin = time.monotonic()
         deadline = begin + float(arguments["seconds"])
@@ -36,11 +33,8 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = {"changed": False, "moved": False}
         while not meeting.exists() and time.monotonic() < deadline:
             seconds = max(0.1, min(SLICE, deadline - time.monotonic()))
-            result = self._execute_module(
-                module_name="cluster_compute.session.session_watch",
-                module_args={**arguments, "seconds": seconds},
-                task_vars=task_vars,
-            )
+            self._task.args = {**arguments, "seconds": seconds}
+            result = super().run(tmp, task_vars)
             if result.get("moved") or result.get("failed"):
                 meeting.touch()
         time.sleep(max(0.0, min(pause, deadline) - time.monotonic()))

@@ -15,9 +15,9 @@ description:
   - While a launch, a teardown or a repair is at work, one line on the terminal says in which state it is, how many
     hosts have done their part, and for how many seconds it has lasted. The line is written again in its place, at most
     four times a second. At the end follows a line for each state.
-  - The states are C(look), C(pull), C(reserve), C(keys), C(network), C(start), C(ready), and where they are
-    needed C(data), C(release), C(remove), C(wait) and C(repair). C(network) and C(start) run in one call on each host,
-    which says at its end how long each of them took.
+  - The states are C(look), C(pull), C(reserve), C(network), C(start), C(ready), and where they are needed C(data),
+    C(release), C(remove), C(wait) and C(repair). C(network), C(start) and C(ready) run in one call on each host, which
+    says at its end how long each of them took.
   - All of this goes to standard error, and only where that is a terminal. The results stay with the callback for
     standard output, so that C(ANSIBLE_STDOUT_CALLBACK=ansible.posix.json) can be piped to a program.
   - A terminal that cannot rewrite a line (E(TERM) is C(dumb) or not set) gets a line when a state begins and one every
@@ -195,14 +195,14 @@ class CallbackModule(CallbackBase):
     @_guarded
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         """Begin a state, or go on with it."""
-        state = _state(task)
+        state = self._state(task)
         if state is not None:
             self.progress.task(state, bool(task.run_once))
 
     @_guarded
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
         """Take down that a host begins."""
-        state = _state(task)
+        state = self._state(task)
         if state is not None:
             self._begin()
             self.progress.begin(state, host.get_name(), time.monotonic())
@@ -229,10 +229,14 @@ class CallbackModule(CallbackBase):
         task, values = result._task, result._result
         if outcome == DONE:
             self.progress.learn(str(task.action), values)
-        state = _state(task)
+        state = self._state(task)
         if state is not None:
             self.progress.end(state, result._host.get_name(), outcome, values, time.monotonic())
             self._draw()
+
+    def _state(self, task: Any) -> State | None:
+        """Return the state of a task, by the name that the role gives; Ansible may resolve it to another action."""
+        return state_of(str(task.action), task.args, self.progress.step)
 
     @_guarded
     def v2_playbook_on_stats(self, stats: Any) -> None:
@@ -242,11 +246,6 @@ class CallbackModule(CallbackBase):
         if lines:
             sys.stdout.flush()
             self._write("".join(f"{line[: max(1, _columns() - 1)]}\n" for line in ["PROGRESS", *lines]))
-
-
-def _state(task: Any) -> State | None:
-    """Return the state of a task, by the name that the role gives; Ansible resolves it to an action of another name."""
-    return state_of(str(task.action), task.args.get("state"))
 
 
 def _columns() -> int:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.preview import preview
@@ -22,16 +22,7 @@ description:
   - Of the environment variables that the user gave, and of options of volume drivers, only the names are told.
 options:
   _input:
-    description: What M(cluster_compute.session.session_plan) returned.
-    type: dict
-    required: true
-  report:
-    description: What the launch said in the end, line by line.
-    type: list
-    elements: str
-    required: true
-  hostvars:
-    description: Variables by host, in which the launch left what each of its steps returned.
+    description: What M(cluster_compute.session.session_decide) returned at the end of a launch in check mode.
     type: dict
     required: true
 """
@@ -39,7 +30,7 @@ options:
 EXAMPLES = r"""
 - name: Show what a launch would do
   ansible.builtin.debug:
-    msg: "{{ launch_plan | cluster_compute.session.plan_preview(launch_decision.report, hostvars) }}"
+    msg: "{{ launch_state | cluster_compute.session.plan_preview }}"
 """
 
 RETURN = r"""
@@ -50,19 +41,10 @@ _value:
   type: dict
 """
 
-STEPS = ("teardown_removed", "launch_prepared", "launch_converged")
-"""Variables in which the steps of a launch leave what they would do, in their order."""
 
-
-def plan_preview(
-    answer: Mapping[str, Any], report: Sequence[str], hostvars: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Return what the launch would have done whose plan is *answer*."""
-    actions = {
-        host: [action for step in STEPS for action in (hostvars[host].get(step) or {}).get("actions") or ()]
-        for host in answer["reachable"]
-    }
-    return preview(answer, report, actions)
+def plan_preview(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the launch would have done whose last state is *state*."""
+    return preview(state, state["outcome"]["report"], state["done"])
 
 
 class FilterModule:

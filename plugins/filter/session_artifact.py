@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.outcome import PLANNED, artifact
+
 DOCUMENTATION = r"""
 name: session_artifact
 short_description: Say what came of a launch as data for whatever follows
@@ -20,15 +22,16 @@ description:
     waits. Nothing in it is secret.
 options:
   _input:
-    description: What M(cluster_compute.session.session_plan) returned.
+    description: What M(cluster_compute.session.session_decide) returned for a launch.
     type: dict
     required: true
   decision:
-    description: What M(cluster_compute.session.session_decide) returned.
+    description: C(verdict), which is V(granted) where the session has its place, and C(report), what people are told.
     type: dict
     required: true
   replicas:
-    description: Replicas as M(cluster_compute.session.session_host) returns them in its state V(verified).
+    description:
+      - Replicas as M(cluster_compute.session.session_host) returns them in its states V(started) and V(verified).
     type: list
     elements: dict
     required: true
@@ -39,7 +42,9 @@ EXAMPLES = r"""
   ansible.builtin.set_stats:
     data:
       cluster_compute_session: >-
-        {{ launch_plan | cluster_compute.session.session_artifact(launch_decision, launch_verified.replicas) }}
+        {{ launch_state | cluster_compute.session.session_artifact(decision, launch_state.replicas) }}
+  vars:
+    decision: {verdict: granted, report: "{{ launch_state.report }}"}
 """
 
 RETURN = r"""
@@ -58,31 +63,10 @@ def session_artifact(
     plan: Mapping[str, Any], decision: Mapping[str, Any], replicas: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return what came of the launch that planned *plan*, was told *decision* and found *replicas* at work."""
-    placed = decision["verdict"] == "granted"
-    record = plan["record"] if placed else plan["pending"]
-    seen = {one["name"]: one["status"] for one in replicas}
-    images = record["plan"]["images"] if placed else {}
-    entries = record["plan"]["replicas"] if placed else []
-    return {
-        "name": plan["session_name"],
-        "id": record["id"] if record is not None else None,
-        "owner": record["owner"] if record is not None else None,
-        "status": ("RUNNING" if seen else "PLANNED") if placed else "PENDING",
-        "mode": record["plan"]["session"]["mode"] if placed else None,
-        "size": sum(role["replicas"] for role in record["request"]["roles"]) if record is not None else None,
-        "hosts": list(plan["hosts"]) if placed else [],
-        "replicas": [
-            {
-                **{key: one[key] for key in ("name", "role", "rank", "host", "address", "container", "image")},
-                "image_id": images[one["image"]]["ids"][one["host"]],
-                "status": seen.get(one["name"], "PLANNED"),
-            }
-            for one in entries
-        ],
-        "ports": [{"replica": one["name"], "host": one["host"], **port} for one in entries for port in one["ports"]],
-        "ssh_port": record["plan"]["ssh_port"] if placed else None,
-        "report": list(decision["report"]),
-    }
+    status = "PENDING"
+    if decision["verdict"] == "granted":
+        status = "RUNNING" if any(True for _one in replicas) else PLANNED
+    return artifact(plan, status, decision["report"])
 
 
 class FilterModule:

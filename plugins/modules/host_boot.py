@@ -61,33 +61,15 @@ path:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import host_boot
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "path": {"type": "path", "default": "/usr/local/lib/cluster-compute/host.pyz"},
-            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
-        },
-        supports_check_mode=True,
-    )
-    asked = module.params
-    try:
-        if asked["state"] == "present":
-            done = boot_install.install(asked["state_directory"], asked["path"], module.check_mode)
-        else:
-            done = boot_install.remove(asked["path"], module.check_mode)
-    except (SessionError, OSError) as error:
-        module.fail_json(msg=message_of(error))
-    module.exit_json(
-        changed=done.changed,
-        path=asked["path"],
-        diff={"before": done.before, "after": done.after},
-    )
+    module = AnsibleModule(**ARGUMENTS["host_boot"])
+    module.exit_json(**answer(host_boot.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

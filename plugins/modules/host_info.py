@@ -79,10 +79,9 @@ options:
       - The variable C(cluster_compute_accelerators) of the host. Classes in it that are to be detected are.
     type: raw
 requirements:
-  - Docker SDK for Python 5.0 or newer
   - iproute2
 seealso:
-  - module: cluster_compute.session.session_plan
+  - module: cluster_compute.session.session_decide
 """
 
 EXAMPLES = r"""
@@ -219,6 +218,10 @@ host:
       description: A digest of all that decides whether a session that waits gets room on this host.
       type: str
       returned: if usable
+    host_names:
+      description: By session, the name under which this host carries replicas of it.
+      type: dict
+      returned: if usable
     tombstones:
       description: Sessions that were torn down while some hosts could not be reached.
       type: list
@@ -227,55 +230,15 @@ host:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts, image_names
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import host_info
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "session_name": {"type": "str", "default": ""},
-            "usage": {"type": "bool", "default": False},
-            "image_names": {"type": "bool", "default": False},
-            "whole_records": {"type": "bool", "default": False},
-            "ways_in": {"type": "bool", "default": False},
-            "images": {"type": "list", "elements": "str", "default": []},
-            "paths": {"type": "list", "elements": "str", "default": []},
-            "volumes": {"type": "list", "elements": "str", "default": []},
-            "underlay_address": {"type": "str"},
-            "encryption": {"type": "bool", "default": False},
-            "accelerators": {"type": "raw"},
-            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
-        },
-        supports_check_mode=True,
-    )
-    asked = module.params
-    host = host_facts(
-        StateDirectory(asked["state_directory"]),
-        asked["session_name"],
-        asked["images"],
-        asked["paths"],
-        asked["volumes"],
-        asked["underlay_address"],
-        asked["whole_records"],
-        asked["encryption"],
-        asked["ways_in"],
-        asked["accelerators"],
-    )
-    if asked["usage"] and host["usable"]:
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.usage import measure
-
-        usage = measure([one["name"] for one in host["containers"] if one["state"] == "running"])
-        for container in host["containers"]:
-            container["usage"] = usage.get(container["name"])
-    if asked["image_names"] and host["usable"]:
-        try:
-            host["image_names"] = image_names()
-        except SessionError as error:
-            module.fail_json(msg=str(error))
-    module.exit_json(changed=False, host=host)
+    module = AnsibleModule(**ARGUMENTS["host_info"])
+    module.exit_json(**answer(host_info.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

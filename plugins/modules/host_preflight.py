@@ -102,7 +102,6 @@ options:
     type: str
     default: ""
 requirements:
-  - Docker SDK for Python 5.0 or newer
   - iproute2
 seealso:
   - module: cluster_compute.session.session_preflight
@@ -163,132 +162,16 @@ heard:
   type: dict
 """
 
-import time
-
-BEGIN = time.time()
-
-from typing import Any, Callable
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import Trial
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import preflight
-
-
-def _examined(asked: dict[str, Any]) -> dict[str, Any]:
-    """Look at this host."""
-    observed = preflight.examine(
-        asked["state_directory"],
-        images=asked["images"],
-        paths=asked["paths"],
-        volumes=asked["volumes"],
-        roots=asked["roots"],
-        underlay_address=asked["underlay_address"],
-        encryption=asked["encryption"],
-        declared=asked["accelerators"],
-    )
-    return {"observed": observed, "times": [BEGIN, time.time()]}
-
-
-def _places(asked: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return this host's place in the trial, and those of all that it tries."""
-    trial = Trial(**asked["plan"]["trial"])
-    ports = asked["ports"]
-    udp = asked["udp_ports"]
-    others = [
-        {**one, "tcp": ports.get(one["name"]) or 0, "udp": udp.get(one["name"]) or 0}
-        for one in trial.places(asked["host"])
-    ]
-    return trial.place(asked["host"]), others
-
-
-def _listening(asked: dict[str, Any]) -> dict[str, Any]:
-    """Start what the others speak to."""
-    own, peers = _places(asked)
-    plan, host = asked["plan"], asked["host"]
-    return preflight.listen(
-        own,
-        peers,
-        settings={**plan["settings"], "vni": plan["trial"]["vni"], "mtu": plan["trial"]["hosts"][host]["room"]},
-        token=asked["token"],
-        proofs=plan["proofs"].get(host, {}),
-        roots=asked["roots"],
-    )
-
-
-def _reached(asked: dict[str, Any]) -> dict[str, Any]:
-    """Speak to the others."""
-    own, peers = _places(asked)
-    return preflight.reach(
-        own,
-        peers,
-        settings=asked["plan"]["settings"],
-        server=asked["server"],
-        token=asked["token"],
-        proofs=asked["plan"]["proofs"].get(asked["host"], {}),
-        roots=asked["roots"],
-    )
-
-
-def _measured(asked: dict[str, Any]) -> dict[str, Any]:
-    """Measure the way to one of them."""
-    trial = Trial(**asked["plan"]["trial"])
-    target = {**trial.place(asked["target"]), "tcp": asked["ports"][asked["target"]]}
-    settings = asked["plan"]["settings"]
-    found = preflight.measure(
-        trial.place(asked["host"]), target, token=asked["token"], seconds=settings["seconds"], size=settings["size"]
-    )
-    return {"measured": {"from": asked["host"], "to": asked["target"], **found}}
-
-
-def _ended(asked: dict[str, Any]) -> dict[str, Any]:
-    """End what was started."""
-    return {"heard": preflight.stop(asked["server"], asked["token"])}
-
-
-STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "examined": _examined,
-    "listening": _listening,
-    "reached": _reached,
-    "measured": _measured,
-    "ended": _ended,
-}
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import host_preflight
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": list(STATES), "required": True},
-            "host": {"type": "str", "default": ""},
-            "images": {"type": "list", "elements": "str", "default": []},
-            "paths": {"type": "list", "elements": "str", "default": []},
-            "volumes": {"type": "list", "elements": "str", "default": []},
-            "roots": {"type": "list", "elements": "str", "default": []},
-            "underlay_address": {"type": "str"},
-            "encryption": {"type": "bool", "default": False},
-            "accelerators": {"type": "raw"},
-            "plan": {"type": "dict"},
-            "token": {"type": "str", "no_log": True},
-            "ports": {"type": "dict", "default": {}},
-            "udp_ports": {"type": "dict", "default": {}},
-            "server": {"type": "dict", "default": {}},
-            "target": {"type": "str", "default": ""},
-            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
-        },
-        required_if=[
-            ("state", "listening", ["plan", "token"]),
-            ("state", "reached", ["plan", "token"]),
-            ("state", "measured", ["plan", "token"]),
-            ("state", "ended", ["token"]),
-        ],
-        supports_check_mode=True,
-    )
-    try:
-        result = STATES[module.params["state"]](module.params)
-    except (SessionError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, **result)
+    module = AnsibleModule(**ARGUMENTS["host_preflight"])
+    module.exit_json(**answer(host_preflight.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

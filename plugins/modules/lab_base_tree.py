@@ -57,7 +57,7 @@ EXAMPLES = r"""
     cache: /var/cache/cluster-compute-lab
     release: bookworm
     packages: [sysvinit-core, openssh-server, python3, python3-apt]
-    offered: [docker.io, python3-docker, iproute2]
+    offered: [docker.io, python3-cryptography, iproute2]
   register: tree
 """
 

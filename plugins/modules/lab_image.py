@@ -25,8 +25,6 @@ options:
     description: Where the archive lies on the host.
     type: path
     required: true
-requirements:
-  - docker (Python package)
 attributes:
   check_mode:
     description: Can run in check mode and tell what it would change.
@@ -54,18 +52,16 @@ image_id:
   sample: sha256:9834876dcfb05cb167a5c24953eba58c4ac89b1adf57f28f2f9d09af107ee8f0
 """
 
-import traceback
+from collections.abc import Iterator
 
-from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.images import RECIPE_LABEL
 
-try:
-    import docker
-    import docker.errors
-except ImportError:
-    _DOCKER_ERROR = traceback.format_exc()
-else:
-    _DOCKER_ERROR = ""
+PATIENCE = 300
+"""Seconds for which the engine may say nothing while it unpacks the image."""
+CHUNK = 1024**2
+"""Bytes of the archive that are read at a time."""
 
 
 def main() -> None:
@@ -78,22 +74,17 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if _DOCKER_ERROR:
-        module.fail_json(
-            msg=f"{missing_required_lib('docker')} The playbook prepare_hosts installs it.", exception=_DOCKER_ERROR
-        )
     name, recipe = module.params["name"], module.params["recipe"]
     try:
-        client = docker.DockerClient(base_url="unix:///run/docker.sock", version="auto", timeout=300)
-        before, image_id = _find(client, name)
+        engine = Engine.connect(timeout=PATIENCE)
+        before, image_id = _find(engine, name)
         changed = before != recipe
         if changed and not module.check_mode:
-            with open(module.params["path"], "rb") as archive:
-                client.images.load(archive)
-            after, image_id = _find(client, name)
+            engine.load_images(_chunks(module.params["path"]))
+            after, image_id = _find(engine, name)
             if after != recipe:
                 module.fail_json(msg=f"{module.params['path']} was loaded, but the engine has no {name} of {recipe}.")
-    except (docker.errors.DockerException, OSError) as error:
+    except (EngineError, OSError) as error:
         module.fail_json(msg=f"The image {name} could not be loaded from {module.params['path']}: {error}")
     module.exit_json(
         changed=changed,
@@ -102,13 +93,18 @@ def main() -> None:
     )
 
 
-def _find(client: docker.DockerClient, name: str) -> tuple[str, str]:
+def _chunks(path: str) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _find(engine: Engine, name: str) -> tuple[str, str]:
     """Return the recipe and the id of the image of this name, empty texts when there is none."""
-    try:
-        image = client.images.get(name)
-    except docker.errors.ImageNotFound:
+    found = engine.inspect_image(name)
+    if found is None:
         return "", ""
-    return image.labels.get(RECIPE_LABEL, ""), str(image.id)
+    return str((found["Config"].get("Labels") or {}).get(RECIPE_LABEL, "")), str(found["Id"])
 
 
 if __name__ == "__main__":

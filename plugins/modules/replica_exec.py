@@ -43,8 +43,6 @@ options:
       - User to run as; the image's own by default.
     type: str
     default: ""
-requirements:
-  - Docker SDK for Python 5.0 or newer
 """
 
 EXAMPLES = r"""
@@ -70,42 +68,15 @@ stderr:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import replica_exec
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "session_name": {"type": "str", "required": True},
-            "replica": {"type": "str", "default": "main1"},
-            "command": {"type": "list", "elements": "str", "required": True},
-            "user": {"type": "str", "default": ""},
-        },
-    )
-    asked = module.params
-    labels = {
-        docker_engine.LABEL_SESSION_NAME: asked["session_name"],
-        docker_engine.LABEL_REPLICA: asked["replica"],
-    }
-    try:
-        engine = Engine.connect()
-        found = engine.session_containers(labels)
-        if not found:
-            raise EngineError(
-                f"This host runs no replica {asked['replica']} of a session named {asked['session_name']}."
-            )
-        code, out, err = engine.execute(found[0]["Id"], asked["command"], asked["user"])
-    except EngineError as error:
-        module.fail_json(msg=str(error))
-    result = {"changed": True, "rc": code, "stdout": out, "stderr": err}
-    if code != 0:
-        module.fail_json(
-            msg=f"{asked['command'][0]} ended with exit code {code} in {asked['replica']}: {(err or out).strip()}",
-            **result,
-        )
-    module.exit_json(**result)
+    module = AnsibleModule(**ARGUMENTS["replica_exec"])
+    module.exit_json(**answer(replica_exec.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

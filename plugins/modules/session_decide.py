@@ -7,11 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: session_decide
-short_description: Decide what a launch does with the answers of the hosts it asked
+short_description: Decide what follows from the answers of hosts to the step of a verb
 version_added: 0.1.0
 description:
-  - Tells whether a session holds its place on every host of its plan, asks the others again, or gives everything back.
-  - Where the launch shall try again, it pauses for a moment first, drawn by chance.
+  - Reads the state of a verb, which this module returned before, from the variable of the verb, and what each host
+    answered to its step; for a launch C(launch_state) and C(launch_answer). Returns the next state.
+  - Where the verb shall try again, it pauses for a moment first, drawn by chance.
+  - Fails where the verb has failed, with everything that is wrong.
   - Runs on the controller and changes nothing.
 author:
   - The cluster_compute.session authors (@cluster-compute)
@@ -19,62 +21,105 @@ extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
 options:
-  plan:
+  verb:
     description:
-      - What M(cluster_compute.session.session_plan) returned.
+      - The verb.
+    type: str
+    required: true
+    choices: [launch, teardown]
+  after:
+    description:
+      - The step after which to decide; where the state names another, it is returned as it is.
+    type: str
+  says:
+    description:
+      - Whether to show people what came of the verb if it is over, and return nothing else then.
+    type: bool
+    default: false
+  request:
+    description:
+      - Begins a launch, after every host of the play has answered to M(cluster_compute.session.host_info). What
+        M(cluster_compute.session.session_request) returned, with C(waits), the record, where the session waits already.
     type: dict
-    required: true
-  results:
-    description:
-      - For each host the registered result of M(cluster_compute.session.session_host) in its state V(reserved).
-    type: dict
-    required: true
-  attempt:
-    description:
-      - Number of this try, from 1 on.
-    type: int
-    required: true
   attempts:
     description:
-      - How many tries there are.
+      - How often a launch plans anew where others were faster.
     type: int
     default: 20
+  from_queue:
+    description:
+      - Whether a launch is one of the queue, which does not fail where the session cannot be started.
+    type: bool
+    default: false
+  regenerate_keys:
+    description:
+      - Whether a launch makes all keys anew.
+    type: bool
+    default: false
+  hands_on:
+    description:
+      - Whether what came of the verb is handed on to what follows, as M(ansible.builtin.set_stats) does it, in
+        C(cluster_compute_session).
+    type: bool
+    default: false
+  session_name:
+    description:
+      - Begins a teardown of this session, after every host of the play has removed it.
+    type: str
+  fails:
+    description:
+      - Whether a teardown fails where a host could not be reached or cleaned.
+    type: bool
+    default: true
 seealso:
-  - module: cluster_compute.session.session_host
+  - module: cluster_compute.session.session_step
 """
 
 EXAMPLES = r"""
-- name: Decide
+- name: Plan the session
   cluster_compute.session.session_decide:
-    plan: "{{ launch_plan }}"
-    results:
-      h1: "{{ hostvars['h1']['launch_reserved'] }}"
-      h2: "{{ hostvars['h2']['launch_reserved'] }}"
-    attempt: 1
-  register: launch_decision
+    verb: launch
+    request: "{{ launch_request }}"
+  register: launch_state
+  run_once: true
+
+- name: Decide what follows
+  cluster_compute.session.session_decide:
+    verb: launch
+    after: hold
+  register: launch_state
   run_once: true
 """
 
 RETURN = r"""
-verdict:
-  description: V(granted), V(ask again), V(give back), or V(pending) where there was nothing to ask for.
+step:
+  description: What hosts do next; empty where the verb is over.
   returned: success
   type: str
-again:
-  description: Whether the launch shall try again.
+  sample: hold
+title:
+  description: What people are told that they do.
   returned: success
-  type: bool
-reasons:
-  description: What the hosts that refused said.
+  type: str
+calls:
+  description: The modules that are called, with C(hosts), what each host is told.
   returned: success
   type: list
-  elements: str
-broken:
-  description: Whether a host failed instead of answering.
-  returned: success
-  type: bool
+  elements: dict
+outcome:
+  description: What came of a launch that is over, C(session_name), C(status) and C(report).
+  returned: for a launch that is over
+  type: dict
+status:
+  description: V(SCHEDULED) for a launch whose session has a place; why there is none else.
+  returned: for a launch
+  type: str
+record:
+  description: The record of the session with its plan.
+  returned: for a launch, null while there is no place
+  type: dict
 report:
-  description: The outcome for people, line by line.
+  description: What people are told, in full sentences.
   returned: success
   type: list
   elements: str

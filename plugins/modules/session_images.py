@@ -10,7 +10,7 @@ module: session_images
 short_description: Bring the images of a session to a host
 version_added: 0.1.0
 description:
-  - Does what M(cluster_compute.session.session_distribution) has decided for this host. Pulls images by their digests,
+  - Does what M(cluster_compute.session.session_decide) has decided for this host. Pulls images by their digests,
     side by side; or gives an image to another host, or gets one from there or from the controller.
   - Credentials of registries come from the variable C(cluster_compute_registries) of the host. They are handed to
     Docker Engine and written nowhere. Ansible's pipelining is used in any case, so that no file holds them either.
@@ -96,10 +96,9 @@ options:
       - Set by the action of this module, as JSON.
     type: str
 requirements:
-  - Docker SDK for Python 5.0 or newer
   - cryptography
 seealso:
-  - module: cluster_compute.session.session_distribution
+  - module: cluster_compute.session.session_decide
 """
 
 EXAMPLES = r"""
@@ -150,121 +149,16 @@ ended:
   type: int
 """
 
-import json
-from typing import Any, Callable
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import images
-
-LONGEST_PULL = 600
-"""Seconds for which an engine may say nothing while it fetches or unpacks an image."""
-
-
-def _resolved(engine: Engine, asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Ask the registry."""
-    digests, problems = images.resolve(engine, asked["images"], asked["logins"])
-    return {"changed": False, "digests": digests, "problems": problems}
-
-
-def _pulled(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Pull what this host lacks."""
-    if check_mode:
-        return {"changed": True, "pulled": {}, "problems": {}}
-    pulled, problems = images.pull(engine, asked["pulls"], asked["logins"])
-    return {"changed": bool(pulled), "pulled": pulled, "problems": problems}
-
-
-def _loaded(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Load the archive that the action has brought here."""
-    if check_mode:
-        return {"changed": True, "bytes": 0, "seconds": 0.0}
-    transfer = asked["transfer"]
-    done = images.load(engine, asked["archive"], transfer["image"], transfer["reference"], asked["allowed"])
-    return {"changed": True, **done}
-
-
-def _serving(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Start a server."""
-    if check_mode:
-        return {"changed": False, "port": 0, "fingerprint": "", "server": {"pid": 0, "start": 0}}
-    first, last = asked["ports"]
-    served = images.serve(
-        engine, asked["transfer"]["image"], address=asked["address"], ports=(first, last), token=asked["token"]
-    )
-    return {"changed": False, **served}
-
-
-def _received(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Get an image from a server."""
-    if check_mode:
-        return {"changed": True, "bytes": 0, "seconds": 0.0}
-    transfer, server = asked["transfer"], asked["server"]
-    done = images.receive(
-        engine,
-        transfer["image"],
-        transfer["reference"],
-        address=asked["address"],
-        port=server["port"],
-        fingerprint=server["fingerprint"],
-        token=asked["token"],
-    )
-    return {"changed": True, **done}
-
-
-def _ended(_engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """End servers."""
-    return {"changed": False, "ended": 0 if check_mode else images.end(asked["servers"])}
-
-
-STATES: dict[str, Callable[[Engine, dict[str, Any], bool], dict[str, Any]]] = {
-    "resolved": _resolved,
-    "pulled": _pulled,
-    "loaded": _loaded,
-    "serving": _serving,
-    "received": _received,
-    "ended": _ended,
-}
-
-
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "state": {"type": "str", "choices": list(STATES), "required": True},
-    "images": {"type": "list", "elements": "str", "default": []},
-    "pulls": {"type": "list", "elements": "dict", "default": []},
-    "transfer": {"type": "dict"},
-    "allowed": {"type": "list", "elements": "str", "default": []},
-    "archive": {"type": "path"},
-    "address": {"type": "str"},
-    "ports": {"type": "list", "elements": "int", "default": [8480, 8489]},
-    "server": {"type": "dict", "default": {}},
-    "servers": {"type": "list", "elements": "dict", "default": []},
-    "secret": {"type": "str", "no_log": True},
-    "token": {"type": "str", "no_log": True},
-    # As one text: of a mapping Ansible takes every value, user names too, out of all that a module returns, and one
-    # such as "ada" or "12" is found in digests and sizes.
-    "logins": {"type": "str", "no_log": True},
-}
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_images
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec=ARGUMENTS,
-        required_if=[
-            ("state", "loaded", ["transfer", "archive"]),
-            ("state", "serving", ["transfer", "address", "token"]),
-            ("state", "received", ["transfer", "address", "token", "server"]),
-        ],
-        supports_check_mode=True,
-    )
-    try:
-        engine = Engine.connect(timeout=LONGEST_PULL)
-        asked = {**module.params, "logins": json.loads(module.params["logins"] or "{}")}
-        result = STATES[asked["state"]](engine, asked, module.check_mode)
-    except (SessionError, OSError) as error:
-        module.fail_json(msg=message_of(error))
-    module.exit_json(**result)
+    module = AnsibleModule(**ARGUMENTS["session_images"])
+    module.exit_json(**answer(session_images.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

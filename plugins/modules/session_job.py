@@ -86,8 +86,6 @@ options:
         stands for the default, as a job could not be collected without.
     type: str
     default: 16m
-requirements:
-  - Docker SDK for Python 5.0 or newer
 seealso:
   - module: cluster_compute.session.session_jobs
   - module: cluster_compute.session.session_output
@@ -112,85 +110,23 @@ started:
   elements: str
 """
 
-from contextlib import nullcontext
-from typing import Any, Callable
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_env
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs
-
-DEFAULT_SIZE = 16 * 1024**2
-
-
-def _started(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Start the command."""
-    command = jobs.Command(
-        asked["command"],
-        parse_env("job_env", asked["env"]),
-        asked["user"],
-        asked["directory"],
-        asked["timeout"],
-        parse_keep_size(asked["output_size"]) or DEFAULT_SIZE,
-    )
-    where = (asked["on"], asked["host"])
-    state = StateDirectory(asked["state_directory"])
-    job = OutputDirectory(asked["state_directory"]).session(asked["session_id"]).job(asked["job"])
-    with state.working_on(asked["session_id"]) if asked["once"] else nullcontext():
-        is_there = asked["once"] and job.read_about() is not None
-        if not check_mode and not is_there:
-            jobs.start(state, asked["session_id"], asked["job"], *where, command)
-    started = [name for name, host in asked["on"].items() if host == asked["host"]]
-    return {"changed": not is_there, "started": started}
-
-
-def _stopped(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """End the job."""
-    job = OutputDirectory(asked["state_directory"]).session(asked["session_id"]).job(asked["job"])
-    running = any(one["status"] == RUNNING for one in jobs.outcomes(job))
-    if not check_mode and job.path.exists():
-        jobs.stop(job)
-    return {"changed": running}
-
-
-STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {"started": _started, "stopped": _stopped}
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": list(STATES), "default": "started"},
-            "session_id": {"type": "str", "required": True},
-            "job": {"type": "str", "required": True},
-            "on": {"type": "dict"},
-            "host": {"type": "str"},
-            "command": {"type": "list", "elements": "str"},
-            "env": {"type": "raw", "default": {}, "no_log": True},
-            "directory": {"type": "str", "default": ""},
-            "user": {"type": "str", "default": ""},
-            "timeout": {"type": "int", "default": 0},
-            "once": {"type": "bool", "default": False},
-            "output_size": {"type": "str", "default": "16m"},
-            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
-        },
-        required_if=[("state", "started", ["on", "host", "command"])],
-        supports_check_mode=True,
-    )
+    about = ARGUMENTS["session_job"]
+    env = {"type": "raw", "default": {}, "no_log": True}
+    module = AnsibleModule(**{**about, "argument_spec": {**about["argument_spec"], "env": env}})
     # Ansible would blot out the values of the environment, short and ordinary ones, wherever they occur in what is
     # returned. So they are kept out of it.
-    asked = dict(module.params)
+    arguments = dict(module.params)
     del module.params["env"]
     module.no_log_values.clear()
-    try:
-        result = STATES[asked["state"]](asked, module.check_mode)
-    except (SessionError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    module.exit_json(**answer(session_job.call, arguments, module.check_mode))
 
 
 if __name__ == "__main__":

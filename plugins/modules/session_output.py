@@ -108,8 +108,6 @@ options:
       - With O(state=pruned) sessions that have ended of which it is kept at most.
     type: int
     default: 50
-requirements:
-  - Docker SDK for Python 5.0 or newer
 seealso:
   - module: cluster_compute.session.session_logs
 """
@@ -157,90 +155,16 @@ removed:
   elements: str
 """
 
-from typing import Any, Callable
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import output
-
-
-def _known(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Tell which sessions of the name there are."""
-    state = StateDirectory(asked["state_directory"])
-    return {
-        "changed": False,
-        "sessions": output.known_sessions(state, asked["session_name"], asked["session_id"] or "", asked["states"]),
-    }
-
-
-def _read(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Read what was written."""
-    question = output.Question(
-        asked["session_id"],
-        asked["replicas"],
-        asked["since"],
-        asked["tail"],
-        asked["grep"],
-        asked["size"],
-        asked["job"],
-    )
-    reader = output.OutputReader(StateDirectory(asked["state_directory"]), question, asked["positions"])
-    sources = reader.read_when_written(asked["wait"])
-    return {
-        "changed": False,
-        "sources": sources,
-        "jobs": reader.jobs,
-        "positions": reader.positions,
-        "running": reader.running,
-    }
-
-
-def _pruned(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Remove what has been kept for long enough."""
-    state = StateDirectory(asked["state_directory"])
-    removed = output.prune(state, asked["days"] * 86400, asked["sessions"], check_mode)
-    return {"changed": bool(removed), "removed": removed}
-
-
-STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
-    "known": _known,
-    "read": _read,
-    "pruned": _pruned,
-}
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_output
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": list(STATES), "default": "read"},
-            "session_name": {"type": "str"},
-            "session_id": {"type": "str"},
-            "replicas": {"type": "list", "elements": "str", "default": []},
-            "since": {"type": "dict", "default": {}},
-            "tail": {"type": "int"},
-            "job": {"type": "str", "default": ""},
-            "states": {"type": "bool", "default": False},
-            "grep": {"type": "str", "default": ""},
-            "size": {"type": "int", "default": 1048576},
-            "follow_seconds": {"type": "float", "default": 0},
-            "width": {"type": "int", "default": 0},
-            "timestamps": {"type": "bool", "default": False},
-            "positions": {"type": "dict"},
-            "wait": {"type": "float", "default": 0},
-            "days": {"type": "int", "default": 7},
-            "sessions": {"type": "int", "default": 50},
-            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
-        },
-        required_if=[("state", "known", ["session_name"]), ("state", "read", ["session_id"])],
-        supports_check_mode=True,
-    )
-    try:
-        result = STATES[module.params["state"]](module.params, module.check_mode)
-    except (SessionError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    module = AnsibleModule(**ARGUMENTS["session_output"])
+    module.exit_json(**answer(session_output.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

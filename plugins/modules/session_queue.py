@@ -25,7 +25,7 @@ options:
     type: dict
     required: true
 seealso:
-  - module: cluster_compute.session.session_plan
+  - module: cluster_compute.session.session_decide
 """
 
 EXAMPLES = r"""

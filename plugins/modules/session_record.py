@@ -44,13 +44,13 @@ options:
     elements: str
     default: []
 seealso:
-  - module: cluster_compute.session.session_plan
+  - module: cluster_compute.session.session_decide
 """
 
 EXAMPLES = r"""
 - name: Keep the request of a session that waits
   cluster_compute.session.session_record:
-    records: ["{{ launch_plan.record }}"]
+    records: ["{{ launch_state.record }}"]
 """
 
 RETURN = r"""
@@ -64,33 +64,15 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import read_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, keep_tombstones
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "records": {"type": "list", "elements": "dict", "default": []},
-            "recorded": {"type": "list", "elements": "str", "default": []},
-            "tombstones": {"type": "list", "elements": "dict", "default": []},
-            "forget": {"type": "list", "elements": "str", "default": []},
-            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
-        },
-        supports_check_mode=True,
-    )
-    asked = module.params
-    state = StateDirectory(asked["state_directory"])
-    try:
-        records = [read_record(one) for one in asked["records"]]
-        actions = keep_records(state, records, module.check_mode, asked["recorded"])
-        actions += keep_tombstones(state, asked["tombstones"], asked["forget"], module.check_mode)
-    except (SessionError, OSError) as error:
-        module.fail_json(msg=message_of(error))
-    module.exit_json(changed=bool(actions), actions=actions)
+    module = AnsibleModule(**ARGUMENTS["session_record"])
+    module.exit_json(**answer(session_record.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,6 @@ options:
     type: dict
     default: {}
 requirements:
-  - Docker SDK for Python 5.0 or newer
   - cryptography
   - iproute2
 seealso:
@@ -86,51 +85,15 @@ public_keys:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Room
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import read_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_repair
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "host": {"type": "str", "required": True},
-            "session_name": {"type": "str", "default": ""},
-            "room": {"type": "dict"},
-            "records": {"type": "dict", "default": {}},
-            "recorded": {"type": "list", "elements": "str", "default": []},
-            "public_keys": {"type": "dict", "default": {}, "no_log": False},
-            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
-        },
-        supports_check_mode=True,
-    )
-    asked = module.params
-    try:
-        done = repair_host(
-            StateDirectory(asked["state_directory"]),
-            asked["host"],
-            {key: read_record(record, key) for key, record in asked["records"].items()},
-            asked["public_keys"],
-            recorded=asked["recorded"],
-            room=Room.from_dict(asked["room"]) if asked["room"] else None,
-            session_name=asked["session_name"] or None,
-            check_mode=module.check_mode,
-        )
-    except (SessionError, OSError) as error:
-        module.fail_json(msg=message_of(error))
-    result = {
-        "changed": bool(done.actions),
-        "actions": done.actions,
-        "sessions": done.sessions,
-        "public_keys": done.public_keys,
-        "diff": {"before": done.before, "after": done.after},
-    }
-    if done.problems:
-        module.fail_json(msg="\n".join(done.problems), **result)
-    module.exit_json(**result)
+    module = AnsibleModule(**ARGUMENTS["session_repair"])
+    module.exit_json(**answer(session_repair.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

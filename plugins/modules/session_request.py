@@ -27,7 +27,7 @@ options:
     choices: [launch, name, group]
     default: launch
 seealso:
-  - module: cluster_compute.session.session_plan
+  - module: cluster_compute.session.session_decide
 """
 
 EXAMPLES = r"""

@@ -54,7 +54,7 @@ EXAMPLES = r"""
   cluster_compute.session.session_watch:
     session_name: train
     signature: "{{ launch_host.host.signature }}"
-    meeting: "{{ launch_plan.holder }}"
+    meeting: "{{ launch_state.holder }}"
     seconds: 600
 """
 
@@ -65,42 +65,16 @@ moved:
   type: bool
 """
 
-import time
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import signature
-
-EVERY = 0.5
-"""Seconds between two looks at the disk."""
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_watch
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "session_name": {"type": "str", "required": True},
-            "signature": {"type": "str", "required": True},
-            "meeting": {"type": "str", "required": True},
-            "pause": {"type": "float", "default": 1},
-            "seconds": {"type": "float", "required": True},
-            "state_directory": {"type": "path", "default": "/var/lib/cluster-compute"},
-        },
-        supports_check_mode=True,
-    )
-    asked = module.params
-    state = StateDirectory(asked["state_directory"])
-    deadline = time.monotonic() + asked["seconds"]
-    moved = False
-    try:
-        while not moved and time.monotonic() < deadline:
-            moved = signature(state, asked["session_name"]) != asked["signature"]
-            if not moved:
-                time.sleep(min(EVERY, max(0.0, deadline - time.monotonic())))
-    except SessionError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, moved=moved)
+    module = AnsibleModule(**ARGUMENTS["session_watch"])
+    module.exit_json(**answer(session_watch.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

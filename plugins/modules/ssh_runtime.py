@@ -42,19 +42,15 @@ path:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import RUNTIME_ON_HOST
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import ssh_runtime
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    try:
-        done = ssh_runtime.install(module.check_mode)
-    except (SessionError, OSError) as error:
-        module.fail_json(msg=message_of(error))
-    module.exit_json(changed=done.changed, path=RUNTIME_ON_HOST, diff={"before": done.before, "after": done.after})
+    module = AnsibleModule(**ARGUMENTS["ssh_runtime"])
+    module.exit_json(**answer(ssh_runtime.call, module.params, module.check_mode))
 
 
 if __name__ == "__main__":

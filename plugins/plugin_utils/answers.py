@@ -2,26 +2,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What hosts answer, in words for a person: also where a module ended before it could say anything."""
+"""What to say where a module ended before it could say anything."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-SILENCE = "It did not answer."
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import sentence
+
 TRACEBACK = "Traceback (most recent call last)"
-
-
-def why_not(result: Mapping[str, Any]) -> str:
-    """Return why a host has not done its part, from its result: one or more full sentences."""
-    return sentence(str(result.get("msg") or SILENCE))
-
-
-def sentence(text: str) -> str:
-    """Return text with a mark at its end, so that another sentence can follow."""
-    text = text.strip().rstrip(":")
-    return text if text.endswith((".", "!", "?")) or "\n" in text else f"{text}."
 
 
 def of_broken_module(result: Mapping[str, Any], module: str) -> str:

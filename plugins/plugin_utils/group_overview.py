@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import overview
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings, hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import take_turns
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
     SITE_VARIABLES,
     GroupFacts,
     pick,
     waiting_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import overview
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings, hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import take_turns
 
 
 def read_overview(

@@ -4,7 +4,7 @@
 
 """Follow a run of a verb through its states, from what Ansible tells of tasks and results: counts and times.
 
-A task is known by its module and, where that has one, its state: names of tasks, files and roles may change.
+A task is known by its module and, where that has one, its state or step: names of tasks, files and roles may change.
 """
 
 from __future__ import annotations
@@ -29,31 +29,49 @@ class State:
     counts_replicas: bool = False
 
 
+LOOK = State("look", "host")
+PULL = State("pull")
+DATA = State("data", "actions")
+REMOVE = State("remove", "actions")
+READY = State("ready", "replicas", counts_replicas=True)
+
 STATES: dict[tuple[str, str], State] = {
-    ("host_info", ""): State("look", "host"),
-    ("session_images", ""): State("pull"),
-    ("session_host", "offered"): State("data", "actions"),
-    ("session_host", "proven"): State("data", "actions"),
-    ("session_host", "reserved"): State("reserve", "granted"),
-    ("session_host", "released"): State("release"),
-    ("session_host", "prepared"): State("keys", "public_keys"),
-    ("session_host", "present"): State("start", "actions", counts_replicas=True),
-    ("session_host", "verified"): State("ready", "replicas", counts_replicas=True),
-    ("session_host", "absent"): State("remove", "actions"),
-    ("session_watch", ""): State("wait"),
+    ("host_info", ""): LOOK,
+    ("session_host", "absent"): REMOVE,
     ("session_repair", ""): State("repair", "actions"),
 }
-"""Module and its argument ``state``, empty for any: the state. session_host is called with its default, present."""
+"""Module and its argument ``state``, empty for any: the state."""
+STEPS: dict[str, State] = {
+    "look": LOOK,
+    "tidy": REMOVE,
+    **dict.fromkeys(("ask", "pull", "load", "serve", "receive", "stop"), PULL),
+    "offer": DATA,
+    "compare": DATA,
+    "withdraw": DATA,
+    "replace": REMOVE,
+    "hold": State("reserve", "granted"),
+    "release": State("release"),
+    "start": State("start", "actions", counts_replicas=True),
+    "meet": READY,
+    "undo": REMOVE,
+    "wait": State("wait"),
+}
+"""Step of a verb's state machine: the state."""
 NETWORK = "network"
-"""The first part of the state start: one call of the module does both, and says how long each took."""
+"""The first part of the state start, whose last is the state ready: one call does all, and says how long each took."""
 
 
-def state_of(action: str, state: object) -> State | None:
-    """Return the state that a task belongs to: *action* is the module's full name, *state* its argument or None."""
+def state_of(action: str, arguments: Mapping[str, Any], step: str = "") -> State | None:
+    """Return the state that a task belongs to.
+
+    action: the module's full name. arguments: the task's. step: that of the verb's state, as far as it is known.
+    """
     if not action.startswith(COLLECTION):
         return None
     module = action[len(COLLECTION) :]
-    chosen = str(state or "present") if module == "session_host" else ""
+    if module == "session_step":
+        return STEPS.get(str(arguments.get("step") or step))
+    chosen = str(arguments.get("state") or "present") if module == "session_host" else ""
     return STATES.get((module, chosen))
 
 
@@ -71,6 +89,7 @@ class Account:
     since: float | None = None
     network_seconds: float = 0.0
     network_of_turn: float = 0.0
+    ready_of_turn: float = 0.0
 
     def count(self, outcome: str) -> int:
         """Return the number of hosts of which this is the last that is known."""
@@ -88,6 +107,7 @@ class Progress:
     def __init__(self) -> None:
         """Begin with nothing known."""
         self.accounts: dict[str, Account] = {}
+        self.step = ""
         self._batch = 0
         self._replicas: dict[str, int] = {}
         self._lacking: dict[str, bool] = {}
@@ -119,22 +139,31 @@ class Progress:
         seconds = result.get("seconds")
         if isinstance(seconds, Mapping) and isinstance(seconds.get(NETWORK), (int, float)):
             account.network_of_turn = max(account.network_of_turn, float(seconds[NETWORK]))
+        if outcome == DONE and isinstance(seconds, Mapping) and isinstance(seconds.get(READY.name), (int, float)):
+            account.ready_of_turn = max(account.ready_of_turn, float(seconds[READY.name]))
+            self._account(READY).hosts[host] = DONE if READY.proof in result else FAILED
         if account.since is not None and not account.count(RUNNING):
             account.seconds += now - account.since
             account.network_seconds += min(account.network_of_turn, now - account.since)
-            account.since, account.network_of_turn = None, 0.0
+            if account.ready_of_turn:
+                ready = min(account.ready_of_turn, now - account.since)
+                account.seconds -= ready
+                self._account(READY).seconds += ready
+            account.since, account.network_of_turn, account.ready_of_turn = None, 0.0, 0.0
 
     def learn(self, action: str, result: Mapping[str, Any]) -> None:
-        """Take from what the controller has worked out where the replicas go, and which hosts lack an image."""
-        if action == f"{COLLECTION}session_plan":
-            plan = (result.get("record") or {}).get("plan") or {}
-            self._replicas = {}
-            for replica in plan.get("replicas") or ():
-                self._replicas[replica["host"]] = self._replicas.get(replica["host"], 0) + 1
-            self._lacking = dict.fromkeys(result.get("fetches") or (), True)
-        elif action == f"{COLLECTION}session_distribution":
-            for host, answer in (result.get("results") or {}).items():
-                self._lacking[host] = "present" not in answer
+        """Take from what the controller has decided the step, where the replicas go, and which hosts lack an image."""
+        if action != f"{COLLECTION}session_decide":
+            return
+        self.step = str(result.get("step") or "")
+        if "record" not in result:
+            return  # the last decision says what people are told, and nothing of the plan
+        plan = (result["record"] or {}).get("plan") or {}
+        self._replicas = {}
+        for replica in plan.get("replicas") or ():
+            self._replicas[replica["host"]] = self._replicas.get(replica["host"], 0) + 1
+        have = (result.get("images_so_far") or {}).get("results") or {}
+        self._lacking = {host: "present" not in have.get(host, {}) for host in result.get("fetches") or ()}
 
     def _account(self, state: State) -> Account:
         return self.accounts.setdefault(state.name, Account(state))

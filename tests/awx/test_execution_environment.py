@@ -68,8 +68,9 @@ def test_the_builder_takes_the_definition(folder: Path) -> None:
 def test_the_builder_finds_what_the_collection_needs(folder: Path) -> None:
     (built,) = folder.glob("*.tar.gz")
     site = folder / "site"
-    with tarfile.open(built) as collection:
-        collection.extractall(site / "ansible_collections" / "cluster_compute" / "session", filter="data")
+    # Not by tarfile: its filters came with Python 3.11.4, and Debian 12 has 3.11.2. The checkout counts as installed.
+    options = ["--force", "--offline", "--collections-path", str(site)]
+    run("ansible-galaxy", "collection", "install", *options, str(built))
     found = yaml.safe_load(run("ansible-builder", "introspect", str(site)))
     assert [line.split()[0] for line in found["python"]] == ["netaddr>=1.0"]
     assert {tuple(line.split()[:2]) for line in found["system"]} == {

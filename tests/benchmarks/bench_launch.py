@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Time a launch of twelve replicas on three hosts against a plain playbook and against the Docker API alone.
+"""Time a launch of 12 and of 48 replicas on three hosts against a plain playbook and against the Docker API alone.
 
 Run by ``make bench``. Three ways to the same end state take turns, so that what else the machine does meets all alike:
 
@@ -9,9 +9,10 @@ Run by ``make bench``. Three ways to the same end state take turns, so that what
 * api: links, networks and containers by the Docker API, all containers side by side. No keys, no files, no checks,
   nothing to decide: the floor.
 
-After each launch the end state is looked at: twelve running containers with the limits, variables and mounts of the
-plan, and a reply to a packet of the full size from every replica by its name. Prints medians and ratios; times are
-never judged.
+After each launch the end state is looked at: all containers run, with the limits, variables and mounts of the plan, and
+a reply to a packet of the full size comes from every replica by its name. Prints medians and ratios of the seconds that
+each way took and of the processor time that it took here, and for the round that warms up what a person reads and what
+a host gets: banners of tasks, commands over SSH, bytes. Nothing of it is judged.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import resource
 import shlex
 import statistics
 import subprocess
@@ -28,6 +31,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +43,13 @@ CHECKOUT = HERE.parents[2]
 INVENTORY = HERE / "inventory"
 DIRECTORY = Path("/var/lib/cluster-compute-lab/bench")
 HOSTS = {"b1": "10.210.0.11", "b2": "10.210.0.12", "b3": "10.210.0.13"}
-SIZE = 12
-REQUEST = {
+SIZES = (12, 48)
+WORKERS = max(SIZES)
+CPUS = 0.5
+REQUEST: dict[str, Any] = {
     "session_name": "bench",
-    "session_size": SIZE,
     "session_image": "cluster-compute/demo:latest",
-    "session_cpus": "0.5",
+    "session_cpus": CPUS,
     "session_memory": "64m",
     "session_shm_size": "16m",
     "session_mounts": ["/srv/shared:/data"],
@@ -52,8 +57,33 @@ REQUEST = {
 }
 STEPS = ("launch", "launch again", "teardown")
 WAYS = ("session", "playbook", "api")
+COUNTED = ("session", "playbook")
+SHARED_LAB = "CLUSTER_COMPUTE_BENCH_LAB"
+"""Set in the environment where the lab is up already, and somebody else takes it down."""
+COUNTER = ("INPUT", "-p", "tcp", "--dport", "22", "-m", "comment", "--comment", "cc-bench")
+"""A rule of a host's firewall that does nothing but count what its SSH server gets."""
 
 Plan = dict[str, Any]
+Measured = dict[tuple[str, str], list[float]]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one run was for who reads it and for a host, the most of all hosts: banners, commands over SSH, bytes."""
+
+    banners: int
+    commands: int
+    received: int
+
+
+@dataclass
+class Found:
+    """What was measured of one size: seconds and processor time here by way and step, and what was counted."""
+
+    size: int
+    seconds: Measured
+    cpu: Measured
+    counts: dict[tuple[str, str], Counts]
 
 
 def ssh(host: str, *words: str, stdin: str | None = None) -> str:
@@ -111,14 +141,17 @@ def changes(output: str) -> int:
 
 def each(function: Callable[[Any], Any], items: Any) -> list[Any]:
     """Call *function* with every item, side by side."""
-    with ThreadPoolExecutor(max_workers=SIZE) as pool:
+    with ThreadPoolExecutor(max_workers=WORKERS) as pool:
         return list(pool.map(function, items))
 
 
 class Session:
     """The collection."""
 
-    def __init__(self, request: Path) -> None:
+    def __init__(self, size: int) -> None:
+        request = Path(sockets()) / "request.json"
+        room = {"cluster_compute_cpus": size / len(HOSTS) * CPUS}
+        request.write_text(json.dumps({**REQUEST, **room, "session_size": size}), encoding="utf-8")
         self.request = f"@{request}"
 
     def plan(self) -> Plan:
@@ -130,28 +163,30 @@ class Session:
             one["environment"] = told[one["name"]]
         return plan
 
-    def launch(self) -> int:
-        """Launch, and return the number of changes."""
-        return changes(play(own("launch_cluster"), "-e", self.request))
+    def launch(self, *options: str) -> str:
+        """Launch, and return the output."""
+        return play(own("launch_cluster"), "-e", self.request, *options)
 
-    def teardown(self) -> None:
-        """Remove everything."""
-        play(own("teardown_cluster"), "-e", "session_name=bench")
+    def teardown(self, *options: str) -> str:
+        """Remove everything, and return the output."""
+        return play(own("teardown_cluster"), "-e", "session_name=bench", *options)
 
 
 class Playbook:
     """The playbook with community.docker."""
 
-    def __init__(self, plan: Path) -> None:
-        self.given = f"@{plan}"
+    def __init__(self, plan: Plan) -> None:
+        given = Path(sockets()) / "plan.json"
+        given.write_text(json.dumps({"plan": plan}), encoding="utf-8")
+        self.given = f"@{given}"
 
-    def launch(self) -> int:
-        """Launch, and return the number of changes."""
-        return changes(play(HERE / "plain_launch.yml", "-e", self.given))
+    def launch(self, *options: str) -> str:
+        """Launch, and return the output."""
+        return play(HERE / "plain_launch.yml", "-e", self.given, *options)
 
-    def teardown(self) -> None:
-        """Remove everything."""
-        play(HERE / "plain_teardown.yml", "-e", self.given)
+    def teardown(self, *options: str) -> str:
+        """Remove everything, and return the output."""
+        return play(HERE / "plain_teardown.yml", "-e", self.given, *options)
 
 
 class Api:
@@ -163,7 +198,7 @@ class Api:
         self.clients = {host: self._client(host) for host in HOSTS}
 
     def _client(self, host: str) -> Any:
-        path = f"{sockets()}/{host}.sock"
+        path = f"{sockets()}/{host}-{time.monotonic_ns()}.sock"  # one of an earlier round may have ended
         ssh(host, "true")
         # One more forwarding on the connection that is there.
         subprocess.run(
@@ -174,7 +209,7 @@ class Api:
             check=True,
             capture_output=True,
         )
-        return docker.APIClient(base_url=f"unix://{path}", version="auto", max_pool_size=SIZE)
+        return docker.APIClient(base_url=f"unix://{path}", version="auto", max_pool_size=WORKERS)
 
     def _host(self, host: str) -> int:
         """Make link and networks of a host where they are missing; return the number of changes."""
@@ -255,7 +290,7 @@ class Api:
         each(remove_networks, HOSTS)
 
 
-def check(plan: Plan, with_ssh: bool) -> None:
+def check(plan: Plan, size: int, with_ssh: bool) -> None:
     """Compare what runs in the lab with the plan. Raises RuntimeError for the first thing that differs."""
     seen = 0
     for host in HOSTS:
@@ -274,12 +309,14 @@ def check(plan: Plan, with_ssh: bool) -> None:
             asked = {(mount["target"], mount["read_only"]) for mount in one["mounts"]}
             same(f"missing mounts of {name}", asked - mounts, set())
             seen += 1
-    same("number of containers", seen, SIZE)
+    same("number of containers", seen, size)
     main = plan["replicas"][0]
     names = [one["name"] for one in plan["replicas"]]
     loop = f"for name in {' '.join(names)}; do ping -q -c 1 -w 5 -M do -s {plan['network']['mtu'] - 28} $name; done"
-    replies = ssh(main["host"], "docker", "exec", main["container"], "sh", "-ec", loop)
-    same("replies to packets of the full size", replies.count(" 0% packet loss"), SIZE)
+    # Replicas may not send what ping sends, and what is timed is to be what users get: so the host does, from inside.
+    process = ssh(main["host"], "docker", "inspect", "-f", "{{.State.Pid}}", main["container"]).strip()
+    replies = ssh(main["host"], "nsenter", "-t", process, "-m", "-n", "sh", "-ec", loop)
+    same("replies to packets of the full size", replies.count(" 0% packet loss"), size)
     if with_ssh:
         loop = f"for name in {' '.join(names)}; do ssh $name hostname; done"
         same("logins", ssh(main["host"], "docker", "exec", main["container"], "sh", "-ec", loop).split(), names)
@@ -301,7 +338,10 @@ def check_empty() -> None:
 
 @contextmanager
 def lab(keep: bool) -> Iterator[None]:
-    """Bring up the benchmark's own lab, and take it down at the end."""
+    """Bring up the benchmarks' lab, and take it down at the end, unless there is one for several of them."""
+    if os.environ.get(SHARED_LAB):
+        yield
+        return
     try:
         for name in ("lab_down", "lab_up", "prepare_hosts", "lab_images"):
             play(own(name))
@@ -311,66 +351,125 @@ def lab(keep: bool) -> Iterator[None]:
             play(own("lab_down"))
 
 
-def measure(rounds: int) -> dict[tuple[str, str], list[float]]:
-    """Let the three ways take turns, one round more than asked to warm up; return the seconds of each step."""
-    folder = Path(sockets())
-    request, given = folder / "request.json", folder / "plan.json"
-    request.write_text(json.dumps(REQUEST), encoding="utf-8")
-    session = Session(request)
-    session.launch()
-    plan = session.plan()
-    session.teardown()
-    given.write_text(json.dumps({"plan": plan}), encoding="utf-8")
-    ways: dict[str, Any] = {"session": session, "playbook": Playbook(given), "api": Api(plan)}
-    seconds: dict[tuple[str, str], list[float]] = {(way, step): [] for way in WAYS for step in STEPS}
+@contextmanager
+def counting() -> Iterator[None]:
+    """Let every host count what its SSH server gets."""
+    each(lambda host: ssh(host, "iptables", "-I", *COUNTER), HOSTS)
+    try:
+        yield
+    finally:
+        each(lambda host: ssh(host, "iptables", "-D", *COUNTER), HOSTS)
+
+
+def received() -> dict[str, int]:
+    """Return the bytes that the SSH server of each host has got since it is counted."""
+    found = {}
+    for host in HOSTS:
+        rules = ssh(host, "iptables", "-xvnL", "INPUT").splitlines()
+        found[host] = next(int(line.split()[1]) for line in rules if "cc-bench" in line)
+    return found
+
+
+def count(step: Callable[..., str]) -> tuple[str, Counts]:
+    """Do a step so that it says what it does, and return its output and what was counted."""
+    before = received()
+    output = step("-vvv")
+    after = received()
+    addresses = re.findall(r"^<([^>]+)> SSH: EXEC", output, re.MULTILINE)
+    commands = [addresses.count(address) for address in HOSTS.values()]
+    banners = len(re.findall(r"^(?:TASK|RUNNING HANDLER) \[", output, re.MULTILINE))
+    if not banners or not all(commands):
+        raise RuntimeError(f"{banners} banners, {commands} commands: nothing to count in\n{output}")
+    return output, Counts(banners, max(commands), max(after[host] - before[host] for host in HOSTS))
+
+
+def processor_seconds() -> float:
+    """Return the processor time that this process and all that it has started and waited for took so far."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def measure(size: int, rounds: int) -> Found:
+    """Let the three ways take turns, one round more than asked to warm up and to count; without others it is timed."""
+    found = Found(size, *({(way, step): [] for way in WAYS for step in STEPS} for _number in range(2)), {})
+    session = Session(size)
+    plan: Plan = {}
     for number in range(rounds + 1):
-        for name, way in ways.items():
-            begin = time.monotonic()
-            made = way.launch()
-            launched = time.monotonic() - begin
-            if not made:
-                raise RuntimeError(f"{name} changed nothing at its first launch.")
-            check(session.plan() if name == "session" else plan, with_ssh=name != "api")
-            begin = time.monotonic()
-            made = way.launch()
-            again = time.monotonic() - begin
-            if made:
-                raise RuntimeError(f"{name} changed {made} things at its second launch.")
-            begin = time.monotonic()
-            way.teardown()
-            removed = time.monotonic() - begin
-            check_empty()
-            took = ", ".join(f"{step} {value:.2f}" for step, value in zip(STEPS, (launched, again, removed)))
-            print(f"{f'round {number}' if number else 'warm-up'}, {name}: {took}", file=sys.stderr, flush=True)
-            if number:
-                for step, value in zip(STEPS, (launched, again, removed)):
-                    seconds[name, step].append(value)
-    return seconds
+        for name in WAYS:
+            if name == "session":
+                way: Any = session
+            else:  # the same end state, so from the session's plan
+                way = Playbook(plan) if name == "playbook" else Api(plan)
+            for step in STEPS:
+                do = way.teardown if step == "teardown" else way.launch
+                begin, cpu = time.monotonic(), processor_seconds()
+                if number or name not in COUNTED:
+                    done = do()
+                else:
+                    done, found.counts[name, step] = count(do)
+                took, used = time.monotonic() - begin, processor_seconds() - cpu
+                print(
+                    f"{size} replicas, {f'round {number}' if number else 'warm-up'}, {name}: {step} {took:.2f} s, "
+                    f"{used:.2f} s of processor",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                if number or not rounds:
+                    found.seconds[name, step].append(took)
+                    found.cpu[name, step].append(used)
+                if step == "teardown":
+                    check_empty()
+                    continue
+                made = done if isinstance(done, int) else changes(done)
+                if bool(made) != (step == "launch"):
+                    raise RuntimeError(f"{name} changed {made} things at its {step}.")
+                if step == "launch":
+                    if name == "session":
+                        plan = session.plan()
+                    check(plan, size, with_ssh=name != "api")
+    return found
 
 
-def report(seconds: dict[tuple[str, str], list[float]], rounds: int) -> str:
+def report(found: Found, rounds: int) -> str:
+    """Return the tables of one size."""
+    title = f"{found.size} replicas on {len(HOSTS)} hosts, {os.cpu_count()} cores, median of {max(rounds, 1)} rounds"
+    lines = table(f"{title}, in seconds", found.seconds)
+    lines += ["", *table(f"{title}, in seconds of processor time on the controller", found.cpu)]
+    lines += ["", "In one run: banners of tasks / commands over SSH to one host / bytes to its SSH server"]
+    lines.append(f"{'':14}" + "".join(f"{way:>30}" for way in COUNTED))
+    for step in STEPS:
+        counts = [found.counts[way, step] for way in COUNTED]
+        cells = [f"{one.banners} / {one.commands} / {one.received:,}" for one in counts]
+        lines.append(f"{step:14}" + "".join(f"{cell:>30}" for cell in cells))
+    return "\n".join(lines)
+
+
+def table(title: str, measured: Measured) -> list[str]:
     """Return the table of medians and ratios."""
-    middle = {key: statistics.median(values) for key, values in seconds.items()}
-    lines = [f"{SIZE} replicas on {len(HOSTS)} hosts, {os.cpu_count()} cores, median of {rounds} rounds, in seconds"]
-    lines.append(f"{'':14}" + "".join(f"{way:>24}" for way in WAYS) + f"{'session/playbook':>19}{'session/api':>14}")
+    middle = {key: statistics.median(values) for key, values in measured.items()}
+    lines = [title, f"{'':14}" + "".join(f"{way:>24}" for way in WAYS) + f"{'session/playbook':>19}{'session/api':>14}"]
     for step in STEPS:
         cells = []
         for way in WAYS:
-            values = seconds[way, step]
+            values = measured[way, step]
             cells.append(f"{middle[way, step]:.2f} ({min(values):.2f}-{max(values):.2f})")
         ratios = [middle["session", step] / middle[way, step] for way in ("playbook", "api")]
         lines.append(f"{step:14}" + "".join(f"{cell:>24}" for cell in cells) + f"{ratios[0]:19.2f}{ratios[1]:14.1f}")
-    return "\n".join(lines)
+    return lines
 
 
 def main() -> None:
     """Entry point of the benchmark."""
-    parser = argparse.ArgumentParser(description="Time a launch of twelve replicas on three hosts.")
+    parser = argparse.ArgumentParser(description="Time launches of some replicas on three hosts.")
     parser.add_argument("--rounds", type=int, default=3, help="rounds after the one to warm up")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of replicas")
     parser.add_argument("--keep-lab", action="store_true", help="leave the benchmark's lab up at the end")
+    parser.add_argument("--smoke", action="store_true", help="one round, with one replica on each host")
     options = parser.parse_args()
-    with lab(options.keep_lab):
-        print(report(measure(options.rounds), options.rounds))
+    sizes, rounds = ((len(HOSTS),), 0) if options.smoke else (options.sizes, options.rounds)
+    with lab(options.keep_lab), counting():
+        for size in sizes:
+            print(report(measure(size, rounds), rounds), end="\n\n", flush=True)
 
 
 if __name__ == "__main__":

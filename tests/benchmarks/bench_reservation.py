@@ -4,7 +4,8 @@
 
 Run by ``make bench``. The first part asks a ledger on this machine's disk in this very process: what a host does under
 its lock, with the durable write. The second starts 24 independent ansible-playbook processes at once on the lab of
-bench_launch, beside one launch alone in the same session. Prints times; they are never judged.
+bench_launch, beside one launch alone in the same session. Prints times; they are never judged. In a smoke run two
+launches race for one place.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from bench_launch import HOSTS, lab, own, play, sockets
 SESSIONS = (1, 100, 1000)
 LAUNCHES = 24
 PLACES = 9
+CPUS = 0.2
 REQUEST: dict[str, Any] = {
     "session_size": len(HOSTS),
     "session_max_replicas_per_host": 1,
     "session_image": "cluster-compute/busybox:latest",
-    "session_cpus": "0.2",
+    "session_cpus": CPUS,
     "session_memory": "16m",
     "session_shm_size": "1m",
     "session_command": "sleep 8888",
-    "cluster_compute_cpus": "1.8",
     "cluster_compute_lease_seconds": 600,
 }
 
@@ -67,10 +68,11 @@ def reserve(sessions: int, rounds: int) -> tuple[list[float], list[float]]:
     return taken, given
 
 
-def launch(name: str) -> tuple[str, float]:
-    """Launch one session; return what became of it and the seconds it took."""
+def launch(name: str, places: int) -> tuple[str, float]:
+    """Launch one session where *places* of its kind have room; return what became of it and the seconds it took."""
     variables = Path(sockets()) / f"{name}.json"
-    variables.write_text(json.dumps({**REQUEST, "session_name": name}), encoding="utf-8")
+    request = {**REQUEST, "session_name": name, "cluster_compute_cpus": round(places * CPUS, 1)}
+    variables.write_text(json.dumps(request), encoding="utf-8")
     begin = time.monotonic()
     output = play(own("launch_cluster"), "-e", f"@{variables}")
     seconds = time.monotonic() - begin
@@ -82,24 +84,28 @@ def teardown(name: str) -> None:
     play(own("teardown_cluster"), "-e", f"session_name={name}")
 
 
-def race() -> str:
-    """Return one line on a launch alone, and one on 24 at once."""
-    _status, alone = launch("alone")
+def alone() -> str:
+    """Return one line on a launch alone."""
+    _status, seconds = launch("alone", PLACES)
     teardown("alone")
-    names = [f"race{number}" for number in range(LAUNCHES)]
+    return f"one launch alone: {seconds:.1f} s"
+
+
+def race(launches: int, places: int) -> str:
+    """Return one line on launches that begin at once."""
+    names = [f"race{number}" for number in range(launches)]
     begin = time.monotonic()
-    with ThreadPoolExecutor(LAUNCHES) as pool:
-        ended = list(pool.map(launch, names))
+    with ThreadPoolExecutor(launches) as pool:
+        ended = list(pool.map(launch, names, [places] * launches))
     whole = time.monotonic() - begin
     running = [seconds for status, seconds in ended if status == "RUNNING"]
     waiting = [seconds for status, seconds in ended if status == "PENDING"]
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(teardown, names))
-    if (len(running), len(waiting)) != (PLACES, LAUNCHES - PLACES):
-        raise RuntimeError(f"{len(running)} of {LAUNCHES} run, where {PLACES} have room.")
+    if (len(running), len(waiting)) != (places, launches - places):
+        raise RuntimeError(f"{len(running)} of {launches} run, where {places} have room.")
     return (
-        f"one launch alone: {alone:.1f} s\n"
-        f"{LAUNCHES} launches at once for {PLACES} places: {whole:.1f} s until all were answered; "
+        f"{launches} launches at once for {places} places: {whole:.1f} s until all were answered; "
         f"{len(running)} run, median {statistics.median(running):.1f} s, "
         f"{len(waiting)} wait, median {statistics.median(waiting):.1f} s"
     )
@@ -110,17 +116,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time reservations and racing launches.")
     parser.add_argument("--rounds", type=int, default=50, help="reservations for each number of live sessions")
     parser.add_argument("--keep-lab", action="store_true", help="leave the benchmark's lab up at the end")
+    parser.add_argument("--smoke", action="store_true", help="each part once, at its smallest")
     options = parser.parse_args()
     print("live sessions   reserve, median ms (worst)   give back, median ms (worst)")
-    for sessions in SESSIONS:
+    for sessions in SESSIONS[:1] if options.smoke else SESSIONS:
         cells = [
             f"{statistics.median(some) * 1000:.1f} ({max(some) * 1000:.1f})"
-            for some in reserve(sessions, options.rounds)
+            for some in reserve(sessions, 1 if options.smoke else options.rounds)
         ]
         print(f"{sessions:13}   {cells[0]:>26}   {cells[1]:>28}", flush=True)
     with lab(options.keep_lab):
         print("racing", file=sys.stderr, flush=True)
-        print(race())
+        if options.smoke:  # which launches as the other does
+            print(race(2, 1))
+        else:
+            print(f"{alone()}\n{race(LAUNCHES, PLACES)}")
 
 
 if __name__ == "__main__":

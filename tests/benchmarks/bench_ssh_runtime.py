@@ -40,7 +40,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import containers
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
 
 engine, state = Engine.connect(), StateDirectory("/var/lib/cluster-compute")
@@ -49,12 +51,15 @@ directory = state.session(record["id"])
 names = [one["name"] for one in record["plan"]["replicas"]]
 
 
-class Bare(SessionHost):
-    def _begin(self, container, replica):
-        self.engine.start_container(container)
+with_server = containers._begin  # what is left out has to be there
 
 
-def once(kind, with_keys):
+def bare(context, container, replica):
+    context.engine.start_container(container)
+
+
+def once(begin_container, with_keys):
+    containers._begin = begin_container
     for entry in engine.session_containers():
         engine.remove_container(entry["Id"])
     if with_keys:
@@ -64,18 +69,17 @@ def once(kind, with_keys):
     keys = directory.read_public_keys()
     if with_keys:
         keys = {name: ssh_keys.converge_keys(directory.replica(name) / "ssh", False, False)[0] for name in names}
-    stages = kind(engine, state, LedgerFile("/var/lib/cluster-compute"), record, "b1", "").stages(keys)
-    perform(stages)
+    perform(session_stages(Context(engine, state, LedgerFile("/var/lib/cluster-compute"), record, "b1", ""), keys))
     return time.monotonic() - begin
 
 
 found = {"with": [], "without": []}
 for number in range(ROUNDS + 1):
-    for way, kind in (("with", SessionHost), ("without", Bare)):
+    for way, kind in (("with", with_server), ("without", bare)):
         seconds = once(kind, way == "with")
         if number:
             found[way].append(seconds)
-once(SessionHost, True)
+once(with_server, True)
 print(json.dumps(found))
 """
 
@@ -98,11 +102,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time what the SSH runtime adds to the start of a replica.")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each way after the one to warm up")
     parser.add_argument("--keep-lab", action="store_true", help="leave the benchmark's lab up at the end")
+    parser.add_argument("--smoke", action="store_true", help="one turn of each way, one replica")
     options = parser.parse_args()
+    sizes, rounds = ((1,), 1) if options.smoke else (SIZES, options.rounds)
     lines = [f"{'replicas':>8}{'with SSH':>12}{'without':>10}{'added for each':>16}   in seconds, on one host"]
     with lab(options.keep_lab), tempfile.TemporaryDirectory(prefix="cc-bench-") as folder:
-        for size in SIZES:
-            took = measure(size, options.rounds, Path(folder))
+        for size in sizes:
+            took = measure(size, rounds, Path(folder))
             added = (took["with"] - took["without"]) / size
             lines.append(f"{size:8}{took['with']:12.2f}{took['without']:10.2f}{added:16.3f}")
     print("\n".join(lines))

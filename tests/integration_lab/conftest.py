@@ -9,6 +9,7 @@ Files of tests may run side by side (pytest-xdist), each process with a lab of i
 from __future__ import annotations
 
 import fcntl
+import importlib.util
 import signal
 from collections.abc import Iterator
 
@@ -29,15 +30,42 @@ ALONE = ("test_race",)
 """Files that come last and run by themselves: they take all of the machine."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first, and those that run alone last."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a developer run single tests again and again, and the lab's own where nothing of it changed."""
+    parser.addoption("--keep-lab", action="store_true", help="use the lab if it is up, and leave it up at the end")
+    parser.addoption("--whole-lab", action="store_true", help="run the lab's own tests whether it changed or not")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker of tests that judge the lab alone."""
+    config.addinivalue_line("markers", "lab_itself: judges the lab; collected only where its sources have changed")
+
+
+def _lab_is_judged(config: pytest.Config) -> bool:
+    """Tell whether the lab's own tests run."""
+    spec = importlib.util.spec_from_file_location("lab_stamp", CHECKOUT / "tools" / "lab_stamp.py")
+    assert spec is not None
+    assert spec.loader is not None
+    stamp = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stamp)
+    return bool(config.getoption("--whole-lab")) or not stamp.agrees(CHECKOUT)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say whether the lab's own tests run."""
+    if _lab_is_judged(config):
+        return "lab: its own tests run"
+    return "lab: its own tests are left out, its sources are those that passed them (tests/integration_lab/lab.sha256)"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what judges an unchanged lab; put the longest files first, and those that run alone last."""
+    if not _lab_is_judged(config):
+        left_out = [item for item in items if item.get_closest_marker("lab_itself")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
     first = {name: number - len(LONGEST) for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: first.get(item.path.stem, item.path.stem in ALONE))
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a developer run single tests again and again."""
-    parser.addoption("--keep-lab", action="store_true", help="use the lab if it is up, and leave it up at the end")
 
 
 @pytest.fixture(scope="session", autouse=True)

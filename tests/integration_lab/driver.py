@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,16 @@ class Run:
         """Return the results of a task, by the end of its name."""
         return [one for one in self.results if one["task"].endswith(task)]
 
+    def calls(self) -> dict[str, list[str]]:
+        """Return the tasks in which each host of the lab was called; what the controller decides calls nobody."""
+        found: dict[str, list[str]] = {}
+        for one in self.results:
+            name = one["task"].rpartition(" : ")[2]
+            decides = name.startswith(("Plan ", "Decide ", "Say ", "See ", "Choose ")) or "include" in one["values"]
+            if one["host"] in HOSTS and not decides:
+                found.setdefault(one["host"], []).append(name)
+        return found
+
     def actions(self) -> dict[str, list[str]]:
         """Return what the module that converges or removes did (or would do) on each host."""
         found: dict[str, list[str]] = {}
@@ -117,7 +128,9 @@ class Run:
     @property
     def said(self) -> list[str]:
         """The lines that end a launch: what was decided, then the table, or why the session waits."""
-        return [line for one in self.of("Say what runs where, or why it waits") for line in one["values"]["msg"]]
+        return [
+            line for one in self.of("Say what runs where, or why it waits") for line in one["values"].get("msg", ())
+        ]
 
     @property
     def table(self) -> dict[str, dict[str, str]]:
@@ -238,6 +251,28 @@ def kill_a_launch(
         end = "" if let_modules_end else "pkill -KILL -x python3 || true; "
         for host in HOSTS:
             script(host, f"{end}while pgrep -x python3 >/dev/null; do sleep 0.1; done")
+
+
+WRONG_CLOCK = "/usr/lib/python3/dist-packages/cc_wrong_clock.pth"
+"""Read by every Python of a host when it starts, also by one that is isolated from its user (site, "path files")."""
+
+
+def wrong_clock(seconds: int) -> str:
+    """Return what makes Python take the time for *seconds* later."""
+    return f"import time; time.time = (lambda right: lambda: right() + {seconds})(time.time)\n"
+
+
+@contextmanager
+def told_another_time(host: str, seconds: int) -> Iterator[None]:
+    """Have the programs of a host be told a time that is *seconds* late; all hosts of a lab share one clock."""
+    path = WRONG_CLOCK
+    on(host, "tee", path, stdin=wrong_clock(seconds))
+    try:
+        told = float(on(host, "python3", "-c", "import time; print(time.time())"))
+        assert told > time.time() + 0.9 * seconds
+        yield
+    finally:
+        on(host, "rm", path)
 
 
 def teardown(name: str, *options: str, **more: Any) -> Run:

@@ -1,7 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Accelerators and pinned CPUs: certain ones, and none of them twice."""
+"""Accelerators and pinned CPUs: certain ones, and none of them twice.
+
+Who gets which, and what is refused, is tried by recorded answers of hosts
+(tests/unit/plugins/action/test_launch_decisions.py), what the engine is told of it in
+tests/unit/plugins/module_utils/host/test_devices.py.
+"""
 
 from __future__ import annotations
 
@@ -56,12 +61,15 @@ def cards(untouched_lab: Snapshot) -> Iterator[None]:
 
 
 def held(session: str) -> tuple[set[str], str]:
-    """Return the cards and the CPUs that the main replica of a session really has."""
+    """Return the cards and the CPUs that the main replica of a session really has; its memory is of their node."""
     main = replicas(session)["main1"]
     shown = main.run("sh", "-c", "ls /dev/cc-*; echo lost >$(ls /dev/cc-*)").split()
-    status = main.run("cat", "/proc/self/status")
-    (cpus,) = [line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list:")]
-    return set(shown), cpus
+    status = dict(line.split(":\t", 1) for line in main.run("cat", "/proc/self/status").splitlines() if ":\t" in line)
+    if main.about["HostConfig"]["CpusetCpus"]:
+        assert status["Cpus_allowed_list"] == main.about["HostConfig"]["CpusetCpus"]
+        assert status["Mems_allowed_list"] == main.about["HostConfig"]["CpusetMems"] == "0"
+        assert main.about["HostConfig"]["CpuQuota"] == 100_000
+    return set(shown), status["Cpus_allowed_list"]
 
 
 def test_of_three_launches_at_once_two_get_a_card_and_a_cpu_each(cards: None) -> None:
@@ -89,19 +97,6 @@ def test_of_three_launches_at_once_two_get_a_card_and_a_cpu_each(cards: None) ->
     taken = [name for one in ledger["reservations"] for names in one["claim"]["devices"].values() for name in names]
     assert sorted(taken) == sorted([*CARDS, *(cpus for _some, cpus in found)])
     assert launch({**ONE, "session_name": waiting}, hosts=SITE).ok().changed_hosts == set()
-
-
-def test_what_no_host_has_is_refused_by_name(cards: None) -> None:
-    run = launch({**ONE, "session_name": "first", "session_accelerators": {"card": 3}}, hosts=SITE)
-    assert run.code != 0
-    assert "session_accelerators.card is '3'" in run.failures
-    run = launch({**ONE, "session_name": "first", "session_cpus": 3}, hosts=SITE)
-    assert run.code != 0
-    assert "session_cpus is '3'" in run.failures
-    wrong = {**SITE, "n3": {"cluster_compute_accelerators": {"card": 2}}}
-    run = launch({**ONE, "session_name": "first"}, hosts=wrong)
-    assert run.code != 0
-    assert "cluster_compute_accelerators of host n3 is {'card': 2}" in run.failures
 
 
 def test_a_device_that_is_not_there_is_named_and_nothing_stays(cards: None) -> None:
@@ -133,27 +128,3 @@ def test_repair_takes_no_device_from_others(cards: None) -> None:
     assert taken in again.failures
     assert set(replicas("first")) == {"main1"}
     assert held("second")[0] == {CARDS[1]}
-
-
-def test_whole_cores_are_given_away_with_the_memory_of_their_node(cards: None) -> None:
-    pinned = {**ONE, "session_accelerators": "", "session_policy": "inventory"}
-    siblings = "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list"
-    # The CPUs of the machine are real; that the first two are threads of one core is what the host is told.
-    script("n2", f"echo 0-1 >/tmp/siblings; for file in {siblings}; do mount --bind /tmp/siblings $file; done")
-    try:
-        launch({**pinned, "session_name": "first"}, hosts=SITE).ok()
-        main = replicas("first")["main1"]
-        status = dict(line.split(":\t", 1) for line in main.run("cat", "/proc/1/status").splitlines())
-        assert status["Cpus_allowed_list"] == "0-1"
-        assert status["Mems_allowed_list"] == main.about["HostConfig"]["CpusetMems"] == "0"
-        assert main.about["HostConfig"]["CpuQuota"] == 100_000
-        run = launch({**pinned, "session_name": "second"}, hosts=SITE).ok()
-        assert replicas("second") == {}
-        assert next(line.split()[-3:] for line in run.said if "pinned CPU" in line) == ["2", "0", "2"], run.said
-    finally:
-        clear(*NAMES)
-        script("n2", f"for file in {siblings}; do umount $file; done; rm /tmp/siblings")
-    # As the machine is, each of two sessions gets a core of its own, and one that pins nothing runs on all of them.
-    launch({**pinned, "session_name": "first", "session_size": 2, "session_mode": "single-node"}, hosts=SITE).ok()
-    found = [one.about["HostConfig"] for one in replicas("first").values()]
-    assert sorted((one["CpusetCpus"], one["CpusetMems"]) for one in found) == [("0", "0"), ("1", "0")]

@@ -4,7 +4,8 @@
 """The documentation is true: every command in it is run, every variable in it exists, none is missing from it.
 
 Commands are those of the blocks marked ``sh``. They run in the order of the text, on the tests' lab in place of the
-lab or the site that the text speaks of. What cannot run here is in ELSEWHERE, with the place that runs it.
+lab or the site that the text speaks of. What cannot run here is in ELSEWHERE, with the place that runs it. A command
+whose work is still there is not run again, whichever document has it: what it printed then is what it prints.
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     NETWORK,
     clear,
     environment,
-    launch,
 )
 
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md"))]
@@ -124,6 +124,10 @@ EXPECTED = {
 }
 """What the output of a document's commands has to hold, in this order where it matters for more than one."""
 SESSIONS = ("first", "big", "small", "train", "demo", "cards", "pinned")
+SHARED = ("docs/status.md", "docs/environment.md", "docs/inside.md", "docs/first_session.md")
+"""Documents that look at the session `first`: the one before leaves it to the one after, and the last removes it."""
+STAYS = ("lab_up", "prepare_hosts", "lab_images")
+"""Playbooks whose work stays until the lab goes."""
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -192,11 +196,29 @@ def run(command: str) -> str:
     return done.stdout
 
 
-@pytest.fixture
-def clean_up() -> Iterator[None]:
-    """Remove the sessions of the documents that a document leaves, also when a command failed."""
-    yield
+@pytest.fixture(scope="module")
+def printed() -> Iterator[dict[str, str]]:
+    """Give what the commands printed that have been run, by command; at the end no session is left."""
+    yield {}
     clear(*SESSIONS)
+
+
+@pytest.fixture
+def clean_up(document: str) -> Iterator[None]:
+    """Remove the sessions that a document leaves, also when a command failed, but for what the next one wants."""
+    yield
+    clear(*(name for name in SESSIONS if name != "first" or document not in SHARED[:-1]))
+
+
+def is_done(command: str, document: str, printed: dict[str, str]) -> bool:
+    """Tell whether the work of a command is there, since another document has run it."""
+    stays = document in SHARED or any(name in command for name in STAYS)
+    return stays and program(command) == "ansible-playbook" and command in printed
+
+
+def is_left(command: str, document: str) -> bool:
+    """Tell whether a command is left to the last of the documents that share a session."""
+    return document in SHARED[:-1] and "teardown_cluster" in command and command in commands(read(SHARED[-1]))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -213,20 +235,27 @@ def test_what_runs_elsewhere_is_there(command: str) -> None:
     assert any(command in commands(read(document)) for document in DOCUMENTS), "no document has it any more"
 
 
-@pytest.mark.parametrize("document", [name for name in DOCUMENTS if commands(read(name))])
-def test_the_commands_of_a_document(document: str, clean_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "document", [*SHARED, *(name for name in DOCUMENTS if name not in SHARED and commands(read(name)))]
+)
+def test_the_commands_of_a_document(
+    document: str, printed: dict[str, str], clean_up: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if document == "docs/environment.md":
         # It goes on where the first session is running.
-        request = {"session_name": "first", "session_size": 3, "session_image": DEMO, "session_memory": "256m"}
-        launch(request).ok()
+        launch = next(one for one in commands(read("docs/status.md")) if "launch_cluster" in one)
+        if launch not in printed:
+            printed[launch] = run(here(launch))
     if document in ("docs/login.md", "docs/logs.md"):
         # What they write is for the reader's home. Ansible's sockets lie there as well, whose paths have to be short.
         monkeypatch.setenv("HOME", tempfile.mkdtemp(prefix="home-"))
     output = ""
     for command in commands(read(document)):
-        if command not in ELSEWHERE:
+        if command not in ELSEWHERE and not is_left(command, document):
             for one in expanded(command):
-                output += run(here(one))
+                if not is_done(one, document, printed):
+                    printed[one] = run(here(one))
+                output += printed[one]
     place = 0
     for text in EXPECTED[document]:
         found = output.find(text, place if document == "docs/first_session.md" else 0)

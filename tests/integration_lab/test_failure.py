@@ -9,6 +9,7 @@ import json
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     HOSTS,
     STATE,
     Snapshot,
+    clear,
     command,
     differences,
     environment,
@@ -55,10 +57,6 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a command that ends at once": (
         {"session_size": "", "session_roles": DOOMED},
         ["sub1", "n2", "exit code 7", "this is the end of sub1", "sub2", "n3"],
-    ),
-    "a program that is not in the image": (
-        {"session_command": ["no-such-program"]},
-        ["half-main1", "n1", "no-such-program"],
     ),
     "an address that main1's host does not have": (
         {"session_ports": "192.0.2.1:8080:80"},
@@ -98,91 +96,86 @@ def test_a_container_of_somebody_else_is_named_and_not_touched(untouched_lab: Sn
         run = launch(BASE)
         assert run.code != 0
         assert "half-sub2, which somebody else has on n3 already" in run.failures
-        assert not run.of("Hold what the session takes on this host")
+        assert not run.of("Hold the place on all hosts or on none, and make the keys")
         assert differences(before, snapshot()) == []
     finally:
         on("n3", "docker", "rm", "-f", "half-sub2")
 
 
-@pytest.mark.parametrize("moment", [f"ls {STATE}/sessions/*/replicas/main1/ssh/*.pub", "docker inspect half-main1"])
-def test_a_killed_launch_is_removed_by_teardown(moment: str, untouched_lab: Snapshot, tmp_path: Path) -> None:
-    request = {**BASE, "session_image": DEMO, "session_command": ["sleep", "8888"]}
-    kill_a_launch(request, {"n1": moment}, tmp_path, let_modules_end=True)
+def proofs() -> str:
+    """Return the files by which hosts prove to each other that a folder is shared."""
+    return "".join(script(host, "find /srv -name '.cluster-compute-*'") for host in HOSTS)
+
+
+def test_a_killed_launch_is_removed_by_teardown(untouched_lab: Snapshot, tmp_path: Path) -> None:
+    """The controller alone is killed; what runs on the hosts at that moment goes on to its end."""
+    request = {**BASE, "session_image": DEMO, "session_mounts": ["/srv/shared:/shared"]}
+    # Whoever starts takes the proofs away when all is well, so it is killed while hosts hold their parts.
+    held = "find /srv/shared -name '.cluster-compute-*' | grep -q ."
+    kill_a_launch(request, {"n1": held}, tmp_path, let_modules_end=True)
     assert differences(untouched_lab, snapshot()) != []
+    assert proofs() != ""
     run = teardown("half").ok()
     assert run.changed_hosts
-    assert differences(untouched_lab, snapshot()) == []
-    assert teardown("half").ok().changed_hosts == set()
-
-
-def test_a_session_that_is_half_there_is_removed_wholly(untouched_lab: Snapshot) -> None:
-    launch(BASE).ok()
-    assert len(replicas("half")) == 3
-    on("n1", "docker", "rm", "-f", "half-main1")
-    script("n1", f"echo '{{damaged' >$(ls {STATE}/sessions/*/record.json)")
-    script("n2", "ip link delete $(ls /sys/class/net | grep ^ccx)")
-    script("n2", f"rm -r {STATE}/sessions/*/replicas")
-    script(
-        "n3", f"docker rm -f half-sub2; rm -r {STATE}/sessions; docker network rm $(docker network ls -q -f name=cc-)"
-    )
-    run = teardown("half").ok()
-    assert run.changed_hosts == set(HOSTS)
-    assert differences(untouched_lab, snapshot()) == []
-    assert teardown("half").ok().changed_hosts == set()
-
-
-def test_teardown_of_a_session_that_never_was(untouched_lab: Snapshot) -> None:
-    run = teardown("never").ok()
-    assert set(run.recap) >= set(HOSTS)
-    assert run.changed_hosts == set()
+    assert proofs() == ""
     assert differences(untouched_lab, snapshot()) == []
 
 
-def test_a_host_that_is_too_busy_to_let_everybody_in_is_asked_again(untouched_lab: Snapshot, tmp_path: Path) -> None:
-    """An SSH server closes new connections while too many wait for their login (sshd_config(5), MaxStartups)."""
-    few = "/etc/ssh/sshd_config.d/few.conf"
-    output = tmp_path / "output"
-    variables = tmp_path / "variables.json"
-    # A folder of its own: no connection that is open already helps.
-    variables.write_text(json.dumps({**BASE, "ansible_control_path_dir": str(tmp_path)}), encoding="utf-8")
-    script("n2", f"echo MaxStartups 1 >{few}; service ssh reload; sleep 1")
-    try:
-        with socket.create_connection((ADDRESSES["n2"], 22), timeout=10) as stranger:
-            assert stranger.recv(4) == b"SSH-"
-            assert "exchange_identification: " in try_on("n2", ["true"], options=["-o", "ControlPath=none"]).stderr
-            with output.open("wb") as file:
-                words = command("launch_cluster", variables, "-v")
-                launching = subprocess.Popen(
-                    words, env=environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
-                )
-            deadline = time.monotonic() + 120
-            while "turned the connection away" not in output.read_text(encoding="utf-8"):
-                assert launching.poll() is None, output.read_text(encoding="utf-8")
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-        assert launching.wait(120) == 0, output.read_text(encoding="utf-8")
-    finally:
-        script("n2", f"rm {few}; service ssh reload")
-    assert {one.host for one in replicas("half").values()} == set(HOSTS)
-    teardown("half").ok()
-    assert differences(untouched_lab, snapshot()) == []
+SOMEBODY = "00000000-0000-4000-8000-000000000000"
 
 
-def test_what_only_looks_like_a_session_s_is_in_nobody_s_way(untouched_lab: Snapshot) -> None:
-    """Labels are handed on with images, and anybody may write any."""
-    somebody = "00000000-0000-4000-8000-000000000000"
+@pytest.fixture(scope="module")
+def amid_others(untouched_lab: Snapshot) -> Iterator[None]:
+    """Have things on n3 that only look like a session's: anybody may write labels, and images hand them on."""
     label = "--label cluster-compute.session-id"
     files = "-v /tmp:/etc/cluster-compute"
+    labels = f"{label}={SOMEBODY} --label cluster-compute.millicpus=lots"
     script("n3", f"docker create --name no-id {label}=x {files} {BUSYBOX} true")
-    script(
-        "n3",
-        f"docker create --name no-number {label}={somebody} --label cluster-compute.millicpus=lots {files} "
-        f"{BUSYBOX} true",
-    )
-    script("n3", f"docker network create {label}={somebody} no-name")
+    script("n3", f"docker create --name no-number {labels} {files} {BUSYBOX} true")
+    script("n3", f"docker network create {label}={SOMEBODY} no-name")
     try:
+        yield
+    finally:
+        clear("half")
+        script("n2", "docker rm -f mine || true; docker rmi copy:1 || true")
+        script("n3", "docker rm -f no-id no-number || true; docker network rm no-name || true")
+    assert differences(untouched_lab, snapshot()) == []
+
+
+class TestHalf:
+    """A session launched on a busy host, amid what only looks like a session's; its tests run in this order."""
+
+    def test_a_host_that_is_too_busy_to_let_everybody_in_is_asked_again(
+        self, amid_others: None, tmp_path: Path
+    ) -> None:
+        """An SSH server closes new connections while too many wait for their login (sshd_config(5), MaxStartups)."""
         assert {one.host for one in replicas("half").values()} == set()
-        assert set(launch(BASE).ok().placed.values()) == set(HOSTS)
+        few = "/etc/ssh/sshd_config.d/few.conf"
+        output = tmp_path / "output"
+        variables = tmp_path / "variables.json"
+        # A folder of its own: no connection that is open already helps.
+        variables.write_text(json.dumps({**BASE, "ansible_control_path_dir": str(tmp_path)}), encoding="utf-8")
+        script("n2", f"echo MaxStartups 1 >{few}; service ssh reload; sleep 1")
+        try:
+            with socket.create_connection((ADDRESSES["n2"], 22), timeout=10) as stranger:
+                assert stranger.recv(4) == b"SSH-"
+                assert "exchange_identification: " in try_on("n2", ["true"], options=["-o", "ControlPath=none"]).stderr
+                with output.open("wb") as file:
+                    words = command("launch_cluster", variables, "-v")
+                    launching = subprocess.Popen(
+                        words, env=environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+                    )
+                deadline = time.monotonic() + 120
+                while "turned the connection away" not in output.read_text(encoding="utf-8"):
+                    assert launching.poll() is None, output.read_text(encoding="utf-8")
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+            assert launching.wait(120) == 0, output.read_text(encoding="utf-8")
+        finally:
+            script("n2", f"rm {few}; service ssh reload")
+        assert sorted(one.host for one in replicas("half").values()) == sorted(HOSTS)
+
+    def test_what_only_looks_like_a_session_s_is_in_nobody_s_way(self, amid_others: None) -> None:
         script("n2", "docker commit half-sub1 copy:1; docker run -d --name mine copy:1")
         on("n3", "docker", "rm", "no-number")
         play("gc").ok()
@@ -190,10 +183,18 @@ def test_what_only_looks_like_a_session_s_is_in_nobody_s_way(untouched_lab: Snap
         assert play("audit", {}, "--check").ok()
         on("n2", "docker", "rm", "-f", "half-sub1")
         assert play("repair").ok().actions()["n2"] == ["create container half-sub1"]
-        teardown("half").ok()
+
+    def test_a_session_that_is_half_there_is_removed_wholly(self, amid_others: None) -> None:
+        assert set(replicas("half")) >= {"main1", "sub1", "sub2"}
+        on("n1", "docker", "rm", "-f", "half-main1")
+        script("n1", f"echo '{{damaged' >$(ls {STATE}/sessions/*/record.json)")
+        script("n2", "ip link delete $(ls /sys/class/net | grep ^ccx)")
+        script("n2", f"rm -r {STATE}/sessions/*/replicas")
+        script(
+            "n3",
+            f"docker rm -f half-sub2; rm -r {STATE}/sessions; docker network rm $(docker network ls -q -f name=cc-)",
+        )
+        run = teardown("half").ok()
+        assert run.changed_hosts == set(HOSTS)
         assert on("n2", "docker", "inspect", "-f", "{{.State.Running}}", "mine").strip() == "true"
         assert on("n3", "docker", "inspect", "-f", "{{.Name}}", "no-id").strip() == "/no-id"
-    finally:
-        script("n2", "docker rm -f mine || true; docker rmi copy:1 || true")
-        script("n3", "docker rm -f no-id no-number || true; docker network rm no-name || true")
-    assert differences(untouched_lab, snapshot()) == []

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import dedent, indent
 from typing import Any
 
 import pytest
@@ -50,6 +51,8 @@ REQUEST: dict[str, Any] = {
     "session_memory": "64m",
     "session_command": "sleep 8888",
 }
+PACKAGES = "/usr/lib/python3/dist-packages"
+"""Of a host: what every Python there takes in."""
 SERVERS = "ss -Htln 'sport >= :8480 and sport <= :8489'; ps -e -o comm= | grep cc-image || true"
 """Prints nothing where no server of images is left."""
 
@@ -193,7 +196,8 @@ class TestPull:
 
     def test_the_password_is_nowhere(self, pulled: Run) -> None:
         assert not shows(pulled, PASSWORD)
-        assert "AnsiballZ_host_info.py" in pulled.output
+        # The commands are shown; what they read on their standard input is not.
+        assert "/usr/local/lib/cluster-compute/programs" in pulled.output
         assert "AnsiballZ_session_images.py" not in pulled.output
         for host in HOSTS:
             places = f"{STATE} /var/log /root /tmp /run/user /var/tmp /etc/docker"
@@ -251,23 +255,36 @@ class TestPull:
             forget("made:3", made)
 
 
-def replace_sdk(host: str, text: str) -> None:
-    """Have every program of a host that uses Docker's SDK run *text* first, with APIClient as `client`."""
-    lines = f"import os\ntry:\n    from docker import APIClient as client\nexcept ImportError:\n    pass\nelse:\n{text}"
-    on(host, "tee", "/usr/lib/python3/dist-packages/usercustomize.py", stdin=lines)
+def replace_engine(host: str, text: str) -> None:
+    """Have the program of a host's side run *text* before it brings or gives images, with Engine as `client`."""
+    lines = f"""
+import importlib
+import os
+find = importlib.import_module
+def found(name, package=None):
+    module = find(name, package)
+    if name.endswith(".session_images"):
+        client = module.Engine
+{indent(dedent(text), " " * 8)}
+    return module
+importlib.import_module = found
+"""
+    on(host, "tee", f"{PACKAGES}/cc_instead.py", stdin=lines)
+    # The program runs isolated from its user's settings, but not from the site's.
+    on(host, "tee", f"{PACKAGES}/cc_instead.pth", stdin="import cc_instead\n")
 
 
 DIES = """
-    whole = client.get_image
-    def half(self, *given, **named):
-        for chunk in whole(self, *given, **named):
+    whole = client.save_image
+    def half(self, image):
+        for chunk in whole(self, image):
             yield chunk[:100000]
             os._exit(1)
-    client.get_image = half
+    client.save_image = half
 """
 SENDS_ANOTHER = """
-    right = client.get_image
-    client.get_image = lambda self, image, *given, **named: right(self, "kept:1", *given, **named)
+    right = client.save_image
+    client.save_image = lambda self, image: right(self, "kept:1")
 """
 
 
@@ -279,7 +296,7 @@ def shipped(untouched_lab: Snapshot) -> Iterator[str]:
         yield image
     finally:
         clear("trio")
-        in_parallel(lambda host: script(host, "rm -f /usr/lib/python3/dist-packages/usercustomize.py"), HOSTS)
+        in_parallel(lambda host: script(host, f"rm -f {PACKAGES}/cc_instead.*"), HOSTS)
         forget(SHIPPED, image)
         assert "".join(in_parallel(lambda host: script(host, SERVERS), HOSTS)) == ""
 
@@ -299,7 +316,7 @@ class TestWithoutRegistry:
         script("n1", f"docker save {SHIPPED} >/srv/shipped.tar")
         packed = script("n1", "gzip </srv/shipped.tar | base64; rm /srv/shipped.tar")
         on("n2", "sh", "-ec", "base64 -d | gzip -d | docker load", stdin=packed)
-        replace_sdk("n1", DIES)
+        replace_engine("n1", DIES)
         run = launch(asked).ok()
         assert images() == dict.fromkeys(HOSTS, shipped)
         told = [line for one in run.of("Say who has got it from whom") for line in one["values"]["msg"]]
@@ -315,7 +332,7 @@ class TestWithoutRegistry:
         made = make("kept:1", 4)
         on("n3", "docker", "tag", BUSYBOX, "kept:1")
         kept = on("n3", "docker", "image", "inspect", "--format", "{{.Id}}", "kept:1")
-        replace_sdk("n1", SENDS_ANOTHER)
+        replace_engine("n1", SENDS_ANOTHER)
         rule = f"OUTPUT -t nat -p tcp -d {ADDRESSES['n1']} --dport 8480:8489 -j DNAT --to {ADDRESSES['n3']}:8500"
         on("n3", "tee", "/srv/stranger.py", stdin=STRANGER.replace("ADDRESS", ADDRESSES["n3"]))
         pid = script("n3", "setsid python3 /srv/stranger.py >/srv/heard 2>&1 </dev/null & echo $!; sleep 0.5").strip()

@@ -54,14 +54,19 @@ def interleaved(name: str) -> Run:
 
 
 def wait_behind_first() -> None:
-    """Let `late` wait for the place of `first`, and take that away."""
-    launch(FIRST).ok()
+    """Let `late` wait for the place of `first`, which is there."""
     assert launch(LATE).ok().said[0] == "Session late is PENDING, position 1 in the queue."
-    teardown("first").ok()
 
 
-def test_a_session_that_was_cancelled_is_not_launched(untouched_lab: Snapshot) -> None:
+def test_what_was_cancelled_is_neither_put_back_nor_launched(untouched_lab: Snapshot) -> None:
+    launch(FIRST).ok()
+    before = snapshot()
     wait_behind_first()
+    assert differences(before, snapshot()) != []
+    interleaved("torn_down")
+    assert differences(before, snapshot()) == []
+    wait_behind_first()
+    teardown("first").ok()
     run = interleaved("cancelled")
     (outcome,) = run.of("Say what was done")[0]["values"]["msg"]
     assert outcome["status"] == "CANCELLED"
@@ -69,30 +74,24 @@ def test_a_session_that_was_cancelled_is_not_launched(untouched_lab: Snapshot) -
     assert differences(untouched_lab, snapshot()) == []
 
 
-@pytest.mark.parametrize("waits", [False, True], ids=["running", "waiting"])
-def test_repair_does_not_bring_back_what_was_torn_down(waits: bool, untouched_lab: Snapshot) -> None:
-    if waits:
-        launch(FIRST).ok()
-    launch(LATE).ok()
-    before = snapshot()
-    interleaved("torn_down")
-    assert replicas("late") == {}
-    assert differences(before, snapshot()) != []
-    if waits:
-        teardown("first").ok()
-    assert differences(untouched_lab, snapshot()) == []
-
-
-def test_an_old_judgement_removes_nothing_that_is_new(tmp_path: Path) -> None:
+def test_an_old_judgement_neither_removes_what_is_new_nor_puts_back_what_is_gone(
+    untouched_lab: Snapshot, tmp_path: Path
+) -> None:
+    launch(FIRST).ok()
     wait_behind_first()
-    short = {"cluster_compute_lease_seconds": 5, "cluster_compute_deadline_seconds": 5}
+    teardown("first").ok()
+    short = {"cluster_compute_lease_seconds": 15, "cluster_compute_deadline_seconds": 15}
     moment = {"n2": f"ls {STATE}/sessions/*/replicas/main1"}
     kill_a_launch({**LATE, **short}, moment, tmp_path)
-    script("n2", "sleep 5.2")
+    script("n2", "sleep 15.2")
     run = interleaved("judged_before")
     (removal,) = run.of("Say what was judged")[0]["values"]["msg"]["n2"]
-    assert removal["why"] == "Its launch was not finished, and nobody works on it any more."
+    # Until it starts, the record of a session from the queue stays as it is.
+    assert removal["why"] == "The session is PENDING and carries no replicas."
     assert record("late")["status"] == "RUNNING"
     assert on("n2", "docker", "inspect", "-f", "{{.State.Running}}", "late-main1").strip() == "true"
     assert "late" in on("n2", "cat", f"{STATE}/ledger.json")
     assert launch(LATE).ok().changed_hosts == set()
+    interleaved("torn_down")
+    assert replicas("late") == {}
+    assert differences(untouched_lab, snapshot()) == []

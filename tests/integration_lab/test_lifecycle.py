@@ -18,6 +18,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     Replica,
     Run,
     Snapshot,
+    clear,
     differences,
     launch,
     on,
@@ -73,7 +74,7 @@ def trio(foretold: Run) -> Iterator[Run]:
     try:
         yield launch(REQUEST, "--diff").ok()
     finally:
-        teardown("trio").ok()
+        clear("trio")
 
 
 @pytest.fixture
@@ -133,6 +134,12 @@ def _link(host: str) -> str:
 
 class TestLaunch:
     """The first launch, and what check mode had said of it."""
+
+    def test_a_plain_launch_is_short_and_calls_each_host_three_times(self, trio: Run) -> None:
+        assert len(trio.tasks) <= 8, trio.tasks
+        assert {host: len(tasks) for host, tasks in trio.calls().items()} == dict.fromkeys(HOSTS, 3)
+        again = launch(REQUEST).ok()
+        assert {host: len(tasks) for host, tasks in again.calls().items()} == dict.fromkeys(HOSTS, 2)
 
     def test_check_mode_foretold_what_was_done(self, foretold: Run, trio: Run) -> None:
         assert foretold.changed == trio.changed
@@ -225,18 +232,20 @@ class TestReplacement:
         assert re.search(r"size|replicas", run.differences())
         for host in HOSTS:
             assert on(host, "ls", f"{STATE}/sessions").split() == [new["session"]["id"]]
-        # Twice the replicas on the same hosts, and not one task more than the removal of the old ones.
-        assert [task for task in run.tasks if not REMOVAL.search(task)] == trio.tasks
-        assert len(trio.tasks) > 5
+        # Twice the replicas on the same hosts, and one step for each thing that a replacement has to do.
+        assert len([task for task in run.tasks if task.endswith(" : Go on")]) == len(REPLACEMENT)
+        assert set(map(tuple, run.calls().values())) == {("Look at the hosts", *REPLACEMENT)}
 
 
-REMOVAL = re.compile(
-    "^cluster_compute.session.teardown : |Fetch images that hosts lack|Remove the session that this one replaces$|"
-    "Prove that shared folders are the same|Write into the folders that hosts share$|"
-    "See whether every host has (written|found it)$|Read there what the other hosts have written$|"
-    "Take away what was written$|Refuse folders that are not the same$"
+REPLACEMENT = (
+    "Write into the folders that hosts share",
+    "Read there what the other hosts have written",
+    "Take away what was written",
+    "Remove the session that this one replaces",
+    "Hold the place on every host of the plan, and make the keys",
+    "Start the session, and prove that it runs",
 )
-"""The tasks of a launch that replaces a session, beyond those of every launch."""
+"""What hosts do in a launch that replaces a session with folders, beyond looking."""
 
 
 def _public_keys() -> list[str]:
@@ -255,6 +264,7 @@ class TestRemoval:
         run = teardown("trio", "--diff").ok()
         assert foretold.changed_hosts == run.changed_hosts == set(HOSTS)
         assert foretold.actions() == run.actions()
+        assert {host: len(tasks) for host, tasks in run.calls().items()} == dict.fromkeys(HOSTS, 1)
         assert differences(untouched_lab, snapshot()) == []
         for host in HOSTS:
             assert on(host, "cat", f"{FOLDER}/kept") == "kept\n"

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     HOSTS,
     INVENTORY,
     STATE,
+    WRONG_CLOCK,
     Run,
     Snapshot,
     clear,
@@ -31,10 +32,10 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     replicas,
     script,
     snapshot,
+    wrong_clock,
 )
 
 TAG = "cluster-compute/other:latest"
-WRONG = "/usr/lib/python3/dist-packages/usercustomize.py"
 CARDS = ["/dev/cc-a", "/dev/cc-b"]
 SITE = {
     "n1": {"cluster_compute_accelerators": {"card": CARDS, "gpu": "nvidia"}},
@@ -51,7 +52,7 @@ BREAK = {
     "n2": f"mkdir /srv/own; docker run --name made {BUSYBOX} touch /new; docker commit made {TAG}; docker rm made\n"
     f"iptables -I INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -j DROP\n"
     f"iptables -I INPUT -s {ADDRESSES['n3']} -p udp --dport 61000:61999 -j DROP\n"
-    f"printf 'import time\\nright = time.time\\ntime.time = lambda: right() + 5 * 3600\\n' >{WRONG}",
+    f"echo '{wrong_clock(5 * 3600).strip()}' >{WRONG_CLOCK}",
     "n3": f"mkdir /srv/own; mount -t tmpfs -o size=64k tmpfs {STATE}; service docker stop >/dev/null\n"
     f"iptables -I INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -m length --length 1401: -j DROP\n"
     f"iptables -I INPUT -s {ADDRESSES['n2']} -p tcp --dport 8480:8489 -j REJECT",
@@ -60,7 +61,7 @@ MEND = {
     "n1": f"docker rmi {TAG}",
     "n2": f"docker rm made; docker rmi {TAG}; iptables -D INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -j DROP\n"
     f"iptables -D INPUT -s {ADDRESSES['n3']} -p udp --dport 61000:61999 -j DROP\n"
-    f"rm {WRONG}",
+    f"rm {WRONG_CLOCK}",
     "n3": f"umount {STATE}; service docker start; until docker info; do sleep 0.2; done\n"
     f"iptables -D INPUT -s {ADDRESSES['n1']} -p udp --dport 4789 -m length --length 1401: -j DROP\n"
     f"iptables -D INPUT -s {ADDRESSES['n2']} -p tcp --dport 8480:8489 -j REJECT",

@@ -123,12 +123,12 @@ def again(first: str, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_states_are_shown_while_they_last(first: str) -> None:
     lines = {line.split(" ")[0].rstrip(",") for line in first.replace("\n", ERASE).split(ERASE) if " hosts, " in line}
-    assert {"look", "reserve", "keys", "network", "ready"} <= lines
+    assert {"look", "reserve", "network"} <= lines
 
 
 def test_the_end_tells_counts_and_times_in_the_order_of_the_states(first: str) -> None:
     summary = left_on(first).split("PROGRESS\n")[1].splitlines()
-    assert [line.split()[0] for line in summary] == ["look", "reserve", "keys", "network", "start", "ready"]
+    assert [line.split()[0] for line in summary] == ["look", "reserve", "network", "start", "ready"]
     told = {line.split()[0]: line.split() for line in summary}
     assert told["look"][1:3] == ["3/3", "hosts"]
     assert told["start"][2:5] == ["hosts,", "5/5", "replicas"]

@@ -1,7 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Launches by independent processes at the same moment: what there is, is given away once, and all of it."""
+"""Launches by independent processes at the same moment: what there is, is given away once, and all of it.
+
+Only a lab has as many processes at a time. Races of sessions of mixed sizes are in tests/unit, test_verbs.
+"""
 
 from __future__ import annotations
 
@@ -151,20 +154,8 @@ def test_of_24_launches_9_run_and_15_wait(cleared: list[str], tmp_path: Path) ->
         assert max(sample[0] for sample in samples) == 1800, host
         assert max(sample[2] for sample in samples) == 1800, host
         assert max(sample[1] for sample in samples) == 9, host
-
-
-def test_mixed_sizes_are_all_there_or_not_at_all(cleared: list[str], tmp_path: Path) -> None:
-    sizes = {f"mixed{number}": 1 + number % 3 for number in range(6)}
-    cleared += sizes
-    with Sampler() as sampler:
-        outcome = race({name: {"session_size": size} for name, size in sizes.items()}, tmp_path, "0.4")
-    running = {name: sizes[name] for name, status in outcome.items() if status == "RUNNING"}
-    assert running_replicas() == running
-    site = {host: {"cluster_compute_cpus": "0.4"} for host in HOSTS}
+    site = {host: {"cluster_compute_cpus": "1.8"} for host in HOSTS}
     waiting = play("schedule_pending", {}, "--check", hosts=site).ok()
     queue = [line for one in waiting.of("Say what was launched and who waits on") for line in one["values"]["msg"]]
-    assert sum(line[0].isdigit() for line in queue) == len(sizes) - len(running)
+    assert sum(line[0].isdigit() for line in queue) == 15
     assert not [line for line in queue if "It can start" in line], queue
-    for samples in sampler.samples.values():
-        assert max(sample[0] for sample in samples) <= 400
-        assert max(sample[2] for sample in samples) <= 400

@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     BUSYBOX,
     Replica,
     Snapshot,
+    clear,
     differences,
     in_parallel,
     launch,
@@ -52,8 +53,7 @@ def sessions(untouched_lab: Snapshot) -> Iterator[Sessions]:
         )
         yield found
     finally:
-        ended = [teardown(name) for name in ("left", "right")]
-    assert [run.code for run in ended] == [0, 0]
+        clear("left", "right")
 
 
 def _addresses(replica: Replica) -> dict[str, str]:

@@ -1,7 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sessions on one host: asked for, decided so, of one replica, and of roles that differ."""
+"""Sessions on one host, of one replica, and of roles that differ: three that run beside each other.
+
+That a session which is to be on one host is placed as one that may be on several and fits one is decided by recorded
+answers of hosts (tests/unit/plugins/action/test_launch_decisions.py).
+"""
 
 from __future__ import annotations
 
@@ -10,39 +14,43 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
-    ADDRESSES,
     BUSYBOX,
     DEMO,
     Replica,
     Run,
+    Snapshot,
+    clear,
     launch,
     on,
     record,
     replicas,
-    teardown,
     try_on,
 )
 
+NAMES = ("pair", "alone", "uneven")
 
-@pytest.fixture(scope="class", params=["single-node", "multi-node"])
-def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Run, dict[str, Replica]]]:
-    """Launch two replicas that fit one host, in either mode."""
-    name = f"pair-{request.param[:5].strip('-')}"
+
+@pytest.fixture(scope="module")
+def room(untouched_lab: Snapshot) -> Iterator[None]:
+    """Leave nothing of the sessions of this file, which run beside each other and are only looked at."""
+    yield
+    clear(*NAMES)
+
+
+@pytest.fixture(scope="module")
+def pair(room: None) -> tuple[Run, dict[str, Replica]]:
+    """Launch two replicas that fit one host; they may be on several."""
     asked = {
-        "session_name": name,
-        "session_mode": request.param,
+        "session_name": "pair",
+        "session_mode": "multi-node",
         "session_size": 2,
         "session_image": DEMO,
         "session_cpus": "0.5",
         "session_memory": "128m",
         "session_ports": "127.0.0.1:7000:7001/udp",
     }
-    try:
-        run = launch(asked).ok()
-        yield run, replicas(name)
-    finally:
-        removed = teardown(name)
-    assert removed.code == 0, removed.output
+    run = launch(asked).ok()
+    return run, replicas("pair")
 
 
 class TestPair:
@@ -105,35 +113,13 @@ class TestLimits:
         assert pair[1]["sub1"].run("sh", "-c", limit).strip() == "16384"
 
 
-def test_of_the_output_the_end_is_kept() -> None:
-    words = "head -c 80000000 /dev/zero | tr '\\0' x | fold -w 1000; echo the end; touch /tmp/said; exec sleep 8888"
-    asked = {"session_image": BUSYBOX, "session_memory": "64m", "session_command": ["sh", "-c", words]}
-    try:
-        launch({**asked, "session_name": "talker"}).ok()
-        one = replicas("talker")["main1"]
-        one.run("sh", "-c", "until [ -e /tmp/said ]; do sleep 0.2; done")
-        folder = f"/var/lib/docker/containers/{one.about['Id']}"
-        sizes = [int(size) for size in on(one.host, "sh", "-c", f"stat -c %s {folder}/*-json.log*").split()]
-        assert len(sizes) == 3
-        assert 16_000_000 < sum(sizes) < 3 * 17_000_000
-        assert on(one.host, "docker", "logs", "--tail", "1", one.container).endswith("the end\n")
-    finally:
-        teardown("talker").ok()
-
-
-@pytest.fixture(scope="class")
-def alone() -> Iterator[tuple[Run, Replica]]:
+@pytest.fixture(scope="module")
+def alone(room: None) -> tuple[Run, Replica]:
     """Launch a session of one replica."""
-    try:
-        run = launch(
-            {"session_name": "alone", "session_image": DEMO, "session_memory": "128m", "session_ports": 7100}
-        ).ok()
-        found = replicas("alone")
-        assert list(found) == ["main1"]
-        yield run, found["main1"]
-    finally:
-        removed = teardown("alone")
-    assert removed.code == 0, removed.output
+    run = launch({"session_name": "alone", "session_image": DEMO, "session_memory": "128m", "session_ports": 7100}).ok()
+    found = replicas("alone")
+    assert list(found) == ["main1"]
+    return run, found["main1"]
 
 
 class TestAlone:
@@ -187,61 +173,54 @@ class TestAlone:
         assert replica.run("mpirun", "-n", "1", "hostname").strip() == "main1"
 
 
+TALK = "head -c 80000000 /dev/zero | tr '\\0' x | fold -w 1000; echo the end; touch /tmp/said; exec sleep 7777"
+
+
+@pytest.fixture(scope="module")
+def uneven(pair: object, alone: object) -> tuple[Run, dict[str, Replica]]:
+    """Launch two roles on hosts with room for six and four CPUs; what is there already has two of the first host's."""
+    asked = {
+        "session_name": "uneven",
+        "session_image": BUSYBOX,
+        "session_memory": "64m",
+        "session_excluded_hosts": "n3",
+        "session_capabilities": "NET_RAW",  # for ping
+        "session_env": {"COMMON": "1"},
+        "session_roles": [
+            {"name": "sub", "replicas": 1, "cpus": 6, "command": ["sh", "-c", TALK], "env": {"OWN": "sub"}},
+            {"name": "main", "cpus": "4", "command": "sleep 8888"},
+        ],
+    }
+    sizes = {"n1": {"cluster_compute_cpus": 8}, "n2": {"cluster_compute_cpus": 4}}
+    run = launch(asked, hosts=sizes).ok()
+    return run, replicas("uneven")
+
+
 class TestRoles:
     """Roles of their own size, command and variables, placed where a greedy choice would fail."""
 
-    def test_hosts_with_six_and_four_cpus_take_main_four_and_sub_six(self) -> None:
-        asked = {
-            "session_name": "uneven",
-            "session_image": BUSYBOX,
-            "session_memory": "32m",
-            "session_excluded_hosts": "n3",
-            "session_capabilities": "NET_RAW",  # for ping
-            "session_env": {"COMMON": "1"},
-            "session_roles": [
-                {"name": "sub", "replicas": 1, "cpus": 6, "command": ["sleep", "7777"], "env": {"OWN": "sub"}},
-                {"name": "main", "cpus": "4", "command": "sleep 8888"},
-            ],
-        }
-        sizes = {"n1": {"cluster_compute_cpus": 6}, "n2": {"cluster_compute_cpus": 4}}
-        try:
-            run = launch(asked, hosts=sizes).ok()
-            found = replicas("uneven")
-            assert run.placed == {name: one.host for name, one in found.items()} == {"main1": "n2", "sub1": "n1"}
-            assert found["main1"].about["HostConfig"]["CpuQuota"] == 400_000
-            assert found["sub1"].about["HostConfig"]["CpuQuota"] == 600_000
-            assert found["main1"].about["Config"]["Cmd"] == ["sleep", "8888"]
-            assert found["sub1"].about["Config"]["Cmd"] == ["sleep", "7777"]
-            environments = {name: one.environment() for name, one in found.items()}
-            assert environments["sub1"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,sub:1"
-            assert environments["sub1"]["OWN"] == "sub"
-            assert "OWN" not in environments["main1"]
-            assert {one["COMMON"] for one in environments.values()} == {"1"}
-            assert found["main1"].run("cat", "/etc/cluster-compute/hostfile") == "main1 slots=4\nsub1 slots=6\n"
-            # The image holds busybox alone: no SSH, no glibc, no Python. Names and network work all the same.
-            found["sub1"].run("ping", "-c", "1", "-W", "3", "main1")
-            found["main1"].run("ping", "-c", "1", "-W", "3", "sub1")
-        finally:
-            teardown("uneven").ok()
+    def test_main_goes_where_it_leaves_room_for_sub(self, uneven: tuple[Run, dict[str, Replica]]) -> None:
+        run, found = uneven
+        assert run.placed == {name: one.host for name, one in found.items()} == {"main1": "n2", "sub1": "n1"}
+        assert found["main1"].about["HostConfig"]["CpuQuota"] == 400_000
+        assert found["sub1"].about["HostConfig"]["CpuQuota"] == 600_000
+        assert found["main1"].about["Config"]["Cmd"] == ["sleep", "8888"]
+        assert found["sub1"].about["Config"]["Cmd"] == ["sh", "-c", TALK]
+        environments = {name: one.environment() for name, one in found.items()}
+        assert environments["sub1"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,sub:1"
+        assert environments["sub1"]["OWN"] == "sub"
+        assert "OWN" not in environments["main1"]
+        assert {one["COMMON"] for one in environments.values()} == {"1"}
+        assert found["main1"].run("cat", "/etc/cluster-compute/hostfile") == "main1 slots=4\nsub1 slots=6\n"
+        # The image holds busybox alone: no SSH, no glibc, no Python. Names and network work all the same.
+        found["sub1"].run("ping", "-c", "1", "-W", "3", "main1")
+        found["main1"].run("ping", "-c", "1", "-W", "3", "sub1")
 
-    def test_four_replicas_of_two_cpus_all_go_to_the_host_with_eight(self) -> None:
-        asked = {
-            "session_name": "gather",
-            "session_mode": "multi-node",
-            "session_size": 4,
-            "session_image": BUSYBOX,
-            "session_cpus": 2,
-            "session_memory": "32m",
-            "session_command": ["sleep", "8888"],
-        }
-        sizes = {host: {"cluster_compute_cpus": cpus} for host, cpus in zip(ADDRESSES, (3, 3, 8))}
-        try:
-            run = launch(asked, hosts=sizes).ok()
-            found = replicas("gather")
-            assert {one.host for one in found.values()} == {"n3"}
-            assert len(found) == 4
-            assert set(run.placed.values()) == {"n3"}
-            assert {one.environment()["BACKENDAI_CLUSTER_MODE"] for one in found.values()} == {"single-node"}
-            assert sorted(one.environment()["LOCAL_RANK"] for one in found.values()) == ["0", "1", "2", "3"]
-        finally:
-            teardown("gather").ok()
+    def test_of_the_output_the_end_is_kept(self, uneven: tuple[Run, dict[str, Replica]]) -> None:
+        one = uneven[1]["sub1"]
+        one.run("sh", "-c", "until [ -e /tmp/said ]; do sleep 0.2; done")
+        folder = f"/var/lib/docker/containers/{one.about['Id']}"
+        sizes = [int(size) for size in on(one.host, "sh", "-c", f"stat -c %s {folder}/*-json.log*").split()]
+        assert len(sizes) == 3
+        assert 16_000_000 < sum(sizes) < 3 * 17_000_000
+        assert on(one.host, "docker", "logs", "--tail", "1", one.container).endswith("the end\n")

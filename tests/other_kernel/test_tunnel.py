@@ -35,8 +35,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import new_record, prepared, started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, removal, steps, verify
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
 UNDERLAY = {"a": "192.0.2.1", "b": "192.0.2.2", "evil": "192.0.2.3"}
@@ -139,8 +140,12 @@ class World:
         def do() -> list[str]:
             no_engine: Any = None
             ledger = LedgerFile(str(self.states[host].root))
-            session = SessionHost(no_engine, self.states[host], ledger, self.record, host, "")
-            stages = [session.tunnel_steps(self.keys), session.link_steps(), session.peer_steps()]
+            context = Context(no_engine, self.states[host], ledger, self.record, host, "")
+            stages = [
+                links.tunnel_steps(context, self.keys),
+                links.link_steps(context),
+                links.peer_steps(context),
+            ]
             steps.perform(stages)
             return steps.descriptions(stages)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -68,6 +67,8 @@ def _links(paths: Iterable[str]) -> dict[str, str]:
 
 def nvidia() -> list[str]:
     """Return the UUIDs of this host's NVIDIA cards and MIG instances. Raises AcceleratorError where there are none."""
+    import shutil
+
     if shutil.which(PROGRAM) is None:
         raise AcceleratorError(f"{PROGRAM} is not installed; it comes with NVIDIA's driver.")
     said = run([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE)

@@ -2,58 +2,37 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Talk to Docker Engine through its SDK, with the API version negotiated (1.41 and newer).
+"""Talk to Docker Engine through its API, in the newest version that both sides speak (1.41 and newer).
 
 The engine's objects that belong to a session carry labels; they are found by label once a call, never by a guess at
-names. Requests are built as the API documents them, so that one SDK release serves every engine.
+names.
 """
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import os
 import re
-import tarfile
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import (
+    SOCKET,
+    Answer,
+    Api,
+    ApiError,
+    Body,
+    in_path,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import DIRECTORY
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
-try:
-    import docker
-    from docker.errors import APIError, DockerException, NotFound
-    from requests.exceptions import RequestException, Timeout
-    from urllib3.exceptions import HTTPError
-except ImportError:
-    DOCKER_IMPORT_ERROR: str | None = traceback.format_exc()
-
-    class DockerException(Exception):  # type: ignore[no-redef]
-        """Stands in where the SDK is missing, so that the module can say so."""
-
-    class APIError(DockerException):  # type: ignore[no-redef]
-        """Stands in where the SDK is missing."""
-
-    class NotFound(APIError):  # type: ignore[no-redef]
-        """Stands in where the SDK is missing."""
-
-    class RequestException(Exception):  # type: ignore[no-redef]
-        """Stands in where the SDK is missing."""
-
-    class Timeout(RequestException):  # type: ignore[no-redef]
-        """Stands in where the SDK is missing."""
-
-    class HTTPError(Exception):  # type: ignore[no-redef]
-        """Stands in where the SDK is missing."""
-
-else:
-    DOCKER_IMPORT_ERROR = None
+if TYPE_CHECKING:
+    import tarfile
 
 LABEL_SESSION_ID = "cluster-compute.session-id"
 LABEL_SESSION_NAME = "cluster-compute.session-name"
@@ -69,6 +48,8 @@ LABEL_RECORD = "cluster-compute.record"
 
 MINIMUM_API = (1, 41)
 """Docker Engine 20.10, the oldest release that is supported."""
+NEWEST_API = (1, 52)
+"""Docker Engine 29.0: what later versions change is not known here, and their engines speak this one as well."""
 API_ENDPOINT_MAC = (1, 44)
 """From Docker Engine 25.0 on: several endpoints at creation, and a MAC address for each of them."""
 API_ENDPOINT_IFNAME = (1, 48)
@@ -79,6 +60,9 @@ OPTION_IFNAME = "com.docker.network.endpoint.ifname"
 
 _LOADED = re.compile(r"^Loaded image(?: ID)?: (\S+)", re.MULTILINE)
 """What the engine says of each image in an archive (Docker Engine API, ImageLoad): its name, or its id without one."""
+
+OUT, ERR = 1, 2
+"""Numbers of the streams in what a command writes (Docker Engine API, ContainerAttach)."""
 
 Login = Mapping[str, str]
 """User name, password and the registry that they are for."""
@@ -128,86 +112,120 @@ def engine_start() -> float:
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
 
 
-LOG_CHUNK = 256 * 1024
-"""Bytes of a log that are read at once."""
-
 LARGEST_FILE = 1024**2
 """Most bytes that are read of a file in a container: the files of interest have some hundred."""
-
-
-def _auth(login: Login | None) -> dict[str, str] | None:
-    """Return what goes into the header X-Registry-Auth; without it the SDK looks for who logged in on this host."""
-    if login is None:
-        return None
-    return {**{key: login[key] for key in ("username", "password")}, "serveraddress": login["registry"]}
 
 
 class EngineError(SessionError):
     """Docker Engine refused or cannot be reached; the message is a full sentence."""
 
 
-def _reason(error: BaseException) -> str:
-    """Return in words what went wrong: what the engine explains, or what the system said.
+class _Refused(EngineError):
+    """The engine answered that it does not do what it was asked for."""
 
-    The SDK wraps the errors of its libraries in each other and shows them as Python code.
-    """
-    explanation = getattr(error, "explanation", None)
-    if explanation:
-        return str(explanation)
-    inside: list[object] = [error]
-    for one in inside:  # grows while it is gone through
-        if isinstance(one, Timeout):
-            return "it did not answer in time"
-        if isinstance(one, OSError) and one.strerror:
-            return str(one.strerror)
-        if isinstance(one, BaseException):
-            inside += [item for item in (*one.args, one.__cause__, one.__context__) if item not in inside]
-    return str(error)
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@contextmanager
+def _saying(what: str) -> Iterator[None]:
+    """Turn the errors of the API into an EngineError that says *what* was being done."""
+    try:
+        yield
+    except ApiError as error:
+        message = f"Docker Engine could not {what}: {error}"
+        raise (_Refused(message, error.status) if error.status else EngineError(message)) from error
 
 
 class Engine:
     """One Docker Engine."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self.api_version = _version_tuple(client.api_version)
+    def __init__(self, api: Api, version: str) -> None:
+        """version: of the API, the newest that the engine speaks."""
+        self._api = api
+        self.api_version = min(_version_tuple(version), NEWEST_API)
+        api.prefix = f"/v{'.'.join(map(str, self.api_version))}"
 
     @classmethod
-    def connect(cls, timeout: int = 60) -> Engine:
-        """Connect to this host's engine with the newest API version both sides speak. Raises EngineError."""
-        if DOCKER_IMPORT_ERROR is not None:
-            raise EngineError(
-                "The Docker SDK for Python is not installed for the interpreter Ansible uses on this host. Run the "
-                "prepare_hosts playbook, or install the package python3-docker."
-            )
+    def connect(cls, timeout: float = 60, path: str = SOCKET) -> Engine:
+        """Connect to this host's engine with the newest API version both sides speak. Raises EngineError.
+
+        timeout: seconds for which the engine may say nothing.
+        """
+        api = Api(path, timeout)
         try:
-            client = docker.APIClient(version="auto", timeout=timeout, max_pool_size=32)
-        except (DockerException, RequestException) as error:
+            with api.ask("GET", "/_ping") as answer:
+                answer.read()
+            engine = cls(api, answer.headers.get("api-version", ""))
+        except (ApiError, ValueError) as error:
+            reason = error if isinstance(error, ApiError) else "it does not tell the version of its API"
             raise EngineError(
-                f"Docker Engine cannot be reached on this host (its socket says: {_reason(error)}). Run the "
+                f"Docker Engine cannot be reached on this host (its socket says: {reason}). Run the "
                 "prepare_hosts playbook, or start the engine."
             ) from error
-        engine = cls(client)
         if engine.api_version < MINIMUM_API:
             raise EngineError(
-                f"Docker Engine on this host speaks API {client.api_version}, the oldest that is supported is "
-                f"{'.'.join(map(str, MINIMUM_API))} (Docker Engine 20.10)."
+                f"Docker Engine on this host speaks API {_version_text(engine.api_version)}, the oldest that is "
+                f"supported is {_version_text(MINIMUM_API)} (Docker Engine 20.10)."
             )
         return engine
 
-    def call(self, what: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """Call the SDK, turning its exceptions into an EngineError that says *what* was being done."""
+    def _ask(
+        self,
+        what: str,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Body | None = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float = 0,
+    ) -> Answer:
+        """Ask the engine, and return the answer as soon as it begins. Raises EngineError, saying *what* was asked."""
+        with _saying(what):
+            return self._api.ask(method, path, query, body, headers, seconds)
+
+    def _do(self, what: str, method: str, path: str, query: Mapping[str, Any] | None = None, **more: Any) -> bytes:
+        """Ask the engine, and return what it answers."""
+        with self._ask(what, method, path, query, **more) as answer, _saying(what):
+            return answer.read()
+
+    def _get(self, what: str, path: str, query: Mapping[str, Any] | None = None, **more: Any) -> Any:
+        """Return the JSON that the engine answers."""
+        with self._ask(what, "GET", path, query, **more) as answer, _saying(what):
+            return answer.json()
+
+    def _find(self, what: str, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+        """Return the description that the engine answers; None where what it is of is not there."""
         try:
-            return function(*arguments, **keywords)
-        except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not {what}: {_reason(error)}") from error
+            return dict(self._get(what, path, query))
+        except _Refused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _remove(self, what: str, path: str, query: Mapping[str, Any] | None = None, *accepted: int) -> None:
+        """Remove something; gone already is fine, and so is what else the *accepted* answers mean."""
+        try:
+            self._do(what, "DELETE", path, query)
+        except _Refused as error:
+            if error.status not in (404, *accepted):
+                raise
+
+    def _post(self, what: str, path: str, body: Mapping[str, Any]) -> Any:
+        """Send an object, its empty members left out, and return the JSON that the engine answers, if any."""
+        given = {key: value for key, value in body.items() if value is not None}
+        with self._ask(what, "POST", path, body=given) as answer, _saying(what):
+            return answer.json() if answer.headers.get("content-type", "").startswith("application/json") else None
 
     def facts(self) -> dict[str, Any]:
         """Return what the engine says of itself and its machine."""
-        info = self.call("describe itself", self._client.info)
+        return self._facts_of(self._get("describe itself", "/info"))
+
+    def _facts_of(self, info: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "version": info["ServerVersion"],
-            "api_version": ".".join(map(str, self.api_version)),
+            "api_version": _version_text(self.api_version),
             "architecture": info["Architecture"],
             "cpus": int(info["NCPU"]) * 1000,
             "memory": int(info["MemTotal"]),
@@ -220,9 +238,9 @@ class Engine:
 
     def details(self) -> dict[str, Any]:
         """Return what else the engine says of itself: how it stores, limits and restarts, and where."""
-        info = self.call("describe itself", self._client.info)
+        info = self._get("describe itself", "/info")
         return {
-            **self.facts(),
+            **self._facts_of(info),
             "storage_driver": str(info.get("Driver")),
             "root": str(info.get("DockerRootDir") or "/var/lib/docker"),
             "cgroup": str(info.get("CgroupVersion") or "1"),
@@ -233,18 +251,20 @@ class Engine:
         """Tell whether this engine writes its rules with nftables instead of iptables (Engine API, SystemInfo)."""
         if self.api_version < API_FIREWALL:
             return False
-        about = self.call("describe itself", self._client.info).get("FirewallBackend") or {}
+        about = self._get("describe itself", "/info").get("FirewallBackend") or {}
         return str(about.get("Driver", "")).startswith("nftables")
 
-    def containers(self) -> list[dict[str, Any]]:
-        """Return every container, running or not, whoever owns it; sorted by name."""
-        return sorted(self.call("list containers", self._client.containers, all=True), key=container_name)
+    def containers(self, labels: Iterable[str] = ()) -> list[dict[str, Any]]:
+        """Return every container, running or not, whoever owns it, that bears all *labels*; sorted by name."""
+        asked: dict[str, Any] = {"all": True}
+        if labels:
+            asked["filters"] = {"label": list(labels)}
+        return sorted(self._get("list containers", "/containers/json", asked), key=container_name)
 
     def session_containers(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return the containers, running or not, that belong to sessions, narrowed by *labels*; sorted by name."""
         wanted = [LABEL_SESSION_ID] + [f"{name}={value}" for name, value in (labels or {}).items()]
-        found = self.call("list containers", self._client.containers, all=True, filters={"label": wanted})
-        return sorted(filter(is_replica, found), key=container_name)
+        return list(filter(is_replica, self.containers(wanted)))
 
     def containers_named(self, names: set[str]) -> dict[str, dict[str, Any]]:
         """Return every container, whoever owns it, that bears one of *names*."""
@@ -252,31 +272,18 @@ class Engine:
 
     def inspect(self, container: str) -> dict[str, Any] | None:
         """Return the container's full description, or None where there is none."""
-        try:
-            return dict(self._client.inspect_container(container))
-        except NotFound:
-            return None
-        except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not inspect the container {container}: {_reason(error)}") from error
+        return self._find(f"inspect the container {container}", f"/containers/{in_path(container)}/json")
 
     def inspect_image(self, reference: str) -> dict[str, Any] | None:
         """Return the image's description, or None where this engine does not have it."""
-        try:
-            return dict(self._client.inspect_image(reference))
-        except NotFound:
-            return None
-        except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not inspect the image {reference}: {_reason(error)}") from error
+        return self._find(f"inspect the image {reference}", f"/images/{in_path(reference)}/json")
 
     def resolve_image(self, reference: str, login: Login | None) -> str:
         """Return the digest that the registry has by this name now. Raises EngineError where it does not say."""
-        answer = self._private(
-            login,
-            f"ask the registry for the image {reference}",
-            self._client.inspect_distribution,
-            reference,
-            auth_config=_auth(login),
-        )
+        what = f"ask the registry for the image {reference}"
+        with _keeping_secret(login):
+            headers = self._registry_headers(what, reference, login)
+            answer = self._get(what, f"/distribution/{in_path(reference)}/json", headers=headers)
         return str(answer["Descriptor"]["digest"])
 
     def pull_image(self, reference: str, login: Login | None = None) -> int:
@@ -284,35 +291,45 @@ class Engine:
 
         Raises EngineError where it is not to be had.
         """
-        tag = None if "@" in reference or ":" in reference.rpartition("/")[2] else "latest"
         what = f"pull the image {reference}"
+        asked = dict(zip(("fromImage", "tag"), _name_and_tag(reference)))
         sizes: dict[str, int] = {}
-
-        def pull() -> None:
-            events = self._client.pull(reference, tag=tag, stream=True, decode=True, auth_config=_auth(login))
-            for event in events:
-                if event.get("error"):
-                    # A pull can fail after it began well, and then the stream says so.
-                    raise EngineError(f"Docker Engine could not {what}: {event['error']}")
-                if event.get("status") == "Downloading":
-                    sizes[event["id"]] = int((event.get("progressDetail") or {}).get("total") or 0)
-
-        self._private(login, what, pull)
+        with _keeping_secret(login):
+            headers = self._registry_headers(what, reference, login)
+            with self._ask(what, "POST", "/images/create", asked, headers=headers) as answer, _saying(what):
+                for event in answer.events():
+                    if event.get("error"):
+                        # A pull can fail after it began well, and then the stream says so.
+                        raise ApiError(str(event["error"]))
+                    if event.get("status") == "Downloading":
+                        sizes[event["id"]] = int((event.get("progressDetail") or {}).get("total") or 0)
         return sum(sizes.values())
 
-    def _private(self, login: Login | None, what: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """Call as `call` does; what the engine or the registry says never holds the password."""
-        try:
-            return self.call(what, function, *given, **named)
-        except EngineError as error:
-            if login is not None and login["password"] in str(error):
-                raise EngineError(str(error).replace(login["password"], "********")) from None
-            raise
+    def _registry_headers(self, what: str, reference: str, login: Login | None) -> dict[str, str]:
+        """Return what tells the registry who asks; without *login* as whom somebody logged in on this host."""
+        import base64
+
+        told: Mapping[str, str] | None
+        if login is not None:
+            told = {**{key: login[key] for key in ("username", "password")}, "serveraddress": login["registry"]}
+        else:
+            from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.registry_login import (
+                LoginError,
+                login_of_host,
+            )
+
+            try:
+                told = login_of_host(reference)
+            except LoginError as error:
+                raise EngineError(f"Docker Engine could not {what}: {error}") from error
+        if not told:
+            return {}
+        return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
 
     def image_names(self) -> dict[str, str]:
         """Return every image that the engine has: its id by id, and by each of its names."""
         found = {}
-        for image in self.call("list images", self._client.images, all=True):
+        for image in self._get("list images", "/images/json", {"all": True}):
             for name in (image["Id"], *(image.get("RepoTags") or ())):
                 found[name] = image["Id"]
         return found
@@ -320,12 +337,8 @@ class Engine:
     def save_image(self, image: str) -> Iterator[bytes]:
         """Yield an archive of the image with this id."""
         what = f"read the image {image}"
-        chunks = iter(self.call(what, self._client.get_image, image))
-        while True:
-            chunk = self.call(what, next, chunks, None)
-            if chunk is None:
-                return
-            yield chunk
+        with self._ask(what, "GET", f"/images/{in_path(image)}/get") as answer, _saying(what):
+            yield from answer.pieces()
 
     def load_images(self, archive: Iterable[bytes]) -> list[str]:
         """Load what an archive holds, and return names and ids of it as the engine tells them.
@@ -333,62 +346,63 @@ class Engine:
         Raises EngineError where the archive is not whole; what *archive* raises itself passes through.
         """
         found = []
-
-        def load() -> None:
-            for event in self._client.load_image(archive):
+        what = "load the archive"
+        headers = {"Content-Type": "application/x-tar"}
+        with self._ask(what, "POST", "/images/load", body=archive, headers=headers) as answer, _saying(what):
+            for event in answer.events():
                 if event.get("error"):
-                    raise EngineError(f"Docker Engine could not load the archive: {event['error'].strip()}")
+                    raise ApiError(str(event["error"]).strip())
                 match = _LOADED.search(event.get("stream") or "")
                 if match is not None:
                     found.append(match.group(1))
-
-        self.call("load the archive", load)
         return found
 
     def tag_image(self, image: str, repository: str, tag: str) -> None:
         """Give the image with this id a name, which another one may have had."""
-        self.call(f"tag the image {image} as {repository}:{tag}", self._client.tag, image, repository, tag, force=True)
+        what = f"tag the image {image} as {repository}:{tag}"
+        self._do(what, "POST", f"/images/{in_path(image)}/tag", {"repo": repository, "tag": tag})
 
     def remove_image(self, name: str) -> None:
         """Take a name from an image, and remove it where that was the last one; gone already is fine."""
-        try:
-            self._client.remove_image(name)
-        except NotFound:
-            return
-        except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not remove the image {name}: {_reason(error)}") from error
+        self._remove(f"remove the image {name}", f"/images/{in_path(name)}")
 
     def networks(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return the engine's networks; with *labels* only those that bear them; sorted by name."""
-        filters = {"label": [f"{name}={value}" for name, value in labels.items()]} if labels else None
-        return sorted(self.call("list networks", self._client.networks, filters=filters), key=lambda one: one["Name"])
+        asked = {"filters": {"label": [f"{name}={value}" for name, value in labels.items()]}} if labels else None
+        return sorted(self._get("list networks", "/networks", asked), key=lambda one: one["Name"])
 
-    def create_network(self, name: str, subnet: str, labels: dict[str, str], **choice: Any) -> None:
-        """Create a network with exactly one subnet; *choice* holds driver, options and internal."""
-        ipam = {"Driver": "default", "Config": [{"Subnet": subnet}]}
-        self.call(
+    def create_network(
+        self,
+        name: str,
+        subnet: str,
+        labels: dict[str, str],
+        driver: str,
+        options: Mapping[str, str] | None = None,
+        internal: bool = False,
+    ) -> None:
+        """Create a network with exactly one subnet."""
+        self._post(
             f"create the network {name} ({subnet})",
-            self._client.create_network,
-            name,
-            ipam=ipam,
-            check_duplicate=True,
-            labels=labels,
-            **choice,
+            "/networks/create",
+            {
+                "Name": name,
+                "Driver": driver,
+                "Options": options,
+                "IPAM": {"Driver": "default", "Config": [{"Subnet": subnet}]},
+                "Internal": internal,
+                "Labels": labels,
+                "CheckDuplicate": True,  # engines from API 1.44 on do without being asked
+            },
         )
 
     def remove_network(self, name: str) -> None:
         """Remove the network *name*."""
-        self.call(f"remove the network {name}", self._client.remove_network, name)
+        self._do(f"remove the network {name}", "DELETE", f"/networks/{in_path(name)}")
 
     def volume(self, name: str) -> dict[str, Any] | None:
         """Return driver and options of a volume, and what its label tells of its maker; None where there is none."""
-        try:
-            found = self._client.inspect_volume(name)
-        except NotFound:
-            return None
-        except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not inspect the volume {name}: {_reason(error)}") from error
-        return {
+        found = self._find(f"inspect the volume {name}", f"/volumes/{in_path(name)}")
+        return found and {
             "driver": found["Driver"],
             "options": dict(found.get("Options") or {}),
             "maker": (found.get("Labels") or {}).get(LABEL_VOLUME),
@@ -396,28 +410,16 @@ class Engine:
 
     def create_volume(self, name: str, driver: str, options: Mapping[str, str], labels: Mapping[str, str]) -> None:
         """Create a volume; one that is there already is left as it is."""
-        self.call(
-            f"create the volume {name}",
-            self._client.create_volume,
-            name,
-            driver=driver,
-            driver_opts=dict(options),
-            labels=dict(labels),
-        )
+        made = {"Name": name, "Driver": driver, "DriverOpts": dict(options), "Labels": dict(labels)}
+        self._post(f"create the volume {name}", "/volumes/create", made)
 
     def volume_place(self, name: str) -> str:
         """Return the folder on the host that a volume without options of its driver is."""
-        return str(self.call(f"inspect the volume {name}", self._client.inspect_volume, name)["Mountpoint"])
+        return str(self._get(f"inspect the volume {name}", f"/volumes/{in_path(name)}")["Mountpoint"])
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume that nobody uses; one that is in use, or gone already, is left as it is."""
-        try:
-            self._client.remove_volume(name)
-        except APIError as error:
-            if error.status_code not in (404, 409):
-                raise EngineError(f"Docker Engine could not remove the volume {name}: {_reason(error)}") from error
-        except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not remove the volume {name}: {_reason(error)}") from error
+        self._remove(f"remove the volume {name}", f"/volumes/{in_path(name)}", None, 409)
 
     def create_container(self, name: str, body: dict[str, Any], endpoints: dict[str, dict[str, Any]]) -> str:
         """Create a container attached to *endpoints* (network name to endpoint settings, the first is its default).
@@ -429,7 +431,7 @@ class Engine:
         at_once = endpoints if self.api_version >= API_ENDPOINT_MAC else {first: endpoints[first]}
         body = {**body, "NetworkingConfig": {"EndpointsConfig": at_once}}
         body["HostConfig"] = {**body["HostConfig"], "NetworkMode": first}
-        made = self.call(f"create the container {name}", self._client.create_container_from_config, body, name)
+        made = self._post(f"create the container {name}", f"/containers/create?name={in_path(name)}", body)
         container = str(made["Id"])
         try:
             for network, settings in endpoints.items():
@@ -453,45 +455,34 @@ class Engine:
 
     def connect_container(self, container: str, network: str, settings: dict[str, Any]) -> None:
         """Attach a container to a network with endpoint *settings* (Docker Engine API, NetworkConnect)."""
-
-        def post() -> None:
-            # The SDK's own method knows neither MAC nor driver options in the releases that distributions carry.
-            url = self._client._url("/networks/{0}/connect", network)
-            body = {"Container": container, "EndpointConfig": settings}
-            self._client._raise_for_status(self._client._post_json(url, data=body))
-
-        self.call(f"connect the container {container} to the network {network}", post)
+        body = {"Container": container, "EndpointConfig": settings}
+        what = f"connect the container {container} to the network {network}"
+        self._post(what, f"/networks/{in_path(network)}/connect", body)
 
     def disconnect_container(self, container: str, network: str) -> None:
         """Detach a container from a network, whatever state its interface is in."""
-        self.call(
-            f"disconnect the container {container} from the network {network}",
-            self._client.disconnect_container_from_network,
-            container,
-            network,
-            force=True,
-        )
+        body = {"Container": container, "Force": True}
+        what = f"disconnect the container {container} from the network {network}"
+        self._post(what, f"/networks/{in_path(network)}/disconnect", body)
 
     def start_container(self, container: str) -> None:
         """Start a created or stopped container."""
-        self.call(f"start the container {container}", self._client.start, container)
+        self._do(f"start the container {container}", "POST", f"/containers/{in_path(container)}/start")
 
     def stop_container(self, container: str, grace: int) -> None:
         """Ask the container to stop, and kill it after *grace* seconds."""
-        self.call(f"stop the container {container}", self._client.stop, container, timeout=grace)
+        path = f"/containers/{in_path(container)}/stop"
+        self._do(f"stop the container {container}", "POST", path, {"t": grace}, seconds=grace)
 
     def rename_container(self, container: str, name: str) -> None:
         """Give a container another name; it runs on."""
-        self.call(f"rename the container {container} to {name}", self._client.rename, container, name)
+        path = f"/containers/{in_path(container)}/rename"
+        self._do(f"rename the container {container} to {name}", "POST", path, {"name": name})
 
     def remove_container(self, container: str) -> None:
         """Remove a container with its anonymous volumes; named volumes and data folders stay. Gone already is fine."""
-        try:
-            self._client.remove_container(container, force=True, v=True)
-        except NotFound:
-            return
-        except (DockerException, RequestException) as error:
-            raise EngineError(f"Docker Engine could not remove the container {container}: {_reason(error)}") from error
+        path = f"/containers/{in_path(container)}"
+        self._remove(f"remove the container {container}", path, {"force": True, "v": True})
 
     def read_file(self, container: str, path: str) -> str | None:
         """Return the text of the file *path* in a container that need not run, or None where there is none.
@@ -502,13 +493,19 @@ class Engine:
         found = self._status(container, path)
         if found is None:
             return None
+        import io
+        import tarfile
+
         what = f"read {path} in the container {container}"
-        chunks, _stat = self.call(what, self._client.get_archive, container, found["path"])
         content = b""
-        for chunk in chunks:
-            content += chunk
-            if len(content) > LARGEST_FILE:
-                raise EngineError(f"The file {path} in the container {container} is larger than {LARGEST_FILE} bytes.")
+        asked = {"path": found["path"]}
+        with self._ask(what, "GET", f"/containers/{in_path(container)}/archive", asked) as answer, _saying(what):
+            for piece in answer.pieces():
+                content += piece
+                if len(content) > LARGEST_FILE:
+                    raise EngineError(
+                        f"The file {path} in the container {container} is larger than {LARGEST_FILE} bytes."
+                    )
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             member = archive.next()
             file = archive.extractfile(member) if member is not None and member.isfile() else None
@@ -520,6 +517,8 @@ class Engine:
 
     def write_file(self, container: str, path: str, text: str, mode: int = 0o644) -> None:
         """Write *text* to the file *path*, links followed, in a container that need not run."""
+        import tarfile
+
         found = self._status(container, path)
         content = text.encode("utf-8", "surrogateescape")  # what `read_file` could not read stays as it was
         member = tarfile.TarInfo((found["path"] if found else path).lstrip("/"))
@@ -528,6 +527,8 @@ class Engine:
 
     def make_folder(self, container: str, path: str) -> None:
         """Make the folder *path*, for root to change, in a container that need not run."""
+        import tarfile
+
         parent, _dummy, name = path.rpartition("/")
         is_there = self.has_path(container, parent)
         member = tarfile.TarInfo(name if is_there else path.lstrip("/"))
@@ -536,26 +537,34 @@ class Engine:
 
     def _status(self, container: str, path: str) -> dict[str, Any] | None:
         """Return what the engine says of *path*, with the path that its links lead to; None where that is nothing."""
+        import base64
+
         what = f"look for {path} in the container {container}"
-        url = self._client._url("/containers/{0}/archive", container)
         target = path
         for _step in range(2):  # the engine follows all links at once, but does not say whether they lead anywhere
-            response = self.call(what, self._client.head, url, params={"path": target}, timeout=self._client.timeout)
-            if response.status_code == 404:
-                return None
-            self.call(what, self._client._raise_for_status, response)
-            status = json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"]))
+            try:
+                asked = {"path": target}
+                with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", asked) as answer:
+                    status = json.loads(base64.b64decode(answer.headers["x-docker-container-path-stat"]))
+            except _Refused as error:
+                if error.status == 404:
+                    return None
+                raise
             if not status["linkTarget"]:
                 break
             target = status["linkTarget"]
         return {**status, "path": target}
 
     def _unpack(self, container: str, folder: str, member: tarfile.TarInfo, content: bytes = b"") -> None:
+        import io
+        import tarfile
+
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w") as archive:
             archive.addfile(member, io.BytesIO(content))
         what = f"write {folder.rstrip('/')}/{member.name} in the container {container}"
-        self.call(what, self._client.put_archive, container, folder, stream.getvalue())
+        path = f"/containers/{in_path(container)}/archive"
+        self._do(what, "PUT", path, {"path": folder}, body=stream.getvalue())
 
     def consumption(self, container: str) -> tuple[int, int] | None:
         """Return CPU time used so far, in nanoseconds, and memory in use, in bytes; None for one that does not run.
@@ -563,14 +572,10 @@ class Engine:
         Memory is what cannot be given back at once, as ``docker stats`` counts it: without files that were read and
         are not needed any more (Docker Engine API, ContainerStats; ``one-shot`` exists from 1.41 on).
         """
-        what = f"measure the container {container}"
-        url = self._client._url("/containers/{0}/stats", container)
-        asked = {"stream": "false", "one-shot": "true"}
-        response = self.call(what, self._client.get, url, params=asked, timeout=self._client.timeout)
-        if response.status_code == 404:
+        asked = {"stream": False, "one-shot": True}
+        found = self._find(f"measure the container {container}", f"/containers/{in_path(container)}/stats", asked)
+        if found is None:
             return None
-        self.call(what, self._client._raise_for_status, response)
-        found = response.json()
         memory = found.get("memory_stats") or {}
         if "usage" not in memory:
             return None
@@ -581,8 +586,10 @@ class Engine:
 
     def logs(self, container: str, lines: int) -> str:
         """Return the last *lines* lines that the container wrote, standard output and error merged."""
-        output = self.call(f"read the log of {container}", self._client.logs, container, tail=lines)
-        return bytes(output).decode("utf-8", "replace")
+        what = f"read the log of {container}"
+        asked = {"stdout": True, "stderr": True, "tail": str(lines)}
+        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", asked) as answer, _saying(what):
+            return b"".join(found for _stream, found in answer.frames()).decode("utf-8", "replace")
 
     def log_stream(self, container: str, since: str = "", tail: int | None = None) -> Iterator[bytes]:
         """Yield what the container has written up to now as the engine's multiplexed stream, with time stamps.
@@ -590,23 +597,11 @@ class Engine:
         since: seconds since 1970 as text, which may have a fraction. tail: only so many messages from the end.
         """
         what = f"read the log of {container}"
-        asked = {"stdout": 1, "stderr": 1, "timestamps": 1, "tail": "all" if tail is None else tail}
+        asked = {"stdout": True, "stderr": True, "timestamps": True, "tail": "all" if tail is None else str(tail)}
         if since:
-            asked["since"] = since  # the SDK's own method takes whole seconds only
-        url = self._client._url("/containers/{0}/logs", container)
-        response = self.call(what, self._client._get, url, params=asked, stream=True)
-        try:
-            self.call(what, self._client._raise_for_status, response)
-            while True:
-                try:
-                    chunk = response.raw.read(LOG_CHUNK)
-                except (HTTPError, OSError) as error:
-                    raise EngineError(f"Docker Engine could not {what}: {error}") from error
-                if not chunk:
-                    return
-                yield chunk
-        finally:
-            response.close()
+            asked["since"] = since
+        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", asked) as answer, _saying(what):
+            yield from answer.pieces()
 
     def execute(
         self, container: str, command: list[str], user: str = "", environment: dict[str, str] | None = None
@@ -616,39 +611,57 @@ class Engine:
         environment: beyond the container's own, or in its place.
         """
         what = f"run {command[0]!r} in the container {container}"
-        made = self.call(what, self._client.exec_create, container, command, user=user, environment=environment)
-        out, err = self.call(what, self._client.exec_start, made["Id"], demux=True)
-        code = self.call(what, self._client.exec_inspect, made["Id"])["ExitCode"]
-        return int(code), (out or b"").decode("utf-8", "replace"), (err or b"").decode("utf-8", "replace")
+        made = self._prepare(what, container, command, user, "", environment or {})
+        written = {OUT: b"", ERR: b""}
+        for stream, data in self._start_command(what, what, made):
+            written[stream] += data
+        code = self._get(what, f"/exec/{in_path(made)}/json")["ExitCode"]
+        return int(code), written[OUT].decode("utf-8", "replace"), written[ERR].decode("utf-8", "replace")
 
     def prepare_command(
         self, container: str, command: list[str], user: str, directory: str, environment: Mapping[str, str]
     ) -> str:
         """Make a command ready to run in a running container, and return the id by which it is started."""
         what = f"run {command[0]!r} in the container {container}"
-        made = self.call(
+        return self._prepare(what, container, command, user, directory, environment)
+
+    def _prepare(
+        self, what: str, container: str, command: list[str], user: str, directory: str, environment: Mapping[str, str]
+    ) -> str:
+        made = self._post(
             what,
-            self._client.exec_create,
-            container,
-            command,
-            user=user,
-            workdir=directory or None,
-            environment=dict(environment),
+            f"/containers/{in_path(container)}/exec",
+            {
+                "User": user,
+                "AttachStdout": True,
+                "AttachStderr": True,
+                "Cmd": command,
+                "Env": [f"{name}={value}" for name, value in environment.items()],
+                "WorkingDir": directory or None,
+            },
         )
         return str(made["Id"])
 
     def run_command(self, command: str) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Start what was made ready, and yield what it writes to standard output and error as it comes."""
-        chunks = self.call("start a command", self._client.exec_start, command, stream=True, demux=True)
-        while True:
-            chunk = self.call("read what a command writes", next, chunks, None)
-            if chunk is None:
-                return
-            yield chunk
+        for stream, data in self._start_command("start a command", "read what a command writes", command):
+            yield (data, None) if stream == OUT else (None, data)
+
+    def _start_command(self, what: str, then: str, command: str) -> Iterator[tuple[int, bytes]]:
+        """Start what was made ready, and yield what it writes, by the number of the stream, for as long as it runs."""
+        headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
+        path = f"/exec/{in_path(command)}/start"
+        with self._ask(what, "POST", path, body={"Detach": False, "Tty": False}, headers=headers) as answer:
+            answer.wait_forever()
+            with _saying(then):
+                for stream, data in answer.frames():
+                    if stream not in (OUT, ERR):
+                        raise ApiError(f"{stream} is not the number of an output")
+                    yield stream, data
 
     def command_state(self, command: str) -> tuple[bool, int, int | None]:
         """Return whether a command runs, its process on the host, and its exit code where it has ended."""
-        about = self.call("look at a command", self._client.exec_inspect, command)
+        about = self._get("look at a command", f"/exec/{in_path(command)}/json")
         return bool(about["Running"]), int(about.get("Pid") or 0), about.get("ExitCode")
 
 
@@ -658,6 +671,30 @@ def container_name(entry: dict[str, Any]) -> str:
     return str((entry.get("Names") or [""])[0]).lstrip("/")
 
 
+def _name_and_tag(reference: str) -> tuple[str, str]:
+    """Return the name that a reference holds and its tag or digest, as the engine takes them."""
+    name, at, digest = reference.partition("@")
+    if at:
+        return name, digest
+    name, _colon, tag = reference.rpartition(":") if ":" in reference.rpartition("/")[2] else (reference, "", "latest")
+    return name, tag
+
+
+@contextmanager
+def _keeping_secret(login: Login | None) -> Iterator[None]:
+    """See to it that what the engine or the registry says never holds the password."""
+    try:
+        yield
+    except EngineError as error:
+        if login is not None and login["password"] in str(error):
+            raise EngineError(str(error).replace(login["password"], "********")) from None
+        raise
+
+
 def _version_tuple(text: str) -> tuple[int, int]:
     major, _dummy, minor = text.partition(".")
     return int(major), int(minor)
+
+
+def _version_text(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

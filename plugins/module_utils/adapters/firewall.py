@@ -15,7 +15,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -77,7 +76,7 @@ def try_matches(nftables: bool) -> None:
 
 
 def _has(name: str) -> bool:
-    return shutil.which(name, path=_PATH) is not None
+    return any(os.access(os.path.join(folder, name), os.X_OK) for folder in _PATH.split(":"))
 
 
 def kinds() -> list[str]:

@@ -20,8 +20,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import is_below
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import is_below
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
 PINS = "/run/cluster-compute-data"

@@ -27,8 +27,6 @@ import errno
 import fcntl
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -178,6 +176,8 @@ class StateDirectory:
 
     def remove_session(self, session_id: str) -> None:
         """Remove everything this host keeps of the session; the state directory itself belongs to the host."""
+        import shutil
+
         shutil.rmtree(self.session(session_id).path)
         _remove_if_empty(self.sessions)
 
@@ -224,7 +224,7 @@ class SessionDirectory:
     def read_host(self) -> str | None:
         """Return this host's name in the session's plan, or None where it carries no replica of it."""
         try:
-            return self.host_file.read_text(encoding="utf-8").strip()
+            return self.host_file.read_text(encoding="utf-8", errors="replace").strip()
         except FileNotFoundError:
             return None
 
@@ -254,6 +254,8 @@ class SessionDirectory:
     def clear(self) -> None:
         """Remove everything but the record."""
         if self.replicas.exists():
+            import shutil
+
             shutil.rmtree(self.replicas)
         for path in (self.public_keys_file, self.host_file, self.tunnel_key_file, self.made_file):
             path.unlink(missing_ok=True)
@@ -355,6 +357,8 @@ def write_in_place(path: Path, content: str, mode: int = 0o644, owner: tuple[int
 
 def write_file(path: Path, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:
     """Write *content* to *path* atomically, durable before it returns, with *mode* and *owner* from the first byte."""
+    import tempfile  # brings much that who only reads gets by without
+
     make_directory(path.parent, path.parent.stat().st_mode & 0o7777 if path.parent.exists() else 0o700)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import is_below
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
     LOCAL_DRIVER,
     Mount,
@@ -56,11 +57,6 @@ WRITES, READS = "writes", "reads"
 """What a host does to prove that a folder is the same on all hosts of a session."""
 
 VARIABLE = "session_mounts"
-
-
-def is_below(path: str, root: str) -> bool:
-    """Tell whether *path* is *root* or in it, as far as the text says."""
-    return path == root or path.startswith(root.rstrip("/") + "/")
 
 
 def parse_roots(value: object) -> tuple[str, ...]:

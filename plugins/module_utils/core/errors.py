@@ -103,5 +103,16 @@ class InvalidPlan(CoreError):
         super().__init__("\n".join(self.problems))
 
 
+class RenamedHost(CoreError):
+    """The inventory calls hosts otherwise than the sessions that run on them do.
+
+    problems: one host in one session each, in full sentences.
+    """
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems: tuple[str, ...] = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
 class MissingLibrary(CoreError):
     """A Python library that the controller needs is not installed."""

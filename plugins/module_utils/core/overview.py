@@ -248,6 +248,7 @@ def findings(facts: Mapping[str, Mapping[str, Any]], why_missing: Mapping[str, s
         for host, some in sorted(removals.items()):
             found += [f"{host}: {kind}: session {_shown(one)}: {one.why}" for one in some]
     found += [f"unknown: {why}" for _key, why in sorted(view.unknown.items())]
+    found += map(str, view.renamed)
     for host, reported in facts.items():
         found += [f"{host}: damaged: {one}" for one in reported["damaged"]]
     found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]

@@ -40,7 +40,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.data 
     ROOTS,
     WRITES,
     data_of_hosts,
-    is_below,
     mount_problems,
     sharing_problems,
     some_of,
@@ -65,6 +64,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Room,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import NO_LIMITS, Limits
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import is_below
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,

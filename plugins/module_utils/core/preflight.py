@@ -68,6 +68,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.resou
     format_memory,
     parse_memory,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import (
     MOST_HOSTS,
     Trial,
@@ -635,6 +636,9 @@ def _addresses(settings: Settings, answers: Answers) -> Check:
 def _inventory(answers: Answers) -> Check:
     """Judge what the inventory says of a host, which a launch on it would refuse."""
     check = Check("inventory")
+    renamed = survey(answers.facts).renamed
+    for one in renamed:
+        check.bad(ERROR, one.host, one.problem, "The inventory calls it what sessions on it do.", one.advice)
     for host, facts in answers.facts.items():
         try:
             hosts_from_facts({host: facts}, answers.inventory)
@@ -643,7 +647,8 @@ def _inventory(answers: Answers) -> Check:
             for problem in error.problems:
                 check.bad(ERROR, host, str(problem), "A launch can read it.", "Correct it in the inventory.")
         else:
-            check.good(host, "What the inventory says of capacity, devices and folders can be used.")
+            if all(one.host != host for one in renamed):
+                check.good(host, "What the inventory says of capacity, devices and folders can be used.")
     return check
 
 

@@ -23,7 +23,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.overv
 def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return what a launch would do.
 
-    answer: of session_plan. report: what the launch said in the end. actions: by host, what it would do there.
+    answer: the last state of the launch. report: what the launch said in the end. actions: by host, what it would do
+    there.
     """
     record = answer["record"]
     plan = record["plan"] if record is not None else None

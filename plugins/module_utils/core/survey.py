@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import record as records
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost, printable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     ENDED,
@@ -57,6 +58,34 @@ class Removal:
         }
 
 
+@dataclass(frozen=True)
+class Renamed:
+    """A host of which the inventory and a session that runs on it have different names.
+
+    host: the inventory's name. known_as: the session's, which the host wrote down.
+    """
+
+    host: str
+    known_as: str
+    session_name: str
+
+    @property
+    def problem(self) -> str:
+        """One sentence for people."""
+        return (
+            f"The host that the inventory calls {self.host} is {printable(self.known_as)} in session "
+            f"{self.session_name}, which runs there."
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do next, a sentence."""
+        return f"Call it {printable(self.known_as)} in the inventory again, or tear the session down first."
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
 @dataclass
 class Survey:
     """The sessions of a resource group.
@@ -65,7 +94,7 @@ class Survey:
     an unfinished teardown left, and every verb may remove. leaks: by host, what no record explains; `gc` removes it.
     changed: new revisions that every host has to be told. notes: by host, what takes the place of an old copy.
     cleaned: tombstones that have done their work, by id. unknown: ids that only hosts which cannot be reached could
-    explain, and why.
+    explain, and why. renamed: hosts that carry a session under another name than the inventory's, by host and session.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
@@ -75,6 +104,15 @@ class Survey:
     notes: dict[str, list[Record]] = field(default_factory=dict)
     cleaned: list[str] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
+    renamed: list[Renamed] = field(default_factory=list)
+
+    def check_names(self) -> None:
+        """Raise RenamedHost where a host has another name than in a session that runs on it.
+
+        Records name hosts by what the inventory called them, so with other names all that follows would be wrong.
+        """
+        if self.renamed:
+            raise RenamedHost(map(str, self.renamed))
 
     def named(self, name: str) -> list[Record]:
         """Return the records of the sessions of this name, by id."""
@@ -94,6 +132,7 @@ class _Session:
         self.copies: dict[str, Mapping[str, Any]] = {}
         self.objects: dict[str, set[str]] = {}
         self.stages: dict[str, str] = {}
+        self.host_names: dict[str, str] = {}
 
     @property
     def places(self) -> list[str]:
@@ -117,8 +156,8 @@ class _Session:
 def survey(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collection[str] = ()) -> Survey:
     """Judge what the hosts report.
 
-    facts_by_host: for each usable host ``records``, ``objects``, ``reservations`` and ``tombstones`` as host_info
-    returns them. unreachable: hosts of the group that did not answer.
+    facts_by_host: for each usable host ``records``, ``objects``, ``reservations``, ``tombstones`` and ``host_names`` as
+    host_info returns them. unreachable: hosts of the group that did not answer.
     """
     result = Survey()
     buried = {one["id"]: one for facts in facts_by_host.values() for one in facts.get("tombstones") or ()}
@@ -132,6 +171,7 @@ def survey(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collecti
                 _note(result.abandoned, host, Removal(session.id, session.name, False, why))
             continue
         _judge(result, session, set(facts_by_host), silent)
+        _judge_names(result, session)
     here = {session.id for session in sessions}
     for key, tombstone in sorted(buried.items()):
         # A host that left the group may come back, so its tombstone stays.
@@ -156,6 +196,9 @@ def _sessions(facts_by_host: Mapping[str, Mapping[str, Any]]) -> list[_Session]:
             session = found.setdefault(claim["session_id"], _Session(claim["session_id"]))
             session.stages[host] = held["stage"]
             session.name = session.name or claim["session_name"]
+        for key, name in (facts.get("host_names") or {}).items():
+            if key in found:
+                found[key].host_names[host] = name
     return [found[key] for key in sorted(found)]
 
 
@@ -168,8 +211,9 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
     away = sorted(set(best["hosts"]) & unreachable)
     if session.is_being_launched:
         return
+    # One from the queue has its old record until it starts.
     half = best["status"] == RUNNING and any(
-        copy["status"] == PREPARING and host in best["hosts"] and session.stages.get(host) != COMMITTED
+        copy["status"] in (PENDING, PREPARING) and host in best["hosts"] and session.stages.get(host) != COMMITTED
         for host, copy in session.copies.items()
     )
     if half or (best["status"] == PREPARING and COMMITTED not in session.stages.values()):
@@ -183,8 +227,10 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
         if best["queue"] is None:
             del result.records[session.id]
         else:
+            # Of what it has started a host may have told a note only; who was still at it has told the whole.
+            whole = records.latest(copy for copy in session.copies.values() if not records.is_note(copy)) or best
             result.records[session.id] = result.changed[session.id] = records.advance(
-                best, PENDING, why, plan=None, hosts=[], report=[why]
+                {**whole, "revision": best["revision"]}, PENDING, why, plan=None, hosts=[], report=[why]
             )
         revision = result.changed.get(session.id, best)["revision"]
         for host in session.places:
@@ -197,7 +243,7 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
                 _note(result.abandoned, host, Removal(session.id, session.name, True, why, best["revision"]))
     if best["status"] == RUNNING and not records.is_note(best):
         for host in session.places:
-            if host not in best["hosts"]:
+            if host not in best["hosts"] and session.host_names.get(host) not in best["hosts"]:
                 _judge_elsewhere(result, session, host, best)
     if best["status"] == RUNNING and records.is_note(best) and not away:
         lost = not any(session.parts(host) or host in session.stages for host in best["hosts"])
@@ -215,6 +261,21 @@ def _judge_elsewhere(result: Survey, session: _Session, host: str, best: Record)
     copy = session.copies.get(host)
     if copy is not None and not records.is_note(copy) and copy["revision"] < best["revision"]:
         result.notes.setdefault(host, []).append(records.note_of(best))
+
+
+def _judge_names(result: Survey, session: _Session) -> None:
+    """Tell which hosts carry a session that is at work under another name than the inventory's.
+
+    What a host wrote down counts where the session's record names it so, or where there is no record to compare with.
+    """
+    record = result.records.get(session.id)
+    if record is None and not session.has(CONTAINER):
+        return
+    if record is not None and record["status"] not in (PREPARING, RUNNING):
+        return
+    for host, name in sorted(session.host_names.items()):
+        if name != host and (record is None or name in record["hosts"]):
+            result.renamed.append(Renamed(host, name, session.name))
 
 
 def _judge_unrecorded(result: Survey, session: _Session, unreachable: set[str]) -> None:

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
@@ -35,8 +34,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     note_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
     Stage,
     descriptions,
@@ -121,22 +121,19 @@ def _early_stages(state: StateDirectory, record: Record) -> list[Stage]:
         wanted = guard.isolation_of_note(note_of(record))
         return [] if wanted is None else [guard.rule_steps(wanted, nftables)]
     no_engine: Any = None
-    session = SessionHost(no_engine, state, LedgerFile(str(state.root)), record, host, "")
+    context = Context(no_engine, state, LedgerFile(str(state.root)), record, host, "")
     known = state.session(record["id"]).read_public_keys()
-    return [session.rule_steps(nftables), session.tunnel_steps(known), session.link_steps(), session.peer_steps()]
+    return [
+        links.rule_steps(context, nftables),
+        links.tunnel_steps(context, known),
+        links.link_steps(context),
+        links.peer_steps(context),
+    ]
 
 
 def _need_libraries() -> None:
-    missing = [
-        package
-        for package, problem in (
-            ("python3-docker", docker_engine.DOCKER_IMPORT_ERROR),
-            ("python3-cryptography", ssh_keys.CRYPTOGRAPHY_IMPORT_ERROR),
-        )
-        if problem is not None
-    ]
-    if missing:
-        raise EngineError(f"{sys.executable} lacks what these packages bring: {' '.join(missing)}.")
+    if ssh_keys.CRYPTOGRAPHY_IMPORT_ERROR is not None:
+        raise ssh_keys.KeyFileError(f"{sys.executable} lacks what the package python3-cryptography brings.")
 
 
 def await_engine(

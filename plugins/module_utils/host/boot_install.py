@@ -107,7 +107,8 @@ def closure(name: str) -> dict[str, str]:
     while wanted:
         one = wanted.pop()
         spec = _find(one)
-        if one in found or spec is None:
+        # A folder of modules has no text of its own; what is imported of it is asked for by its own name as well.
+        if one in found or spec is None or spec.submodule_search_locations is not None:
             continue
         found[one] = _source(one, spec)
         wanted += _imports(found[one])

@@ -24,7 +24,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     DamagedLedger,
     LedgerFile,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     DamagedFile,
     StateDirectory,
@@ -36,7 +35,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     PENDING,
     RUNNING,
@@ -44,7 +42,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     note_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_exit_code, read_failure
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.jobs import outcomes
 
 
 def host_facts(
@@ -175,10 +172,34 @@ def _records(
             else note_of(one)
             for one in records
         ],
-        "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records} if all_whole else {},
+        "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records}
+        if all_whole
+        else _own_public_keys(state, [one for one in records if one["name"] == session_name]),
         "damaged": damaged,
         "tombstones": tombstones,
+        "host_names": _host_names(state),
     }
+
+
+def _host_names(state: StateDirectory) -> dict[str, str]:
+    """Return, by session, the name under which this host carries replicas of it."""
+    names = {session_id: state.session(session_id).read_host() for session_id in state.session_ids()}
+    return {session_id: name for session_id, name in names.items() if name}
+
+
+def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, dict[str, Any]]:
+    """Return the public halves of the keys of the replicas here, of sessions that run and lack none of them here."""
+    found = {}
+    for record in records:
+        session = state.session(record["id"])
+        host = session.read_host()
+        if host in record["hosts"] and record["status"] == RUNNING and record["plan"] is not None and host is not None:
+            from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
+
+            public_keys, lacking = make_keys(session, record["plan"], host, regenerate=False, check_mode=True)
+            if not lacking:
+                found[record["id"]] = public_keys
+    return found
 
 
 def _batches(state: StateDirectory, records: list[Record]) -> dict[str, dict[str, Any]]:
@@ -186,6 +207,13 @@ def _batches(state: StateDirectory, records: list[Record]) -> dict[str, dict[str
     found = {}
     for record in records:
         if record["status"] == RUNNING and record["request"] is not None and record["request"]["batch_command"]:
+            # Only who has run a batch command needs these.
+            from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import (
+                OutputDirectory,
+            )
+            from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
+            from ansible_collections.cluster_compute.session.plugins.module_utils.host.jobs import outcomes
+
             job = OutputDirectory(str(state.root)).session(record["id"]).job(batch_job(record["id"]))
             for outcome in outcomes(job):
                 found[record["id"]] = outcome

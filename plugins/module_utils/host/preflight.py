@@ -24,7 +24,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
     probe,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
-    DOCKER_IMPORT_ERROR,
     Engine,
     EngineError,
 )
@@ -117,8 +116,6 @@ def _missing() -> list[str]:
     """Return what this host lacks of what prepare_hosts installs."""
     lacking = {package for name, package in PROGRAMS.items() if shutil.which(name, path=_PATH) is None}
     found = [f"the package {package}" for package in sorted(lacking)]
-    if DOCKER_IMPORT_ERROR is not None:
-        found.append("the package python3-docker")
     try:
         import cryptography  # noqa: F401 - whether it is there is the question
     except ImportError:

@@ -21,8 +21,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.isola
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_note
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, guard
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import Keeper
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 

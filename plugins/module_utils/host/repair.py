@@ -35,8 +35,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     note_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, labels
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.converge import SessionHost, has_ssh
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, has_ssh
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
     Stage,
     descriptions,
@@ -205,7 +206,8 @@ class _Mender:
                 self._did(f"create key {name}", "key", name, None, "made")
         keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record["id"], {}), **own}
         self.result.public_keys[record["id"]] = own
-        self._perform(SessionHost(self.engine, self.state, self.ledger, record, host, "", self.room).stages(keys))
+        context = Context(self.engine, self.state, self.ledger, record, host, "", self.room)
+        self._perform(session_stages(context, keys))
 
     def _perform(self, stages: Sequence[Stage]) -> None:
         if not self.check_mode:

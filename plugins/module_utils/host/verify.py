@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,14 +33,30 @@ class VerificationFailed(SessionError):
     """A replica is not what the plan says; the message names the replica, the host and the last state seen."""
 
 
+class PeersSilent(VerificationFailed):
+    """The replicas of a host work as far as it can tell alone, and replicas on other hosts did not answer in time."""
+
+
+SERVER_SECONDS = 5.0
+"""For how long an SSH server that was just started may not listen yet."""
+PATIENCE = 5.0
+"""Seconds until the first reply of a peer, whose end may still be coming up."""
+
+
 def verify(
-    engine: Engine, plan: dict[str, Any], host: str, timeout: float, public_keys: Mapping[str, Mapping[str, str]]
+    engine: Engine,
+    plan: dict[str, Any],
+    host: str,
+    timeout: float,
+    public_keys: Mapping[str, Mapping[str, str]],
+    patience: float = PATIENCE,
 ) -> list[dict[str, Any]]:
     """Wait at most *timeout* seconds for every replica on *host*, then prove its network.
 
-    public_keys: public halves of the keys of the session's replicas, as far as they are known here.
+    public_keys: public halves of the keys of the session's replicas, as far as they are known here. patience: seconds
+    until peers on other hosts have to answer; with 0 they are not asked.
     Returns one dict per replica: name, host, container, rank, address, status, interface, mtu. Raises
-    VerificationFailed with everything that is wrong.
+    VerificationFailed with everything that is wrong, PeersSilent where that is nothing but peers.
     """
     replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
     deadline = time.monotonic() + timeout
@@ -49,7 +66,7 @@ def verify(
             result.update(_prove_interface(plan, replica, result["pid"]))
             _prove_server(replica, result["pid"])
         if plan["network"]["driver"] == "vxlan":
-            _prove_packets(plan, host, results[0]["pid"], replicas[0]["name"], results[0]["mtu"])
+            _prove_packets(plan, host, results[0]["pid"], replicas[0]["name"], results[0]["mtu"], patience)
         if plan["network"]["tunnel"] is not None:
             _prove_tunnel(plan, host)
     if plan["ssh_port"] is not None:
@@ -94,8 +111,15 @@ def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float
 
 
 def _prove_server(replica: dict[str, Any], pid: int) -> None:
-    """Prove that the replica's SSH server, which was started with it, listens."""
-    if not listens(pid, replica["address"], SSH_PORT):
+    """Prove that the replica's SSH server, which was started with it, listens.
+
+    sshd leaves its caller before it listens (sshd(8): it detaches first), so that it may not do so yet.
+    """
+    deadline = time.monotonic() + SERVER_SECONDS
+    while not listens(pid, replica["address"], SSH_PORT):
+        if time.monotonic() < deadline:
+            time.sleep(0.05)
+            continue
         raise VerificationFailed(
             f"The SSH server of the replica {replica['name']} on {replica['host']} does not listen on "
             f"{replica['address']} port {SSH_PORT}."
@@ -142,7 +166,7 @@ def _prove_interface(plan: dict[str, Any], replica: dict[str, Any], pid: int) ->
     return {"interface": link["ifname"], "mtu": link["mtu"]}
 
 
-def _prove_packets(plan: dict[str, Any], host: str, pid: int, name: str, mtu: int) -> None:
+def _prove_packets(plan: dict[str, Any], host: str, pid: int, name: str, mtu: int, patience: float) -> None:
     """Send an unfragmentable packet of the full size from this host's first replica to the first of every other host.
 
     Every host does so, hence each pair is proven in both directions.
@@ -152,10 +176,12 @@ def _prove_packets(plan: dict[str, Any], host: str, pid: int, name: str, mtu: in
         if replica["host"] != host:
             first.setdefault(replica["host"], replica)
     size = str(mtu - ICMP_OVERHEAD[4])
+    if first and not patience:
+        raise PeersSilent(f"The replicas on {', '.join(first)} were not asked yet.")
 
     def ping(target: dict[str, Any]) -> str | None:
-        # Until the first reply, at most five seconds: the other end may still be coming up.
-        command = ["ping", "-n", "-q", "-M", "do", "-s", size, "-c", "1", "-w", "5", target["address"]]
+        seconds = str(math.ceil(patience))
+        command = ["ping", "-n", "-q", "-M", "do", "-s", size, "-c", "1", "-w", seconds, target["address"]]
         try:
             run_in_network_of(pid, command)
         except LinkError as error:
@@ -169,7 +195,7 @@ def _prove_packets(plan: dict[str, Any], host: str, pid: int, name: str, mtu: in
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         failures = [failure for failure in pool.map(ping, first.values()) if failure]
     if failures:
-        raise VerificationFailed("\n".join(failures))
+        raise PeersSilent("\n".join(failures))
 
 
 def _prove_tunnel(plan: dict[str, Any], host: str) -> None:

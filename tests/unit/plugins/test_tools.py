@@ -105,6 +105,58 @@ def test_a_test_run_stops_at_a_failure_and_removes_its_lab(tmp_path: Path, broke
     assert played == ["-i tests/integration_lab/inventory playbooks/lab_down.yml"]
 
 
+class TestLabStamp:
+    """Whether the lab's own tests have to run."""
+
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> Path:
+        """Make a tree with a source for each pattern."""
+        for pattern in load("lab_stamp").SOURCES:
+            path = tmp_path / pattern.replace("**/", "").replace("*", "one")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(pattern, encoding="utf-8")
+        return tmp_path
+
+    def test_they_run_until_they_have_passed_and_again_when_anything_of_the_lab_changes(self, tree: Path) -> None:
+        stamp = load("lab_stamp")
+        assert not stamp.agrees(tree)
+        stamp.write(tree)
+        assert stamp.agrees(tree)
+        for path in [path for path in tree.rglob("*") if path.is_file() and path != tree / stamp.STAMP]:
+            content = path.read_bytes()
+            path.write_bytes(content + b" ")
+            assert not stamp.agrees(tree), path
+            path.write_bytes(content)
+            assert stamp.agrees(tree)
+            path.rename(path.with_name(f"lab_other{path.suffix}"))
+            with pytest.MonkeyPatch.context() as patch:
+                # Whether anything is left that the pattern finds is for another test.
+                patch.setattr(stamp, "SOURCES", [one for one in stamp.SOURCES if any(tree.glob(one))])
+                assert not stamp.agrees(tree), path
+            path.with_name(f"lab_other{path.suffix}").rename(path)
+        (tree / "roles/lab/tasks/more").mkdir(parents=True)
+        assert stamp.agrees(tree)
+        (tree / "roles/lab/tasks/more/main.yml").touch()
+        assert not stamp.agrees(tree)
+
+    def test_what_python_keeps_and_what_others_are_made_of_does_not_count(self, tree: Path) -> None:
+        stamp = load("lab_stamp")
+        stamp.write(tree)
+        for name in ("plugins/module_utils/lab/__pycache__/x.pyc", "plugins/modules/session_host.py", "README.md"):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).touch()
+        assert stamp.agrees(tree)
+
+    def test_a_pattern_that_finds_nothing_is_noticed(self, tree: Path) -> None:
+        stamp = load("lab_stamp")
+        (tree / "plugins/modules/image_archive.py").unlink()
+        with pytest.raises(FileNotFoundError, match=r"image_archive\.py"):
+            stamp.digest(tree)
+
+    def test_the_tree_has_all_of_them(self) -> None:
+        assert len(load("lab_stamp").digest(TOOLS.parent)) == 64
+
+
 class TestReference:
     """The generator of docs/reference."""
 
@@ -114,7 +166,7 @@ class TestReference:
         ("text", "markdown"),
         [
             ("With O(state=absent) or V(a)", "With `state=absent` or `a`"),
-            ("see M(cluster_compute.session.session_plan)", "see `session_plan`"),
+            ("see M(cluster_compute.session.session_decide)", "see `session_decide`"),
             ("C(default({}, true)) and E(TERM)", "`default({}, true)` and `TERM`"),
             ("L(the page, https://example.com/a)", "[the page](https://example.com/a)"),
             ("ABC(x) stays", "ABC(x) stays"),

@@ -17,6 +17,7 @@ import yaml
 CHECKOUT = Path(__file__).resolve().parents[3]
 PAGE = (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 LAB = "roles/lab"
+VERBS = "plugins/module_utils/core/verbs"
 VARIES = "…"
 
 
@@ -39,11 +40,15 @@ def quoted() -> list[str]:
 def texts_of_python(path: Path) -> Iterator[str]:
     """Give the texts of a source file, with a mark in place of each value."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.JoinedStr):
-            parts = (part.value if isinstance(part, ast.Constant) else VARIES for part in node.values)
-            yield "".join(str(part) for part in parts)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+        yield from texts_of_expression(node)
+
+
+def texts_of_expression(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.JoinedStr):
+        parts = (part.value if isinstance(part, ast.Constant) else VARIES for part in node.values)
+        yield "".join(str(part) for part in parts)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
 
 
 def texts_of_tasks(value: Any) -> Iterator[str]:
@@ -89,7 +94,7 @@ def test_a_quoted_message_is_one_of_the_sources(message: str, texts: list[str]) 
 
 
 def refusals() -> Iterator[tuple[str, str]]:
-    """Give place and text of every message with which a role or a playbook fails, and of those that it is put from."""
+    """Give place and text of every message with which a role, a playbook or a verb fails."""
     for path in task_files():
         for task in tasks(load(path)):
             failing = task.get("ansible.builtin.fail") or task.get("ansible.builtin.assert")
@@ -98,6 +103,13 @@ def refusals() -> Iterator[tuple[str, str]]:
                 text = " ".join([*texts_of_tasks(said), *texts_of_tasks(task.get("vars", {}))])
                 if text.replace(VARIES, "").strip():  # else all of it comes from a module, with its words
                     yield f"{path.relative_to(CHECKOUT)}: {task['name']}", one_line(text)
+
+    for path in sorted((CHECKOUT / VERBS).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "_fail":
+                text = " ".join(text for part in node.args for text in texts_of_expression(part))
+                if text.replace(VARIES, "").strip():
+                    yield f"{path.name}: {node.lineno}", one_line(text)
 
 
 def tasks(value: Any) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
 from ansible_collections.cluster_compute.session.plugins.action import session_images as action
-from ansible_collections.cluster_compute.session.plugins.modules.session_images import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 
 PULL = {"reference": "registry.example/train:1", "digest": "registry.example/train@sha256:" + "d" * 64}
 
@@ -28,7 +28,7 @@ def given_to_the_module(monkeypatch: pytest.MonkeyPatch, logins: dict[str, Any])
 
 def test_a_login_is_hidden_and_takes_nothing_out_of_what_the_module_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     given = given_to_the_module(monkeypatch, {"registry.example": {"username": "ada", "password": "12"}})
-    checked = ArgumentSpecValidator(ARGUMENTS).validate(given)
+    checked = ArgumentSpecValidator(ARGUMENTS["session_images"]["argument_spec"]).validate(given)
     assert checked.error_messages == []
     result = {"pulled": {"train:1": {"id": "sha256:" + "0123ada9" * 8, "bytes": 41234, "seconds": 1.2}}}
     assert remove_values(result, checked._no_log_values) == result

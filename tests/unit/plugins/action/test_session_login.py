@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.action.session_login import _contents, _known
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.group_facts import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
 
 
 def test_what_is_in_the_folder(tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def seen(terminal: int) -> str:
         return ""
 
 
-def task(state: str) -> Any:
-    action = "cluster_compute.session.session_host"
-    return SimpleNamespace(action=action, args={"state": state}, run_once=False)
+def task(step: str) -> Any:
+    action = "cluster_compute.session.session_step"
+    return SimpleNamespace(action=action, args={"verb": "launch", "step": step}, run_once=False)
 
 
 def host(name: str) -> Any:
@@ -83,7 +83,7 @@ def play(hosts: list[str]) -> Any:
 def reserve(callback: Any) -> None:
     """Let one of two hosts do its part."""
     callback.v2_playbook_on_play_start(play(["h1", "h2"]))
-    one = task("reserved")
+    one = task("hold")
     callback.v2_playbook_on_task_start(one, is_conditional=False)
     for name in ("h1", "h2"):
         callback.v2_runner_on_start(host(name), one)
@@ -114,7 +114,7 @@ def test_one_line_is_written_again_in_its_place(callback: Any, terminal: int) ->
 
 def test_many_hosts_at_once_are_few_lines(callback: Any, terminal: int) -> None:
     names = [f"h{number}" for number in range(300)]
-    one = task("reserved")
+    one = task("hold")
     callback.v2_playbook_on_play_start(play(names))
     callback.v2_playbook_on_task_start(one, is_conditional=False)
     begin = time.monotonic()
@@ -160,13 +160,13 @@ def test_a_terminal_that_cannot_rewrite_gets_lines(terminal: int, monkeypatch: p
     one = made()
     reserve(one)
     assert until(terminal, "\n") == "reserve 0/2 hosts, 0 s\r\n"
-    second = task("prepared")
-    one.v2_runner_on_ok(result("h2", task("reserved"), {"granted": True}))
+    second = task("start")
+    one.v2_runner_on_ok(result("h2", task("hold"), {"granted": True}))
     one.v2_playbook_on_task_start(second, is_conditional=False)
     one.v2_runner_on_start(host("h1"), second)
     one.v2_playbook_on_stats(None)
-    written = until(terminal, "keys  ")
-    assert written.startswith("keys 0/2 hosts, 0 s\r\nPROGRESS\r\n")
+    written = until(terminal, "start  ")
+    assert written.startswith("network, start 0/2 hosts, 0 s\r\nPROGRESS\r\n")
     assert "\x1b" not in written
 
 
@@ -196,7 +196,7 @@ def test_a_fault_ends_the_display_and_nothing_else(
     callback._display.display("TASK")
     assert capsys.readouterr().out == "TASK\n"
     assert callback.disabled
-    callback.v2_runner_on_ok(result("h2", task("reserved"), {"granted": True}))
+    callback.v2_runner_on_ok(result("h2", task("hold"), {"granted": True}))
     callback.v2_playbook_on_stats(None)
 
 

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import SILENCE, of_broken_module, why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import SILENCE, why_not
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import of_broken_module
 
 MODULE = "cluster_compute.session.session_host"
 

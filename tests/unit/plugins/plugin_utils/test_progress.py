@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.progress import (
     COLLECTION,
     DONE,
     FAILED,
+    READY,
     SKIPPED,
     STATES,
+    STEPS,
     Progress,
     State,
     state_of,
@@ -24,10 +27,9 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.progress i
 
 CHECKOUT = Path(__file__).resolve().parents[4]
 LOOK = STATES[("host_info", "")]
-PULL = STATES[("session_images", "")]
-RESERVE = STATES[("session_host", "reserved")]
-START = STATES[("session_host", "present")]
-READY = STATES[("session_host", "verified")]
+PULL = STEPS["pull"]
+RESERVE = STEPS["hold"]
+START = STEPS["start"]
 
 
 class Loader(yaml.SafeLoader):
@@ -45,7 +47,7 @@ def tasks_of(role: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def states_of(role: str) -> set[str]:
-    found = (state_of(action, arguments.get("state")) for action, arguments in tasks_of(role))
+    found = (state_of(action, arguments) for action, arguments in tasks_of(role))
     return {state.name for state in found if state is not None}
 
 
@@ -53,28 +55,16 @@ def module_text(name: str) -> str:
     return (CHECKOUT / "plugins" / "modules" / f"{name}.py").read_text(encoding="utf-8")
 
 
-def test_a_launch_goes_through_the_states_that_are_promised() -> None:
-    assert states_of("launch") >= {"look", "reserve", "pull", "keys", "start", "ready", "release", "wait"}
+def test_the_plain_way_of_a_verb_goes_through_the_states_that_are_promised() -> None:
+    assert states_of("launch") == {"look", "reserve", "start"}
     assert states_of("teardown") == {"remove"}
     assert states_of("repair") == {"look", "repair"}
 
 
-def test_every_state_occurs_in_a_role() -> None:
-    roles = sorted(path.name for path in (CHECKOUT / "roles").iterdir())
-    assert {name for role in roles for name in states_of(role)} == {state.name for state in STATES.values()}
-
-
-def test_every_task_that_works_on_hosts_for_a_session_has_a_state() -> None:
-    for role in ("launch", "teardown", "repair"):
-        for action, arguments in tasks_of(role):
-            if action.endswith((".session_host", ".session_images", ".host_info", ".session_repair")):
-                assert state_of(action, arguments.get("state")), f"{role}: {action} {arguments.get('state')}"
-
-
-def test_no_state_is_named_by_a_template() -> None:
-    found = [arguments.get("state", "") for action, arguments in tasks_of("launch") if action.endswith("_host")]
-    assert found
-    assert not any("{" in state for state in found)
+def test_every_step_that_has_a_state_is_one_of_a_verb() -> None:
+    known = {name.removeprefix("_after_") for name in vars(launch._Launch) if name.startswith("_after_")}
+    assert set(STEPS) <= known
+    assert known - set(STEPS) == {"remember", "keep", "queue", "batch", "tell"}, "they take no time"
 
 
 @pytest.mark.parametrize("key", [key for key, state in STATES.items() if state.proof])
@@ -84,10 +74,11 @@ def test_what_proves_a_state_is_what_the_module_returns(key: tuple[str, str]) ->
 
 
 def test_who_does_not_belong_to_the_collection_has_no_state() -> None:
-    assert state_of("ansible.builtin.file", "present") is None
-    assert state_of("other.session.session_host", "present") is None
-    assert state_of(f"{COLLECTION}session_host", None) == START
-    assert state_of(f"{COLLECTION}session_images", "pulled") == PULL
+    assert state_of("ansible.builtin.file", {"state": "absent"}) is None
+    assert state_of("other.session.session_host", {"state": "absent"}) is None
+    assert state_of(f"{COLLECTION}session_host", {}) is None
+    assert state_of(f"{COLLECTION}session_step", {"step": "start"}, "hold") == START
+    assert state_of(f"{COLLECTION}session_step", {}, "serve") == PULL
 
 
 def run(progress: Progress, state: State, results: dict[str, dict[str, Any]], begin: float, end: float) -> None:
@@ -137,30 +128,32 @@ def plan(replicas: dict[str, int], fetches: list[str]) -> dict[str, Any]:
 def test_replicas_are_counted_where_they_are_made_and_the_network_apart() -> None:
     progress = Progress()
     progress.play(3)
-    progress.learn(f"{COLLECTION}session_plan", plan({"h1": 3, "h2": 1}, []))
+    progress.learn(f"{COLLECTION}session_decide", plan({"h1": 3, "h2": 1}, []))
     progress.task(START, once=False)
     for host in ("h1", "h2"):
         progress.begin(START, host, 0.0)
     progress.end(START, "h1", DONE, {"actions": [], "seconds": {"network": 0.5, "start": 1.0}}, 2.0)
     assert progress.line(3.0) == "network, start 1/3 hosts, 3/4 replicas, 3 s"
-    progress.end(START, "h2", DONE, {"actions": [], "seconds": {"network": 1.5, "start": 1.0}}, 4.0)
+    taken = {"network": 1.5, "start": 1.0, "ready": 0.5}
+    progress.end(START, "h2", DONE, {"actions": [], "seconds": taken, "unproven": "h1 is late."}, 4.0)
     run(progress, READY, {"h1": {"replicas": []}, "h2": {"msg": "no"}}, 4.0, 5.0)
     assert progress.summary(5.0) == [
         "network  2/2 hosts                             1.5 s",
-        "start    2/2 hosts, 4/4 replicas               2.5 s",
-        "ready    1/2 hosts, 1 failed, 3/4 replicas     1.0 s",
+        "start    2/2 hosts, 4/4 replicas               2.0 s",
+        "ready    1/2 hosts, 1 failed, 3/4 replicas     1.5 s",
     ]
 
 
 def test_images_are_counted_by_the_hosts_that_lacked_them() -> None:
     progress = Progress()
     progress.play(3)
-    progress.learn(f"{COLLECTION}session_plan", plan({"h1": 1}, ["h1", "h2"]))
+    progress.learn(f"{COLLECTION}session_decide", plan({"h1": 1}, ["h1", "h2"]))
     progress.task(PULL, once=False)
     progress.begin(PULL, "h1", 0.0)
     assert progress.line(1.0) == "pull 0/2 hosts, 1 s"
     progress.end(PULL, "h1", DONE, {}, 2.0)
-    progress.learn(f"{COLLECTION}session_distribution", {"results": {"h1": {"present": True}, "h2": {"msg": "no"}}})
+    came = {"images_so_far": {"results": {"h1": {"present": True}, "h2": {"msg": "no"}}}}
+    progress.learn(f"{COLLECTION}session_decide", {**plan({"h1": 1}, ["h1", "h2"]), **came})
     assert progress.summary(5.0) == ["pull  1/2 hosts     2.0 s"]
 
 
@@ -179,3 +172,14 @@ def test_a_state_that_every_host_skipped_is_not_told() -> None:
     progress.begin(PULL, "h1", 0.0)
     progress.end(PULL, "h1", SKIPPED, {}, 0.1)
     assert progress.summary(1.0) == []
+
+
+def test_the_last_decision_takes_nothing_of_what_is_known_away() -> None:
+    progress = Progress()
+    progress.play(1)
+    progress.learn(f"{COLLECTION}session_decide", plan({"h1": 3}, []))
+    start = state_of(f"{COLLECTION}session_step", {"step": "start"})
+    assert start is not None
+    run(progress, start, {"h1": {"actions": ["create"]}}, 0.0, 1.0)
+    progress.learn(f"{COLLECTION}session_decide", {"msg": ["Session demo"]})
+    assert "3/3 replicas" in "".join(progress.summary(2.0))

@@ -1,17 +1,41 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What labels tell, whoever wrote them."""
+"""What the engine is asked for and what its answers mean; what labels tell, whoever wrote them."""
 
 from __future__ import annotations
 
+import base64
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.adapters.engine_server import (
+    Asked,
+    EngineServer,
+    Handler,
+    engine_server,
+)
 
 ID = "5c7a1f0e-0000-4000-8000-000000000000"
 FILES = {"Type": "bind", "Source": "/var/lib/x", "Destination": "/etc/cluster-compute"}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EngineServer]:
+    with engine_server(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def asking(server: EngineServer) -> Engine:
+    return Engine.connect(timeout=5, path=str(server.path))
 
 
 @pytest.mark.parametrize(
@@ -62,11 +86,300 @@ def test_devices_of_a_label() -> None:
         ("1.52", {}, False),
     ],
 )
-def test_the_engine_says_what_it_writes_its_rules_with(api: str, about: dict[str, Any], uses_nftables: bool) -> None:
-    class Client:
-        api_version = api
+def test_the_engine_says_what_it_writes_its_rules_with(
+    server: EngineServer, api: str, about: dict[str, Any], uses_nftables: bool
+) -> None:
+    server.version = api
+    server.answer("GET /info", value=about)
+    assert Engine.connect(path=str(server.path)).uses_nftables() is uses_nftables
 
-        def info(self) -> dict[str, Any]:
-            return about
 
-    assert engine.Engine(Client()).uses_nftables() is uses_nftables
+@pytest.mark.parametrize(
+    ("theirs", "ours", "text"),
+    [
+        ("1.41", (1, 41), "v1.41"),
+        ("1.45", (1, 45), "v1.45"),
+        ("1.99", engine.NEWEST_API, "v1.52"),
+        ("2.0", (1, 52), "v1.52"),
+    ],
+)
+def test_the_newest_version_that_both_sides_speak(
+    server: EngineServer, theirs: str, ours: tuple[int, int], text: str
+) -> None:
+    server.version = theirs
+    connected = Engine.connect(path=str(server.path))
+    server.answer("GET /containers/json", value=[])
+    assert connected.containers() == []
+    assert connected.api_version == ours
+    assert server.asked[-1].version == text
+
+
+def test_an_engine_that_is_too_old(server: EngineServer) -> None:
+    server.version = "1.40"
+    with pytest.raises(EngineError) as raised:
+        Engine.connect(path=str(server.path))
+    assert str(raised.value) == (
+        "Docker Engine on this host speaks API 1.40, the oldest that is supported is 1.41 (Docker Engine 20.10)."
+    )
+
+
+def test_containers_are_listed_by_name_and_label(server: EngineServer, asking: Engine) -> None:
+    one = {"Names": ["/b"], "Labels": {engine.LABEL_SESSION_ID: ID}, "Mounts": [FILES]}
+    two = {"Names": ["/a"], "Labels": {}, "Mounts": None}
+    server.answer("GET /containers/json", value=[one, two, {**one, "Names": None}])
+    assert [engine.container_name(found) for found in asking.containers()] == ["", "a", "b"]
+    assert asking.containers_named({"a", "c"}) == {"a": two}
+    assert asking.session_containers({"x": "y"}) == [{**one, "Names": None}, one]
+    assert [asked.query for asked in server.asked] == [
+        {"all": "true"},
+        {"all": "true"},
+        {"all": "true", "filters": json.dumps({"label": [engine.LABEL_SESSION_ID, "x=y"]})},
+    ]
+
+
+def test_what_is_not_there_is_none(server: EngineServer, asking: Engine) -> None:
+    assert asking.inspect("x") is None
+    assert asking.inspect_image("x") is None
+    assert asking.volume("x") is None
+    assert asking.consumption("x") is None
+    assert not asking.has_path("x", "/a")
+    asking.remove_container("x")
+    asking.remove_image("x")
+    asking.remove_volume("x")
+    for request in ("GET /containers/x/json", "DELETE /containers/x"):
+        server.answer(request, status=500, value={"message": "out of order"})
+    with pytest.raises(EngineError, match=r"^Docker Engine could not inspect the container x: out of order$"):
+        asking.inspect("x")
+    with pytest.raises(EngineError, match=r"^Docker Engine could not remove the container x: out of order$"):
+        asking.remove_container("x")
+
+
+def test_a_volume_in_use_stays(server: EngineServer, asking: Engine) -> None:
+    server.answer("DELETE /volumes/x", status=409, value={"message": "volume is in use"})
+    asking.remove_volume("x")
+    server.answer("DELETE /containers/x", status=409, value={"message": "removal is already in progress"})
+    with pytest.raises(EngineError, match="removal is already in progress"):
+        asking.remove_container("x")
+
+
+def test_what_is_so_already_is_no_error(server: EngineServer, asking: Engine) -> None:
+    server.answer("POST /containers/x/start", status=304, text="")
+    server.answer("POST /containers/x/stop", status=304, text="")
+    asking.start_container("x")
+    asking.stop_container("x", 7)
+    assert server.asked[-1].query == {"t": "7"}
+
+
+def test_a_container_on_two_networks(server: EngineServer) -> None:
+    """Engines before API 1.44 take one endpoint at creation; nothing is left behind where another cannot be made."""
+    endpoints: dict[str, dict[str, Any]] = {"one": {}, "two": {"IPAMConfig": {"IPv4Address": "10.0.0.2"}}}
+    server.answer("POST /containers/create", status=201, value={"Id": "c1", "Warnings": []})
+    server.answer("POST /networks/two/connect", text="")
+    for version, at_once, more in (("1.45", ["one", "two"], []), ("1.41", ["one"], ["/networks/two/connect"])):
+        server.version = version
+        server.asked.clear()
+        body = {"Image": "i", "HostConfig": {"Memory": 1}}
+        assert Engine.connect(path=str(server.path)).create_container("main 1", body, endpoints) == "c1"
+        made = json.loads(server.asked[0].body)
+        assert server.asked[0].query == {"name": "main 1"}
+        assert list(made["NetworkingConfig"]["EndpointsConfig"]) == at_once
+        assert made["HostConfig"] == {"Memory": 1, "NetworkMode": "one"}
+        assert [asked.path for asked in server.asked[1:]] == more
+    assert json.loads(server.asked[1].body) == {"Container": "c1", "EndpointConfig": endpoints["two"]}
+    server.answer("POST /networks/two/connect", status=500, value={"message": "no room"})
+    server.asked.clear()
+    with pytest.raises(EngineError, match=r"^Docker Engine could not connect the container c1 to the network two: no"):
+        Engine.connect(path=str(server.path)).create_container("main", body, endpoints)
+    assert [(asked.method, asked.path) for asked in server.asked][-1] == ("DELETE", "/containers/c1")
+
+
+def test_networks_and_volumes(server: EngineServer, asking: Engine) -> None:
+    server.answer("POST /networks/create", status=201, value={"Id": "n"})
+    server.answer("POST /volumes/create", status=201, value={"Name": "v"})
+    server.answer("GET /networks", value=[{"Name": "b"}, {"Name": "a"}])
+    server.answer("POST /networks/b/disconnect", text="")
+    asking.create_network("b", "10.0.0.0/24", {"l": "1"}, driver="macvlan", options={"parent": "p"}, internal=True)
+    asking.create_volume("v", "local", {"type": "nfs"}, {"l": "1"})
+    asking.disconnect_container("c", "b")
+    assert [found["Name"] for found in asking.networks({"l": "1"})] == ["a", "b"]
+    network, volume, left = (json.loads(asked.body) for asked in server.asked[:3])
+    assert network == {
+        "Name": "b",
+        "Driver": "macvlan",
+        "Options": {"parent": "p"},
+        "IPAM": {"Driver": "default", "Config": [{"Subnet": "10.0.0.0/24"}]},
+        "Internal": True,
+        "Labels": {"l": "1"},
+        "CheckDuplicate": True,
+    }
+    assert volume == {"Name": "v", "Driver": "local", "DriverOpts": {"type": "nfs"}, "Labels": {"l": "1"}}
+    assert left == {"Container": "c", "Force": True}
+    assert json.loads(server.asked[3].query["filters"]) == {"label": ["l=1"]}
+
+
+def stat(**about: object) -> str:
+    known = {"name": "a", "size": 1, "mode": 420, "mtime": "", "linkTarget": "", **about}
+    return base64.b64encode(json.dumps(known).encode()).decode()
+
+
+def test_files_of_a_container(server: EngineServer, asking: Engine) -> None:
+    """The engine follows links at once: what is read and written is what they lead to."""
+    links = {"/etc/a": "/etc/b", "/etc/b": ""}
+
+    def head(handler: Handler, asked: Asked) -> None:
+        if asked.query["path"] not in links:
+            handler.say(404, b"{}")
+            return
+        handler.say(200, b"", X_Docker_Container_Path_Stat=stat(linkTarget=links[asked.query["path"]]))
+
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        member = tarfile.TarInfo("b")
+        member.size = 3
+        archive.addfile(member, io.BytesIO(b"a\xff\n"))
+    server.answers["HEAD /containers/c/archive"] = head
+    server.answers["GET /containers/c/archive"] = lambda handler, _asked: handler.say(200, packed.getvalue())
+    server.answer("PUT /containers/c/archive", text="")
+    text = asking.read_file("c", "/etc/a")
+    assert text == "a\udcff\n"
+    assert server.asked[-1].query == {"path": "/etc/b"}
+    assert asking.read_file("c", "/etc/c") is None
+    asking.write_file("c", "/etc/a", text, 0o600)
+    with tarfile.open(fileobj=io.BytesIO(server.asked[-1].body)) as archive:
+        (written,) = archive.getmembers()
+        file = archive.extractfile(written)
+        assert file is not None
+        assert (server.asked[-1].query, written.name, written.mode) == ({"path": "/"}, "etc/b", 0o600)
+        assert file.read() == b"a\xff\n"
+    packed.write(b"x" * engine.LARGEST_FILE)
+    with pytest.raises(EngineError, match=r"^The file /etc/a in the container c is larger than 1048576 bytes\.$"):
+        asking.read_file("c", "/etc/a")
+
+
+def test_consumption_leaves_out_what_can_be_given_back(server: EngineServer, asking: Engine) -> None:
+    used = {"cpu_stats": {"cpu_usage": {"total_usage": 5}}}
+    for details, memory in (({"total_inactive_file": 30}, 70), ({"inactive_file": 20}, 80), ({}, 100)):
+        server.answer("GET /containers/x/stats", value={**used, "memory_stats": {"usage": 100, "stats": details}})
+        assert asking.consumption("x") == (5, memory)
+    assert server.asked[-1].query == {"stream": "false", "one-shot": "true"}
+    server.answer("GET /containers/x/stats", value={**used, "memory_stats": {}})
+    assert asking.consumption("x") is None
+
+
+FRAMES = b"\x01\0\0\0\0\0\0\x04out\n\x02\0\0\0\0\0\0\x04err\n"
+HIJACKED = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
+
+
+def test_a_command_in_a_container(server: EngineServer, asking: Engine) -> None:
+    server.answer("POST /containers/c/exec", status=201, value={"Id": "e1"})
+    server.raw("POST /exec/e1/start", HIJACKED + FRAMES)
+    server.answer("GET /exec/e1/json", value={"ExitCode": 3, "Running": False, "Pid": 7})
+    assert asking.execute("c", ["ls", "-l"], "root", {"A": "1"}) == (3, "out\n", "err\n")
+    assert json.loads(server.asked[0].body) == {
+        "User": "root",
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Cmd": ["ls", "-l"],
+        "Env": ["A=1"],
+    }
+    assert server.asked[1].headers["Upgrade"] == "tcp"
+    assert asking.prepare_command("c", ["ls"], "u", "/w", {}) == "e1"
+    assert json.loads(server.asked[-1].body)["WorkingDir"] == "/w"
+    assert list(asking.run_command("e1")) == [(b"out\n", None), (None, b"err\n")]
+    assert asking.command_state("e1") == (False, 7, 3)
+    server.answer("POST /exec/e1/start", status=409, value={"message": "container c is not running"})
+    with pytest.raises(EngineError, match=r"^Docker Engine could not start a command: container c is not running$"):
+        list(asking.run_command("e1"))
+    with pytest.raises(EngineError, match=r"^Docker Engine could not run 'ls' in the container c: container c is not"):
+        asking.execute("c", ["ls"])
+
+
+def test_logs(server: EngineServer, asking: Engine) -> None:
+    server.raw("GET /containers/c/logs", b"HTTP/1.1 200 OK\r\n\r\n" + FRAMES)
+    assert asking.logs("c", 20) == "out\nerr\n"
+    assert server.asked[-1].query == {"stdout": "true", "stderr": "true", "tail": "20"}
+    assert b"".join(asking.log_stream("c", since="1.5")) == FRAMES
+    assert server.asked[-1].query["since"] == "1.5"
+    assert (server.asked[-1].query["timestamps"], server.asked[-1].query["tail"]) == ("true", "all")
+    with pytest.raises(EngineError, match=r"^Docker Engine could not read the log of x: page not found$"):
+        list(asking.log_stream("x"))
+
+
+def events(*found: dict[str, Any]) -> bytes:
+    body = b"".join(b"%x\r\n%s\r\n\r\n" % (len(json.dumps(one)) + 2, json.dumps(one).encode()) for one in found)
+    return b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n"
+
+
+LOGIN = {"username": "reader", "password": "s3cret", "registry": "registry.example:5000"}
+
+
+@pytest.mark.parametrize(
+    ("reference", "name", "tag"),
+    [
+        ("busybox", "busybox", "latest"),
+        ("registry.example:5000/team/a", "registry.example:5000/team/a", "latest"),
+        ("registry.example:5000/team/a:1", "registry.example:5000/team/a", "1"),
+        ("team/a@sha256:ab", "team/a", "sha256:ab"),
+    ],
+)
+def test_an_image_is_pulled(server: EngineServer, asking: Engine, reference: str, name: str, tag: str) -> None:
+    layer = {"status": "Downloading", "id": "l1", "progressDetail": {"current": 1, "total": 30}}
+    server.raw("POST /images/create", events({"status": "Pulling"}, layer, layer, {**layer, "id": "l2"}))
+    assert asking.pull_image(reference, LOGIN) == 60
+    assert server.asked[0].query == {"fromImage": name, "tag": tag}
+    told = json.loads(base64.urlsafe_b64decode(server.asked[0].headers["X-Registry-Auth"]))
+    assert told == {"username": "reader", "password": "s3cret", "serveraddress": "registry.example:5000"}
+
+
+def test_a_pull_that_fails_does_not_show_the_password(server: EngineServer, asking: Engine) -> None:
+    server.raw("POST /images/create", events({"status": "Pulling"}, {"error": "s3cret is wrong"}))
+    with pytest.raises(EngineError, match=r"^Docker Engine could not pull the image a: \*{8} is wrong$"):
+        asking.pull_image("a", LOGIN)
+    server.answer("POST /images/create", status=500, value={"message": "s3cret is wrong"})
+    with pytest.raises(EngineError, match=r"^Docker Engine could not pull the image a: \*{8} is wrong$"):
+        asking.pull_image("a", LOGIN)
+    server.raw("POST /images/create", events({"status": "Pulling"})[:-5])
+    with pytest.raises(EngineError, match=r"^Docker Engine could not pull the image a: it closed the connection"):
+        asking.pull_image("a", LOGIN)
+
+
+def test_the_registry_is_asked(server: EngineServer, asking: Engine) -> None:
+    server.answer("GET /distribution/r.example/a:1/json", value={"Descriptor": {"digest": "sha256:ab"}})
+    assert asking.resolve_image("r.example/a:1", LOGIN) == "sha256:ab"
+    assert "X-Registry-Auth" in server.asked[0].headers
+    with pytest.raises(EngineError, match="could not ask the registry for the image a: page not found"):
+        asking.resolve_image("a", LOGIN)
+
+
+def test_without_a_login_that_of_the_host_counts(
+    server: EngineServer, asking: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    server.raw("POST /images/create", events())
+    asking.pull_image("r.example/a:1")
+    assert "X-Registry-Auth" not in server.asked[0].headers
+    kept = {"auths": {"r.example": {"auth": base64.b64encode(b"root:pw").decode()}}}
+    (tmp_path / "config.json").write_text(json.dumps(kept), encoding="utf-8")
+    asking.pull_image("r.example/a:1")
+    told = json.loads(base64.urlsafe_b64decode(server.asked[1].headers["X-Registry-Auth"]))
+    assert told == {"username": "root", "password": "pw", "serveraddress": "r.example"}
+    (tmp_path / "config.json").write_text('{"credsStore": "of-nobody"}', encoding="utf-8")
+    with pytest.raises(EngineError, match=r"^Docker Engine could not pull the image a: The program 'docker-cred"):
+        asking.pull_image("a")
+
+
+def test_archives_of_images(server: EngineServer, asking: Engine) -> None:
+    server.raw(
+        "POST /images/load",
+        events({"stream": "Loaded image: a:1\n"}, {"status": "x"}, {"stream": "Loaded image ID: sha256:ab\n"}),
+    )
+    assert asking.load_images(iter([b"ab", b"c"])) == ["a:1", "sha256:ab"]
+    assert server.asked[0].body == b"abc"
+    server.raw("POST /images/load", events({"error": "unexpected EOF\n"}))
+    with pytest.raises(EngineError, match=r"^Docker Engine could not load the archive: unexpected EOF$"):
+        asking.load_images(iter([b"ab"]))
+    server.answer("GET /images/sha256:ab/get", text="x" * 1_000_000)
+    assert b"".join(asking.save_image("sha256:ab")) == b"x" * 1_000_000
+    server.raw("GET /images/sha256:ab/get", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
+    with pytest.raises(EngineError, match=r"^Docker Engine could not read the image sha256:ab: it closed the"):
+        list(asking.save_image("sha256:ab"))

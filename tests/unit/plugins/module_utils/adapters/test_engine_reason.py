@@ -9,36 +9,49 @@ import socket
 from pathlib import Path
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.adapters.engine_server import (
+    engine_server,
+)
 
 
-def refusal(monkeypatch: pytest.MonkeyPatch, path: Path) -> str:
+def refusal(path: Path) -> str:
     """Return what is said where the engine's socket is this one."""
-    client = engine.docker.APIClient
-    monkeypatch.setattr(
-        engine.docker, "APIClient", lambda **about: client(f"unix://{path}", **{**about, "timeout": 0.2})
-    )
     with pytest.raises(EngineError) as raised:
-        Engine.connect()
+        Engine.connect(timeout=0.2, path=str(path))
     return str(raised.value)
 
 
-def test_an_engine_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = refusal(monkeypatch, tmp_path / "docker.sock")
-    assert "(its socket says: No such file or directory). Run the prepare_hosts playbook" in said
+def test_an_engine_that_is_not_there(tmp_path: Path) -> None:
+    said = refusal(tmp_path / "docker.sock")
+    assert said == (
+        "Docker Engine cannot be reached on this host (its socket says: No such file or directory). Run the "
+        "prepare_hosts playbook, or start the engine."
+    )
 
 
-def test_an_engine_that_was_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_engine_that_was_killed(tmp_path: Path) -> None:
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
-    assert "(its socket says: Connection refused)." in refusal(monkeypatch, path)
+    assert "(its socket says: Connection refused)." in refusal(path)
 
 
-def test_an_engine_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_engine_that_hangs(tmp_path: Path) -> None:
     path = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        assert "(its socket says: it did not answer in time)." in refusal(monkeypatch, path)
+        assert "(its socket says: it did not answer in time)." in refusal(path)
+
+
+def test_an_engine_that_is_not_ready(tmp_path: Path) -> None:
+    with engine_server(tmp_path) as server:
+        server.answer("GET /_ping", status=503, text="starting")
+        assert "(its socket says: starting)." in refusal(server.path)
+
+
+def test_a_socket_of_something_else(tmp_path: Path) -> None:
+    with engine_server(tmp_path) as server:
+        server.answer("GET /_ping", text="OK")
+        assert "(its socket says: it does not tell the version of its API)." in refusal(server.path)

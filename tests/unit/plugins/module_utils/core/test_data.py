@@ -11,12 +11,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.data 
     ROOTS,
     data_of_hosts,
     drivers_of,
-    is_below,
     mount_problems,
     roots_of,
     sharing_problems,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import is_below
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Mount, Request, parse_request
 
 HOSTS = ("h1", "h2", "h3")
@@ -129,6 +129,27 @@ def test_the_local_driver_mounts_nothing_of_the_host(options, key):
     assert dict(other.mounts[0].driver_options) == options, "what other drivers do is for the site to judge"
 
 
+def local(**values):
+    return {"volume": "data", "target": "/x", "driver_options": values}
+
+
+@pytest.mark.parametrize(
+    ("mount", "words"),
+    [
+        ("/srv/shared/../../etc:/x", ["session_mounts[0].source", "must not hold '..'"]),
+        (local(type="none", o="bind", device="/etc"), ["driver_options.type is 'none'", "by its path, as a source"]),
+        (local(type="nfs", o="addr=192.0.2.1,bind", device=":/x"), ["driver_options.o is", "bind is not for"]),
+        (local(type="ext4", device="/dev/sda1"), ["driver_options.type is 'ext4'", "device is '/dev/sda1'"]),
+        (local(type="overlay", o="lowerdir=/etc", device="overlay"), ["driver_options.type is 'overlay'"]),
+        ({"source": "/srv/shared", "target": "/x", "mode": 504}, ["[0].mode is 504", "octal digits in quotes"]),
+    ],
+)
+def test_a_way_out_that_its_form_shows_is_refused_in_words(mount, words):
+    with pytest.raises(InvalidInput) as caught:
+        request(mount)
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -162,6 +183,8 @@ def test_site_variables():
     assert nested == ("/srv", "/srv-2"), "users of /srv could make the third a link to anywhere"
     assert drivers_of({}, "h1") == ("local",)
     assert drivers_of({"h1": {DRIVERS: []}}, "h1") == ()
+    with pytest.raises(InvalidInput, match=f"{ROOTS} of host h1 is 'srv'.*absolute paths"):
+        roots_of({"h1": {ROOTS: "srv"}}, "h1")
     for bad in (["srv"], ["/srv/.."], 5, [{}]):
         with pytest.raises(InvalidInput, match=f"{ROOTS} of host h1"):
             roots_of({"h1": {ROOTS: bad}}, "h1")
@@ -172,6 +195,9 @@ def test_site_variables():
 def test_paths_have_to_be_allowed_as_written_and_as_they_are():
     assert said("/srv/a:/x", facts()) == []
     assert "allows no path of h1, h2, h3" in said("/srv/a:/x", facts(), {})[0]
+    alone = said("/srv/a:/x", facts(), {host: one for host, one in SITE.items() if host != "h2"})[0]
+    assert "The site allows no path of h2 to be mounted" in alone
+    assert "names the folders for that in" in alone
     assert (
         "On h2 the site allows only what is below /mnt" in said("/srv/a:/x", facts(), SITE | {"h2": {ROOTS: "/mnt"}})[0]
     )

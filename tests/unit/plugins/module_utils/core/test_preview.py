@@ -34,7 +34,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+
 
 
 def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = False) -> dict[str, Any]:
-    """Return what session_plan returns for a session of *size* replicas of 1 CPU on hosts of 2 CPUs."""
+    """Return the last state of a launch for a session of *size* replicas of 1 CPU on hosts of 2 CPUs."""
     asked = {
         "name": "train",
         "image": "debian:12",
@@ -65,16 +65,18 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
         "hosts": list(plan["hosts"]),
         "fetches": ["h2"] if hosts > 1 else [],
         "record": started(record) if runs else record,
+        "outcome": {"report": ["Session train."]},
+        "done": {},
     }
 
 
-def steps(*actions: str) -> dict[str, Any]:
-    """Return the variables of a host on which a launch would do something."""
-    return {"launch_prepared": {"actions": [*actions]}, "launch_converged": {"skipped": True}}
+def previewed(answer: dict[str, Any], **done: list[str]) -> dict[str, Any]:
+    """Return the preview of a launch that would do something on hosts; h1 and h2 were called."""
+    return plan_preview({**answer, "done": {**{name: [] for name in answer["reachable"]}, **done}})
 
 
 def test_every_replica_has_its_place_its_address_and_the_variables_it_would_have() -> None:
-    found = plan_preview(answer_of(), ["Session train."], {"h1": steps("make the keys"), "h2": {}})
+    found = previewed(answer_of(), h1=["make the keys"])
     assert json.loads(json.dumps(found)) == found
     assert [(one["name"], one["host"], one["rank"], one["local_rank"]) for one in found["replicas"]] == [
         ("main1", "h1", 0, 0),
@@ -94,14 +96,8 @@ def test_every_replica_has_its_place_its_address_and_the_variables_it_would_have
     ]
 
 
-def test_every_step_of_the_launch_is_told_in_its_order() -> None:
-    done = {name: {"actions": [name]} for name in ("launch_converged", "teardown_removed", "launch_prepared")}
-    found = plan_preview(answer_of(size=1, hosts=1), [], {"h1": done})
-    assert found["hosts"][0]["changes"] == ["teardown_removed", "launch_prepared", "launch_converged"]
-
-
 def test_no_value_of_the_user_s_own_variables_is_told() -> None:
-    found = plan_preview(answer_of(), ["Session train."], {"h1": {}, "h2": {}})
+    found = previewed(answer_of())
     assert not any(secret in json.dumps(found) for secret in ("s3cret", "t0p"))
     assert found["ssh_port"] == 40022
     lines = plan_table(found)
@@ -112,7 +108,7 @@ def test_no_value_of_the_user_s_own_variables_is_told() -> None:
 
 
 def test_the_lines_tell_what_the_data_holds() -> None:
-    found = plan_preview(answer_of(), ["Session train."], {"h1": steps("make the keys"), "h2": {}})
+    found = previewed(answer_of(), h1=["make the keys"])
     lines = plan_table(found)
     assert lines[0] == "Session train."
     for one in found["replicas"]:
@@ -130,18 +126,18 @@ def test_the_lines_tell_what_the_data_holds() -> None:
     ("waited", "runs", "is_new"), [(False, False, True), (True, False, False), (False, True, False)]
 )
 def test_only_a_session_that_nobody_knows_yet_will_have_another_id(waited: bool, runs: bool, is_new: bool) -> None:
-    found = plan_preview(answer_of(waited=waited, runs=runs), [], {"h1": {}, "h2": {}})
+    found = previewed(answer_of(waited=waited, runs=runs))
     assert found["is_new"] is is_new
     assert any("draws a new id" in line for line in plan_table(found)) is is_new
 
 
 def test_a_host_on_which_nothing_changes_is_said_to_be_so() -> None:
-    lines = plan_table(plan_preview(answer_of(size=2, hosts=1, runs=True), [], {"h1": steps()}))
+    lines = plan_table(previewed(answer_of(size=2, hosts=1, runs=True)))
     assert "Nothing changes on h1." in lines
 
 
 def test_an_encrypted_network_is_said_to_be_so() -> None:
-    found = plan_preview(answer_of(), [], {"h1": {}, "h2": {}})
+    found = previewed(answer_of())
     assert not any("encrypted" in line for line in plan_table(found))
     found["network"]["tunnel"] = {"port": 61000}
     assert any(line.startswith("Network: encrypted overlay 10.213.") for line in plan_table(found))
@@ -149,7 +145,7 @@ def test_an_encrypted_network_is_said_to_be_so() -> None:
 
 def test_one_that_waits_has_only_the_reason() -> None:
     pending = {**answer_of(), "status": "PENDING", "hosts": [], "fetches": [], "record": None}
-    found = plan_preview(pending, ["It is PENDING.", "Largest size that fits now: 2."], {"h1": {}, "h2": {}})
+    found = previewed({**pending, "outcome": {"report": ["It is PENDING.", "Largest size that fits now: 2."]}})
     assert found["replicas"] == found["hosts"] == []
     assert found["session_id"] is None
     assert plan_table(found) == ["It is PENDING.", "Largest size that fits now: 2."]
@@ -157,7 +153,7 @@ def test_one_that_waits_has_only_the_reason() -> None:
 
 def test_the_variables_of_very_many_replicas_are_in_the_data_alone() -> None:
     size = SHOWN + 2
-    lines = plan_table(plan_preview(answer_of(size=size, hosts=size), [], {f"h{n + 1}": {} for n in range(size)}))
+    lines = plan_table(previewed(answer_of(size=size, hosts=size)))
     assert sum(1 for line in lines if line.startswith("Variables of ")) == SHOWN + 2  # of all, of the request
     assert "Those of the other 2 replicas are in the data." in lines
 

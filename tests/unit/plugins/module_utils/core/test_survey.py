@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
     COMMITTED,
     CONFIRMED,
@@ -25,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     new_record,
     note_of,
     prepared,
+    read_record,
     started,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import (
@@ -33,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.surve
     NETWORK,
     STATE,
     Removal,
+    Renamed,
     survey,
 )
 from hypothesis import given, settings
@@ -73,10 +76,11 @@ def host(
     stage: str | None = None,
     buried: tuple[str, ...] | None = None,
     session_id: str = A,
+    called: str | None = None,
 ) -> Facts:
     """Return the facts of a host. kinds, stage: things and reservation of the session; buried: hosts of its tombstone.
 
-    Things and reservation are those of *session_id*.
+    Things and reservation are those of *session_id*. called: the name under which the host carries it.
     """
     claim = Claim(session_id, NAMES[session_id], replicas=1, cpus=1000, memory=1)
     held = stage and Reservation(claim, stage, "boot", None if stage == COMMITTED else 1.0, "run")
@@ -85,6 +89,7 @@ def host(
         "objects": {session_id: {"name": NAMES[session_id], "kinds": kinds.split()}} if kinds else {},
         "reservations": [held.to_dict()] if held else [],
         "tombstones": [] if buried is None else [{"id": session_id, "name": NAMES[session_id], "hosts": list(buried)}],
+        "host_names": {} if called is None else {session_id: called},
     }
 
 
@@ -204,6 +209,25 @@ def test_a_session_from_the_queue_waits_again_after_a_killed_launch() -> None:
     assert removed(view.abandoned) == {"h1": True, "h2": True, "h3": True}
 
 
+def test_it_waits_again_where_a_host_had_not_begun_to_start_it_and_has_its_old_record() -> None:
+    done = running("h1", "h2", queue=QUEUED)
+    facts = {"h1": host(fresh(A, QUEUED)), "h2": host(note_of(done), kinds=CONTAINER, stage=COMMITTED), "h3": host()}
+    waits = survey(facts).records[A]
+    assert (waits["status"], waits["revision"], waits["request"]) == (PENDING, done["revision"] + 1, {"name": "train"})
+    facts["h1"] = host(fresh(A, QUEUED), stage=LEASED)
+    assert survey(facts).records[A]["status"] == RUNNING, "somebody still works on it"
+
+
+def test_it_waits_with_its_request_where_the_newest_copy_that_is_told_is_a_note() -> None:
+    launched, done = preparing("h1", "h2", queue=QUEUED), running("h1", "h2", queue=QUEUED)
+    view = survey({"h1": host(launched, kinds=CONTAINER), "h2": host(note_of(done), kinds=CONTAINER), "h3": host()})
+    waits = view.records[A]
+    assert (waits["status"], waits["revision"], waits["queue"]) == (PENDING, done["revision"] + 1, QUEUED)
+    assert (waits["plan"], waits["hosts"], waits["request"]) == (None, [], {"name": "train"})
+    assert read_record(waits, A) == waits
+    assert view.changed == {A: waits}
+
+
 # Sessions that carry nothing, or run elsewhere.
 
 
@@ -314,6 +338,68 @@ def test_a_tombstone_stays_until_its_hosts_are_back_and_clean() -> None:
     view = survey({**facts, "h3": host(running("h2", session_id=B))})
     assert view.cleaned == [A]
     assert list(view.records) == [B]
+
+
+# Hosts that the inventory calls otherwise.
+
+CARRIES = f"{CONTAINER} {NETWORK} {LINK} {STATE}"
+
+
+def test_a_host_that_carries_the_session_under_another_name_is_not_elsewhere() -> None:
+    record = running("h1", "h2")
+    view = survey(
+        {
+            "node1": host(record, kinds=CARRIES, stage=COMMITTED, called="h1"),
+            "h2": host(record, kinds=CARRIES, stage=COMMITTED, called="h2"),
+        }
+    )
+    assert (view.abandoned, view.leaks, view.changed, view.notes, view.unknown) == ({}, {}, {}, {}, {})
+    assert [str(one) for one in view.renamed] == [
+        "The host that the inventory calls node1 is h1 in session train, which runs there. Call it h1 in the inventory "
+        "again, or tear the session down first."
+    ]
+    with pytest.raises(RenamedHost, match="node1 is h1 in session train"):
+        view.check_names()
+
+
+def test_hosts_that_changed_their_names_with_each_other_are_told_as_well() -> None:
+    record = running("h1", "h2")
+    view = survey({name: host(record, kinds=CARRIES, called=called) for name, called in (("h1", "h2"), ("h2", "h1"))})
+    assert view.renamed == [Renamed("h1", "h2", "train"), Renamed("h2", "h1", "train")]
+
+
+@pytest.mark.parametrize("known", ["a record", "a note", "containers without a record"])
+def test_another_name_counts_whatever_is_left_to_tell_it(known: str) -> None:
+    copy = {"a record": [running("h1")], "a note": [note_of(running("h1"))]}.get(known, [])
+    view = survey({"node1": host(*copy, kinds=CONTAINER, called="h1"), "h2": host()})
+    assert len(view.renamed) == 1
+    assert (view.abandoned, view.leaks) == ({}, {})
+
+
+def test_the_name_of_what_is_only_left_over_does_not_matter() -> None:
+    """What nobody needs any more is found by the session's id, and no session is harmed by its removal."""
+    kinds = f"{NETWORK} {STATE}"
+    old = host(preparing("h1"), kinds=CARRIES, stage=COMMITTED, called="h1")
+    for facts in (
+        {"node1": host(preparing("h1"), kinds=kinds, called="h1")},
+        {"node1": host(preparing("h1", queue=QUEUED), kinds=kinds, called="h1")},
+        {"node1": host(failed("h1"), kinds=kinds, called="h1")},
+        {"node1": host(running("h1"), kinds=kinds, called="h1"), "h2": host(buried=("h1",))},
+        {"node1": old, "h2": host(running("h2"), kinds=CARRIES, stage=COMMITTED, called="h2")},
+    ):
+        view = survey(facts)
+        assert list(view.abandoned) == ["node1"]
+        view.check_names()
+    unrecorded = survey({"node1": host(kinds=kinds, called="h1")})
+    assert list(unrecorded.leaks) == ["node1"]
+    unrecorded.check_names()
+
+
+def test_the_inventory_s_own_names_are_no_fault() -> None:
+    record = running("h1", "h2")
+    facts = {name: host(record, kinds=CARRIES, stage=COMMITTED, called=name) for name in ("h1", "h2")}
+    survey({**facts, "h3": host(note_of(record))}).check_names()
+    assert_untouched(facts)
 
 
 def test_a_removal_names_the_newest_revision_that_it_was_judged_by() -> None:

@@ -14,7 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim, Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim, Reservation, Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import new_record, prepared
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts
@@ -77,3 +77,12 @@ def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypa
     monkeypatch.setattr(facts.Engine, "connect", lambda: None)
     state = StateDirectory(str(tmp_path))
     assert facts.host_facts(state, "other", [], [], [], None)["signature"] != facts.signature(state, "other")
+
+
+def test_a_port_that_a_session_holds_is_taken_whether_it_listens_yet_or_not() -> None:
+    held = Reservation(Claim(SESSION, "train", 1, 1000, 1, ports=(("0.0.0.0", 21999, "tcp"),)), "leased", "boot", 1.0)
+    listens = [{"address": "0.0.0.0", "port": 22, "protocol": "tcp"}]
+    assert facts._with_reserved(listens, []) == listens
+    taken = {"address": "0.0.0.0", "port": 21999, "protocol": "tcp"}
+    assert facts._with_reserved(listens, [held]) == [*listens, taken]
+    assert facts._with_reserved([taken], [held]) == [taken]

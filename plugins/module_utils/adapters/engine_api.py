@@ -1,0 +1,348 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Ask Docker Engine over its unix socket: as much of HTTP/1.1 as the Docker Engine API uses, and no more.
+
+Every call to a host starts Python there, and most calls ask the engine a few small things. `http.client` brings the
+parser of e-mails and TLS, which cost more than the rest of such a call; a request to an engine needs neither.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Union
+from urllib.parse import quote, urlencode
+
+SOCKET = "/var/run/docker.sock"
+PIECE = 256 * 1024
+"""Most bytes of an answer that are read at once."""
+LONGEST_LINE = 64 * 1024
+"""Most bytes of a status line, a header or the size of a chunk."""
+MOST_HEADERS = 100
+
+Body = Union[Mapping[str, Any], bytes, Iterable[bytes]]
+"""What is sent: an object as JSON, bytes as they are, or pieces whose number is not known before."""
+
+
+class ApiError(Exception):
+    """The engine did not do what it was asked for; the text is the reason in words.
+
+    status: that of the engine's answer (RFC 9110, section 15); 0 where there was none.
+    """
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def _failure(error: OSError) -> ApiError:
+    if isinstance(error, (TimeoutError, socket.timeout)):  # the same from Python 3.10 on
+        return ApiError("it did not answer in time")
+    return ApiError(error.strerror or str(error))
+
+
+class _Connection:
+    """A connection to the engine; it serves one request at a time."""
+
+    def __init__(self, path: str, timeout: float | None) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self.socket.settimeout(timeout)
+            self.socket.connect(path)
+        except BaseException:
+            self.socket.close()
+            raise
+        self.reader = self.socket.makefile("rb")
+
+    def is_open(self) -> bool:
+        """Tell whether the engine holds this connection open, which nothing is expected from."""
+        self.socket.settimeout(0)
+        try:
+            self.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False  # it was closed, or says what nobody asked for
+
+    def line(self) -> bytes:
+        """Return the next line, without its end."""
+        found = self.reader.readline(LONGEST_LINE)
+        if not found.endswith(b"\n"):
+            raise ApiError("it closed the connection in the middle of its answer")
+        return found.rstrip(b"\r\n")
+
+    def close(self) -> None:
+        """End the connection."""
+        self.reader.close()
+        self.socket.close()
+
+
+class Answer:
+    """What the engine answers. Used in a `with` block, at whose end the connection is free or closed."""
+
+    def __init__(self, api: Api, connection: _Connection, method: str) -> None:
+        self._api = api
+        self._connection: _Connection | None = connection
+        self.status, self.reason = 100, ""
+        while 100 <= self.status < 200 and self.status != 101:  # an interim answer, with another after it
+            self._read_head(connection)
+        self._is_chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
+        self._left: int | None = None  # bytes of the chunk or of the body; None: until the connection is closed
+        if method == "HEAD" or self.status in (204, 304):
+            self._left, self._is_chunked = 0, False
+        elif self._is_chunked:
+            self._left = 0
+        elif "content-length" in self.headers:
+            self._left = _number(self.headers["content-length"], 10)
+        if self._left == 0 and not self._is_chunked:
+            self._end()
+
+    def _read_head(self, connection: _Connection) -> None:
+        if not connection.reader.peek(1):
+            raise ApiError("it did not answer")
+        version, _blank, rest = connection.line().decode("latin-1").partition(" ")
+        if not version.startswith("HTTP/1."):
+            raise ApiError("it does not speak HTTP")
+        status, _blank, self.reason = rest.partition(" ")
+        self.status = _number(status, 10)
+        self.headers: dict[str, str] = {}
+        """By their names in small letters."""
+        while line := connection.line():
+            name, _colon, value = line.decode("latin-1").partition(":")
+            self.headers[name.strip().lower()] = value.strip()
+            if len(self.headers) > MOST_HEADERS:
+                raise ApiError("its answer has too many headers")
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection, which cannot be used again where the answer was not read to its end."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _end(self) -> None:
+        """Keep the connection for another request."""
+        if self._connection is not None and self.headers.get("connection", "").lower() != "close":
+            self._api.keep(self._connection)
+            self._connection = None
+        self.close()
+
+    def wait_forever(self) -> None:
+        """Wait for each further byte as long as it takes."""
+        if self._connection is not None:
+            self._connection.socket.settimeout(None)
+
+    def piece(self, most: int = PIECE) -> bytes:
+        """Return what comes next of the body, as soon as there is anything; nothing at its end."""
+        if self._connection is None:
+            return b""
+        try:
+            if self._is_chunked and self._left == 0:
+                self._left = _number(self._connection.line().partition(b";")[0].strip().decode("latin-1"), 16)
+                if self._left == 0:
+                    while self._connection.line():  # trailers
+                        pass
+                    self._end()
+                    return b""
+            found = self._connection.reader.read1(most if self._left is None else min(most, self._left))
+            if self._left is None:
+                if not found:
+                    self.close()
+                return found
+            if not found:
+                raise ApiError("it closed the connection in the middle of its answer")
+            self._left -= len(found)
+            if self._left == 0:
+                if not self._is_chunked:
+                    self._end()
+                elif self._connection.line():
+                    raise ApiError("its answer is not in the form of HTTP")
+        except OSError as error:
+            raise _failure(error) from error
+        return found
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the body as it comes."""
+        while found := self.piece():
+            yield found
+
+    def read(self) -> bytes:
+        """Return the rest of the body."""
+        return b"".join(self.pieces())
+
+    def json(self) -> Any:
+        """Return the body, which is JSON."""
+        try:
+            return json.loads(self.read())
+        except ValueError as error:
+            raise ApiError(f"its answer is not JSON: {error}") from error
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Yield the objects of a body that is JSON line by line, as they come."""
+        rest = b""
+        for found in self.pieces():
+            *lines, rest = (rest + found).split(b"\n")
+            yield from map(_event, filter(bytes.strip, lines))
+        if rest.strip():
+            yield _event(rest)
+
+    def frames(self) -> Iterator[tuple[int, bytes]]:
+        """Yield what comes of a multiplexed body: number of the stream and bytes (Docker Engine API, ContainerAttach).
+
+        Where the connection ends in the middle of a frame, nothing more is yielded.
+        """
+        head = b""
+        while found := self.piece(8 - len(head)):
+            head += found
+            if len(head) < 8:
+                continue
+            stream, left, head = head[0], int.from_bytes(head[4:], "big"), b""
+            while left and (found := self.piece(min(left, PIECE))):
+                yield stream, found
+                left -= len(found)
+
+
+def _number(text: str, base: int) -> int:
+    try:
+        return int(text, base)
+    except ValueError as error:
+        raise ApiError("its answer is not in the form of HTTP") from error
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise ApiError(f"its answer is not JSON: {error}") from error
+
+
+class Api:
+    """The API of the engine behind a socket. Several threads can ask at once, each over a connection of its own."""
+
+    def __init__(self, path: str = SOCKET, timeout: float = 60) -> None:
+        """timeout: seconds for which the engine may say nothing."""
+        self._path = path
+        self.timeout = timeout
+        self.prefix = ""
+        """What stands before each path: the version of the API, as soon as it is chosen."""
+        self._kept: list[_Connection] = []  # taken and given back by single operations, as threads may
+
+    def keep(self, connection: _Connection) -> None:
+        """Take back a connection that another request can use."""
+        self._kept.append(connection)
+
+    def close(self) -> None:
+        """End what connections were kept."""
+        while self._kept:
+            self._kept.pop().close()
+
+    def _connect(self, timeout: float) -> _Connection:
+        while True:
+            try:
+                connection = self._kept.pop()
+            except IndexError:
+                return _Connection(self._path, timeout)
+            if connection.is_open():
+                connection.socket.settimeout(timeout)
+                return connection
+            connection.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Body | None = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float = 0,
+    ) -> Answer:
+        """Send a request and return the answer as soon as it begins. Raises ApiError where the engine refuses.
+
+        path: without the version; names in it are those of `in_path`. query: a value that is no text goes as
+        JSON. seconds: for how much longer than usual the engine may say nothing. What the pieces of *body* raise
+        passes through.
+        """
+        asked = {key: value if isinstance(value, str) else json.dumps(value) for key, value in (query or {}).items()}
+        head = {"Host": "docker", "User-Agent": "cluster-compute-session", **(headers or {})}
+        pieces: Iterable[bytes] | None = None
+        content = b""
+        if isinstance(body, Mapping):
+            content = json.dumps(body).encode()
+            head["Content-Type"] = "application/json"
+        elif isinstance(body, bytes):
+            content = body
+        elif body is not None:
+            pieces = body
+        if pieces is not None:
+            head["Transfer-Encoding"] = "chunked"
+        elif content or method in ("POST", "PUT"):
+            head["Content-Length"] = str(len(content))
+        lines = [f"{method} {self.prefix}{path}{'?' if asked else ''}{urlencode(asked)} HTTP/1.1"]
+        lines += [f"{key}: {value}" for key, value in head.items()]
+        try:
+            connection = self._connect(self.timeout + seconds)
+        except OSError as error:
+            raise _failure(error) from error
+        try:
+            _send(connection, "\r\n".join([*lines, "", ""]).encode("latin-1") + content, pieces)
+            try:
+                answer = Answer(self, connection, method)
+            except OSError as error:
+                raise _failure(error) from error
+        except BaseException:
+            connection.close()
+            raise
+        if answer.status >= 400:
+            with answer:
+                raise ApiError(_explanation(answer), answer.status)
+        return answer
+
+
+def _send(connection: _Connection, head: bytes, pieces: Iterable[bytes] | None) -> None:
+    """Send a request. Ends early where the engine takes no more of it, which has answered, then, or is gone."""
+    for data in _on_the_wire(head, pieces):
+        try:
+            connection.socket.sendall(data)
+        except BrokenPipeError:
+            return
+        except OSError as error:
+            raise _failure(error) from error
+
+
+def _on_the_wire(head: bytes, pieces: Iterable[bytes] | None) -> Iterator[bytes]:
+    yield head
+    if pieces is not None:
+        for piece in pieces:
+            if piece:  # one of no bytes ends the body
+                yield b"%x\r\n" % len(piece)
+                yield piece
+                yield b"\r\n"
+        yield b"0\r\n\r\n"
+
+
+def _explanation(answer: Answer) -> str:
+    """Return what the engine says of its refusal."""
+    text = answer.read().decode("utf-8", "replace").strip()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = text
+    message = found.get("message") if isinstance(found, dict) else text
+    return str(message or text or f"{answer.status} {answer.reason}")
+
+
+def in_path(name: str) -> str:
+    """Return a name as it can stand in a path."""
+    return quote(name, safe="/:")

@@ -1,0 +1,91 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Find out as whom somebody logged in to a registry on this host, as ``docker login`` keeps it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.program import run
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import DEFAULT_REGISTRY, registry_of
+
+HUB = "https://index.docker.io/v1/"
+"""What the login of Docker Hub is kept by."""
+TOKEN = "<token>"  # noqa: S105 - the name that stands for one
+"""The user name with which a credential helper says that what it has is an identity token."""
+NOT_FOUND = "credentials not found"
+"""What credential helpers say where they have nothing."""
+
+
+class LoginError(SessionError):
+    """A credential helper that this host's configuration names does not do its work."""
+
+
+def login_of_host(reference: str) -> dict[str, str] | None:
+    """Return what a registry is told of who asks for an image (Docker Engine API, authentication); None for nobody.
+
+    A file that cannot be read as one of Docker's counts for nothing, as for Docker's own programs.
+    """
+    folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
+    try:
+        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+            about = json.load(file)
+    except (OSError, ValueError):
+        return None
+    registry = registry_of(reference)
+    place = HUB if registry == DEFAULT_REGISTRY else registry
+    helper = _part(about, "credHelpers").get(place) or (about.get("credsStore") if isinstance(about, dict) else None)
+    if helper:
+        found = _ask_helper(str(helper), place)
+        if found is not None:
+            return found
+    kept = _part(about, "auths")
+    for name in (place, *kept):
+        if name in kept and _host(name) == _host(place):
+            return _login(name, kept[name])
+    return None
+
+
+def _part(about: Any, name: str) -> dict[str, Any]:
+    found = about.get(name) if isinstance(about, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _host(name: str) -> str:
+    """Return the host of a name that may be the whole address of a registry."""
+    return name.partition("://")[2].partition("/")[0] if "://" in name else name.partition("/")[0]
+
+
+def _login(name: str, entry: Any) -> dict[str, str] | None:
+    if not isinstance(entry, dict):
+        return None
+    if entry.get("identitytoken"):
+        return {"identitytoken": str(entry["identitytoken"]), "serveraddress": name}
+    try:
+        user, colon, password = base64.b64decode(str(entry.get("auth", ""))).decode().partition(":")
+    except ValueError:
+        return None
+    return {"username": user, "password": password, "serveraddress": name} if colon else None
+
+
+def _ask_helper(helper: str, place: str) -> dict[str, str] | None:
+    """Return what a credential helper has; None where it has nothing."""
+    try:
+        found = json.loads(run([f"docker-credential-{helper}", "get"], place, error=LoginError))
+        user, secret = str(found["Username"]), str(found["Secret"])
+    except LoginError as error:
+        if NOT_FOUND in str(error):
+            return None
+        raise
+    except (ValueError, TypeError, KeyError):
+        raise LoginError(f"docker-credential-{helper} does not answer as credential helpers do.") from None
+    if not user and not secret:
+        return None
+    login = {"identitytoken": secret} if user == TOKEN else {"username": user, "password": secret}
+    return {**login, "serveraddress": place}

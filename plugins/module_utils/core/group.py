@@ -1,0 +1,198 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What the hosts of a resource group reported, as results of host_info, and what follows from all of it together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import VARIABLE as LIMITS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import Amounts, amounts_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import Waiting
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ENDED,
+    ERROR,
+    RUNNING,
+    TERMINATED,
+    Record,
+    advance,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey, survey
+
+SITE_VARIABLES = (
+    "cluster_compute_subnet_pool",
+    "cluster_compute_vni_pool",
+    "cluster_compute_vxlan_port",
+    "cluster_compute_encrypted_ports",
+    "cluster_compute_topology_keys",
+    "cluster_compute_ssh_ports",
+    "cluster_compute_image_ports",
+    LIMITS,
+)
+"""Inventory variables that hold for a whole resource group."""
+
+
+def pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return those of *names* that are set."""
+    return {name: variables[name] for name in names if name in variables}
+
+
+@dataclass
+class GroupFacts:
+    """The hosts of a resource group and what they reported.
+
+    facts: by usable host, in inventory order. why_missing: for each other host why it has none, a sentence. known:
+    every host of the group. unreachable: those that could not be reached. inventory: variables of each host.
+    """
+
+    facts: dict[str, dict[str, Any]]
+    why_missing: dict[str, str]
+    known: list[str]
+    unreachable: list[str]
+    inventory: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], needed: Collection[str] = ()) -> GroupFacts:
+        """Read registered results of host_info.
+
+        needed: hosts that have to be usable if they are reached.
+        Raises InvalidInput for hosts that cannot run sessions, or where none can be reached.
+        """
+        reached = {name: result for name, result in results.items() if not result.get("unreachable")}
+        unreachable = [name for name in results if name not in reached]
+        if not reached:
+            raise InvalidInput.single(
+                "session_resource_group", ", ".join(unreachable), "None of its hosts can be reached."
+            )
+        problems = []
+        facts = {}
+        why_missing = dict.fromkeys(unreachable, "It could not be reached.")
+        for name, result in reached.items():
+            host = result.get("host") or {}
+            if host.get("usable"):
+                facts[name] = host
+                continue
+            why = why_missing[name] = host.get("problem") or why_not(result)
+            if name in needed:
+                problems.append(Problem(f"host {name}", "not usable", f"{why} Or take it out of the resource group."))
+        if problems:
+            raise InvalidInput(problems)
+        inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
+        return cls(facts, why_missing, list(results), unreachable, inventory)
+
+    @property
+    def missing(self) -> list[str]:
+        """Hosts without facts, for whatever reason."""
+        return [name for name in self.known if name not in self.facts]
+
+    def survey(self) -> Survey:
+        """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
+        view = survey(self.facts, self.missing)
+        failures = self._failures()
+        for session_id, record in sorted(view.records.items()):
+            if record["status"] != RUNNING or record["request"] is None:
+                continue
+            batch = self._batch(record)
+            policy = record["request"]["failure_policy"]
+            last = end_of(policy, record["request"]["restart_limit"], failures.get(session_id, []))
+            # What replicas do once the batch command has ended is no failure; what it was lost by is.
+            if batch and batch["status"] == ENDED_JOB:
+                why = failure_of(batch)
+                self._end(view, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
+            elif last is not None:
+                self._end(view, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
+            elif batch and batch["status"] == LOST:
+                self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch)}")
+        return view
+
+    def _end(self, view: Survey, record: Record, status: str, why: str) -> None:
+        """Let a session that runs have ended, with nothing left but its record."""
+        session_id = record["id"]
+        ended = advance(record, status, why, report=[why])
+        view.records[session_id] = view.changed[session_id] = ended
+        for host, facts in self.facts.items():
+            others = [one for one in view.abandoned.get(host, []) if one.session_id != session_id]
+            # Hosts that carry none of it have the rules that kept others out.
+            if host in record["hosts"] or session_id in facts["objects"]:
+                removal = Removal(session_id, record["name"], True, f"The session has ended: {why}", ended["revision"])
+                view.abandoned[host] = [*others, removal]
+
+    def _batch(self, record: Record) -> dict[str, Any] | None:
+        """Return what main1's host says of the batch command of a session that runs; None where nothing."""
+        if not record["request"]["batch_command"]:
+            return None
+        host = record["plan"]["replicas"][0]["host"]
+        outcome = (self.facts.get(host, {}).get("batches") or {}).get(record["id"])
+        return None if outcome is None else {"host": host, **outcome}
+
+    def _failures(self) -> dict[str, list[Failure]]:
+        found: dict[str, list[Failure]] = {}
+        for host, facts in self.facts.items():
+            for container in facts["containers"]:
+                if container["failure"]:
+                    failure = Failure(replica=container["replica"], host=host, **container["failure"])
+                    found.setdefault(container["session_id"], []).append(failure)
+        return found
+
+    def used_by(self, owner: str, view: Survey, without_name: str) -> Amounts:
+        """Return what the sessions of *owner* have, waiting ones included, the one of this name left out."""
+        held: dict[str, Amounts] = {}
+        for facts in self.facts.values():
+            for reservation in facts["reservations"]:
+                claim = reservation["claim"]
+                accelerators = ((kind, len(names)) for kind, names in claim["devices"].items() if kind != PINNED)
+                amounts = Amounts(0, claim["replicas"], claim["cpus"], claim["memory"], tuple(sorted(accelerators)))
+                held[claim["session_id"]] = held.get(claim["session_id"], Amounts()).plus(amounts)
+        used = Amounts()
+        for session_id, record in view.records.items():
+            if record["owner"] == owner and record["name"] != without_name and record["status"] not in ENDED:
+                used = used.plus(Amounts(1))
+                if session_id in held:
+                    used = used.plus(held[session_id])
+                elif record["request"] is not None:
+                    asked = amounts_of(Request.from_dict(record["request"]))
+                    used = used.plus(replace(asked, sessions=0))
+        return used
+
+
+def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
+    """Return the pending sessions of *records*, and for each that cannot be read why, by name."""
+    waiting, problems = [], []
+    for record in records:
+        try:
+            waiting.append(Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"]))
+        except InvalidInput as error:
+            problems.append(f"The pending session {record['name']} is left out of the queue: {error}")
+    return waiting, problems
+
+
+def chores(group: GroupFacts, view: Survey, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
+    """Return what the role cleanup has to do.
+
+    records: to write everywhere. notes, removals: by host. forget: ids whose tombstones have done their work. recorded:
+    by host, the sessions that it had records of when this was judged.
+    """
+    return {
+        "recorded": {host: [record["id"] for record in facts["records"]] for host, facts in group.facts.items()},
+        "records": [view.changed[key] for key in sorted(view.changed)],
+        "notes": {host: view.notes[host] for host in sorted(view.notes)},
+        "removals": {host: [one.to_dict() for one in some] for host, some in sorted(removals.items())},
+        "forget": view.cleaned,
+    }
+
+
+def has_chores(work: Mapping[str, Any]) -> bool:
+    """Tell whether there is anything to do."""
+    return any(work[key] for key in ("records", "notes", "removals", "forget"))

@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What came of a launch: as data for whatever follows, and as a table for people. Nothing in it is secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import DEFAULT_GROUP
+
+PLANNED = "PLANNED"
+"""Status of a replica, and of a session, that would run but for check mode."""
+PLACED = ("RUNNING", PLANNED)
+
+COLUMNS = ("REPLICA", "HOST", "ADDRESS", "RANK", "STATUS")
+
+
+def artifact(plan: Mapping[str, Any], status: str, report: Sequence[str]) -> dict[str, Any]:
+    """Return the data.
+
+    plan: what the launch has decided: session_name, hosts, record, and pending, the record of one that waits.
+    status: of the session, and of each replica of one that has its place. report: what people are told.
+    """
+    placed = status in PLACED
+    record = plan["record"] if placed else plan["pending"]
+    images = record["plan"]["images"] if placed else {}
+    entries = record["plan"]["replicas"] if placed else []
+    return {
+        "name": plan["session_name"],
+        "id": record["id"] if record is not None else None,
+        "owner": record["owner"] if record is not None else None,
+        "status": status,
+        "mode": record["plan"]["session"]["mode"] if placed else None,
+        "size": sum(role["replicas"] for role in record["request"]["roles"]) if record is not None else None,
+        "hosts": list(plan["hosts"]) if placed else [],
+        "replicas": [
+            {
+                **{key: one[key] for key in ("name", "role", "rank", "host", "address", "container", "image")},
+                "image_id": images[one["image"]]["ids"][one["host"]],
+                "status": status,
+            }
+            for one in entries
+        ],
+        "ports": [{"replica": one["name"], "host": one["host"], **port} for one in entries for port in one["ports"]],
+        "ssh_port": record["plan"]["ssh_port"] if placed else None,
+        "report": list(report),
+    }
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return *rows* as lines with aligned columns, two spaces apart."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def table_of(record: Mapping[str, Any] | None, replicas: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the table of the session of *record*, with the status that *replicas* have; none where it has no place."""
+    if record is None or record["plan"] is None:
+        return []
+    plan = record["plan"]
+    status = {one["name"]: one["status"] for one in replicas}
+    rows: list[tuple[str, ...]] = [COLUMNS]
+    for one in plan["replicas"]:
+        state = status.get(one["name"], PLANNED)
+        rows.append((one["name"], one["host"], one["address"] or "-", str(one["rank"]), state))
+    main = plan["replicas"][0]
+    return [*table(rows), f"Log in on {main['host']}: docker exec -it {main['container']} /bin/sh", *_login(plan)]
+
+
+def _login(plan: Mapping[str, Any]) -> list[str]:
+    """Return how the owner gets the SSH configuration of a session that takes the owner's keys."""
+    if plan["ssh_port"] is None:
+        return []
+    session = plan["session"]
+    options = f"-e session_name={session['name']}"
+    if session["resource_group"] != DEFAULT_GROUP:
+        options += f" -e session_resource_group={session['resource_group']}"
+    host = plan["replicas"][0]["host"]
+    where = f"port {plan['ssh_port']} of {host}"
+    return [f"Log in with your key, {where}: ansible-playbook cluster_compute.session.login {options}"]

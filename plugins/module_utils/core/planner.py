@@ -1,0 +1,411 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a launch decides from what the hosts of its group say: run on, find a place, wait, refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
+    GroupFacts,
+    chores,
+    has_chores,
+    waiting_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import (
+    Need,
+    needs_again,
+    needs_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
+    Settings,
+    build_plan,
+    check_request_against_hosts,
+    check_request_fits_idle,
+    hosts_from_facts,
+    images_of,
+    render_shortfall,
+    room_of,
+    validate_plan,
+    with_images,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import (
+    Turn,
+    Waiting,
+    next_number,
+    take_turns,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ENDED,
+    ERROR,
+    PENDING,
+    PREPARING,
+    RUNNING,
+    Record,
+    advance,
+    is_note,
+    new_record,
+    prepared,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+    Request,
+    diff_requests,
+    differ_in_keys_only,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
+
+Archive = Mapping[str, Mapping[str, str]]
+
+
+def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
+    """Return what people are warned of. problems: of the queue."""
+    warnings = list(problems)
+    if group.unreachable:
+        warnings.append(f"Hosts that could not be reached are left out: {', '.join(group.unreachable)}.")
+    swapping = [name for name in result.get("hosts") or () if not group.facts[name]["engine"]["limits_swap"]]
+    if swapping:
+        warnings.append(
+            f"The kernel of {', '.join(swapping)} does not account for swap (on Debian and Ubuntu: boot with "
+            "swapaccount=1), so replicas there can swap beyond session_memory."
+        )
+    return warnings
+
+
+def undetected(hosts: Mapping[str, Any]) -> list[str]:
+    """Return which classes of accelerators could not be detected on which hosts, and why."""
+    return [
+        f"Accelerators {kind} of {name} were not detected: {about['problem']}"
+        for name, result in hosts.items()
+        for kind, about in ((result.get("host") or {}).get("accelerators") or {}).items()
+        if about["problem"]
+    ]
+
+
+class Planner:
+    """One launch: everything that is known about it, and the decision."""
+
+    def __init__(
+        self,
+        request: Request,
+        owner: str,
+        recreate: bool,
+        group: GroupFacts,
+        settings: Settings,
+        *,
+        draw: Callable[[], str],
+        read_archive: Callable[[Request], Archive],
+    ) -> None:
+        """Take the request and what the hosts say.
+
+        draw: gives a new UUID. read_archive: reads the controller's archive of images, which the request names.
+        """
+        self.draw = draw
+        self.read_archive = read_archive
+        self.request = request
+        self.owner = owner
+        self.recreate = recreate
+        self.group = group
+        self.facts = group.facts
+        self.settings = settings
+        self.view: Survey = group.survey()
+        self.problems: list[str] = []
+        self.archive: Archive | None = None
+
+    def decide(self, waits: Record, queued: bool, tidy: bool) -> dict[str, Any]:
+        """Return the decision.
+
+        waits: the record of a session that waits already as it was last seen, else empty. queued: whether the launch
+        comes from the queue. tidy: whether what nobody owns has been removed already. Raises InvalidInput where
+        somebody waits for a session that has left the queue, and RenamedHost.
+        """
+        self.view.check_names()
+        answer = self.answer_to_one_that_waits(waits) if waits else None
+        if answer is None:
+            return self.run_queued(tidy) if queued else self.run(tidy)
+        if answer["pending"] is None and not queued:
+            raise InvalidInput.single("session_name", self.request.name, " ".join(answer["report"]))
+        return answer
+
+    def answer_to_one_that_waits(self, waits: Record) -> dict[str, Any] | None:
+        """Return the decision where the session that waited is not to be launched, else None.
+
+        waits: its record as it was last seen.
+        """
+        record = self.view.records.get(waits["id"])
+        buried = any(one["id"] == waits["id"] for facts in self.facts.values() for one in facts["tombstones"])
+        unsure = bool(self.group.missing) or any(facts["damaged"] for facts in self.facts.values())
+        if unsure and not buried and (record is None or record["revision"] < waits["revision"]):
+            report = [f"Session {self.request.name} waits on: hosts that know it cannot be looked at."]
+            return self._answer("PENDING", report=report, pending=waits)
+        first = f"Session {self.request.name} is not launched."
+        if record is None:
+            return self._answer("CANCELLED", report=[first, "It was cancelled while it waited."])
+        if record["status"] in ENDED:
+            return self._answer("REFUSED", report=[first, "It has ended.", *record["report"]], pending=record)
+        if record["status"] == PENDING and Request.from_dict(record["request"]) != self.request:
+            why = "It was asked for differently while it waited; what is asked now is launched in its turn."
+            return self._answer("CANCELLED", report=[first, why])
+        return None
+
+    def run_queued(self, tidy: bool) -> dict[str, Any]:
+        """Return the decision for a session from the queue: one that cannot be launched leaves it."""
+        try:
+            return self.run(tidy)
+        except CoreError as error:
+            report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]
+            if self.group.missing:
+                # What a host that is away could give is not for this run to say.
+                return self._answer("PENDING", report=str(error).splitlines())
+            waiting = [one for one in self.view.named(self.request.name) if one["status"] == PENDING]
+            if not waiting:
+                raise
+            refused = advance(waiting[0], ERROR, "It could not be launched.", report=report)
+            return self._answer("REFUSED", report=report, pending=refused)
+
+    def run(self, tidy: bool) -> dict[str, Any]:
+        """Return the decision. tidy: whether what nobody owns has been removed already."""
+        removals = dict(self.view.abandoned)
+        for host, some in self._ended_before().items():
+            removals[host] = removals.get(host, []) + some
+        work = chores(self.group, self.view, removals)
+        if has_chores(work) and not tidy:
+            return self._answer("UNTIDY", chores=work, report=["Removing what nobody owns any more."])
+        current = self._current()
+        if current is None:
+            return self._new_plan(None)
+        if current["status"] == PREPARING or (current["status"] == RUNNING and self._is_being_launched(current["id"])):
+            return self._answer("WAITING", report=[f"Session {self.request.name} is being launched by another run."])
+        before = Request.from_dict(current["request"])
+        changes = diff_requests(before, self.request)
+        if changes and current["status"] == RUNNING and differ_in_keys_only(before, self.request):
+            asked = self.request.to_dict()
+            plan = {**current["plan"], "request": asked}
+            renewed = advance(current, RUNNING, "Other keys may log in.", request=asked, plan=plan)
+            return {**self._placed_already(renewed), "diff": _difference(changes)}
+        if changes and not self.recreate:
+            return _refusal(self.request.name, changes)
+        if current["status"] == PENDING:
+            asked = self.request.to_dict()
+            if current["request"] != asked:  # it keeps its place in the queue
+                current = advance(current, PENDING, "It was asked for differently.", request=asked)
+            return self._new_plan(current)
+        if not changes:
+            return self._placed_already(current)
+        return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
+
+    def _is_being_launched(self, session_id: str) -> bool:
+        """Tell whether a run still holds room for a session of which some hosts have finished their part."""
+        held = [one for facts in self.facts.values() for one in facts["reservations"]]
+        return any(one["claim"]["session_id"] == session_id and one["stage"] != COMMITTED for one in held)
+
+    def _ended_before(self) -> dict[str, list[Removal]]:
+        """Return what is left of sessions of this name that have ended: this launch takes their place."""
+        found: dict[str, list[Removal]] = {}
+        ended = [record for record in self.view.named(self.request.name) if record["status"] in ENDED]
+        for record in ended:
+            for host, facts in self.facts.items():
+                if any(one["id"] == record["id"] for one in facts["records"]):
+                    why = f"It has ended and is launched anew. {' '.join(record['report'])}"
+                    found.setdefault(host, []).append(
+                        Removal(record["id"], record["name"], False, why, record["revision"])
+                    )
+        return found
+
+    def _current(self) -> Record | None:
+        """Return the record of the session of this name that is there already."""
+        name = self.request.name
+        records = [record for record in self.view.named(name) if record["status"] not in ENDED]
+        placed = [record for record in records if record["status"] != PENDING]
+        if len(placed) > 1:
+            raise InvalidInput.single(
+                "session_name",
+                name,
+                "Hosts have records of different sessions of this name: "
+                + ", ".join(f"{record['id']} on {', '.join(record['hosts'])}" for record in placed)
+                + ". Tear the name down with the teardown_cluster playbook and launch it again.",
+            )
+        for record in placed:
+            lost = [host for host in record["hosts"] if host not in self.facts]
+            if lost:
+                raise InvalidInput.single(
+                    "session_name",
+                    name,
+                    f"The session has replicas on {', '.join(lost)}, which cannot be reached or left the resource "
+                    "group. Bring them back, or tear the session down.",
+                )
+            if is_note(record):
+                raise InvalidInput.single(
+                    "session_name",
+                    name,
+                    f"The session's hosts {', '.join(record['hosts'])} have lost its record. Run the repair playbook, "
+                    "or tear the session down.",
+                )
+            if record["status"] == RUNNING:
+                validate_plan(record["plan"])
+            return record
+        for host, facts in self.facts.items():
+            known = {record["id"] for record in records}
+            if any(one["session_name"] == name and one["session_id"] not in known for one in facts["containers"]):
+                raise InvalidInput.single(
+                    "session_name",
+                    name,
+                    f"Host {host} has containers of a session of this name, but no host has its record. Run the "
+                    "repair playbook, which makes it anew, or tear the session down. " + " ".join(facts["damaged"]),
+                )
+        return min(records, key=lambda record: (record["queue"]["number"], record["id"]), default=None)
+
+    def _new_plan(self, waiting: Record | None, replaced: Record | None = None) -> dict[str, Any]:
+        """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
+        self.settings.limits.check(
+            self.request, self.owner, self.group.used_by(self.owner, self.view, self.request.name)
+        )
+        old = replaced["plan"] if replaced is not None else None
+        inventory = self.group.inventory
+        check_request_against_hosts(self.request, self.facts, current=old, inventory=inventory)
+        if not self.group.missing:
+            check_request_fits_idle(self.request, self._hosts(True))
+        session_id = waiting["id"] if waiting is not None else self.draw()
+        number = waiting["queue"]["number"] if waiting is not None else next_number(self.view.pending())
+        turn = self._turn(session_id, number, with_undecided=True)
+        if turn.problem is not None:
+            raise turn.problem
+        record = waiting or new_record(session_id, self.owner, self.request.to_dict())
+        if turn.placement is None:
+            # What only undecided sessions hold may be free in a moment: their launches end, one way or the other.
+            if self._turn(session_id, number, with_undecided=False).placement is not None:
+                report = [f"Session {self.request.name} waits for sessions that are being launched."]
+                return self._answer("WAITING", report=report, pending=self._pending(record, number, report))
+            report = self._reasons(turn)
+            if replaced is not None:
+                report[-1] = "The session that it was to replace runs on."
+                return self._answer("PENDING", report=report)
+            return self._answer("PENDING", report=report, pending=self._pending(record, number, report))
+        check_request_against_hosts(self.request, self.facts, turn.placement, old, inventory)
+        free = {host.name: host.free_devices for host in self._hosts(True)}
+        plan = build_plan(
+            self.request,
+            turn.placement,
+            session_id,
+            self.facts,
+            self.settings,
+            old,
+            free_devices=free,
+            inventory=inventory,
+        )
+        needs = needs_of(images_of(plan["replicas"]), self.facts, self.request.image_pull, self._archive())
+        plan = with_images(plan, needs)
+        faster = ["Other launches were faster, again and again."]
+        pending = None if replaced is not None else self._pending(record, number, faster)
+        return self._placed(prepared(record, plan), needs, fresh=True, replaces=replaced is not None, pending=pending)
+
+    def _archive(self) -> Archive:
+        """Return what the controller's archive of images holds, where one is given. Raises InvalidInput."""
+        if self.request.image_archive is None:
+            return {}
+        if self.archive is None:
+            self.archive = self.read_archive(self.request)
+        return self.archive
+
+    def _turn(self, session_id: str, number: int, with_undecided: bool) -> Turn:
+        others = [record for record in self.view.pending() if record["name"] != self.request.name]
+        waiting, self.problems = waiting_of(others)
+        waiting.append(Waiting(session_id, self.request, number))
+        hosts = self._hosts(with_undecided)
+        turns = take_turns(waiting, hosts, self.settings.topology_keys, self.group.known)
+        return next(turn for turn in turns if turn.waiting.session_id == session_id)
+
+    def _reasons(self, turn: Turn) -> list[str]:
+        lines = [f"Session {self.request.name} is PENDING, position {turn.position} in the queue."]
+        if turn.behind is not None:
+            lines.append(f"Room that session {turn.behind}, the first of the queue, is to have does not count as free.")
+        lines += [] if turn.shortfall is None else render_shortfall(turn.shortfall)
+        return [*lines, "The schedule_pending playbook launches it when there is room; its teardown cancels it."]
+
+    def _pending(self, record: Record, number: int, report: list[str]) -> Record:
+        """Return the record that says that the session waits; one that waits already stays as it is."""
+        if record["status"] == PENDING:
+            return record
+        return advance(record, PENDING, "There was no room for it.", queue={"number": number}, report=report)
+
+    def _hosts(self, with_undecided: bool) -> list[Host]:
+        return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_undecided)
+
+    def _placed_already(self, record: Record) -> dict[str, Any]:
+        plan = record["plan"]
+        used = images_of(plan["replicas"])
+        needs = needs_again(used, self.facts, self.request.image_pull, plan["images"])
+        if any(need.fetches for need in needs):  # a compressed archive of some size takes long to read
+            needs = needs_again(used, self.facts, self.request.image_pull, plan["images"], self._archive())
+        return self._placed(record, needs, fresh=False, replaces=False)
+
+    def _placed(
+        self, record: Record, needs: list[Need], *, fresh: bool, replaces: bool, pending: Record | None = None
+    ) -> dict[str, Any]:
+        plan = record["plan"]
+        session = plan["session"]
+        rooms = {host.name: room_of(host) for host in self._hosts(with_undecided=True)}
+        hosts = list(plan["hosts"])
+        return self._answer(
+            "SCHEDULED",
+            fresh=fresh,
+            replaces=replaces,
+            hosts=hosts,
+            fetches=[host for host in hosts if any(host in need.fetches for need in needs)],
+            images=[need.to_dict() for need in needs],
+            archive=sorted({image["id"] for image in (self.archive or {}).values()}),
+            claims={
+                name: {"claim": claim.to_dict(), "room": rooms[name].to_dict()}
+                for name, claim in claims_of(plan).items()
+            },
+            record=record,
+            pending=pending,
+            report=[
+                f"Session {session['name']} ({session['id']}): {session['size']} replicas, {session['mode']}, "
+                f"on {', '.join(hosts)}."
+            ],
+        )
+
+    def _answer(self, status: str, **values: Any) -> dict[str, Any]:
+        """Return a decision: every key, whatever the status."""
+        return {
+            "status": status,
+            "session_name": self.request.name,
+            "holder": self.draw(),
+            "reachable": list(self.facts),
+            "fresh": True,
+            "replaces": False,
+            "hosts": [],
+            "fetches": [],
+            "images": [],
+            "archive": [],
+            "claims": {},
+            "record": None,
+            "pending": None,
+            "chores": None,
+            **values,
+        }
+
+
+def _refusal(name: str, changes: list[tuple[str, str, str]]) -> dict[str, Any]:
+    lines = [f"{field}: {old} -> {new}" for field, old, new in changes]
+    return {
+        "status": "DIFFERENT",
+        "failure": f"The session {name} exists and was asked for differently:\n"
+        + "\n".join(lines)
+        + "\nNothing is touched. Launch with session_recreate=true to remove it and launch it anew, or tear it down "
+        "first.",
+        "diff": _difference(changes),
+    }
+
+
+def _difference(changes: list[tuple[str, str, str]]) -> dict[str, str]:
+    return {
+        "before": "".join(f"{field}: {old}\n" for field, old, _new in changes),
+        "after": "".join(f"{field}: {new}\n" for field, _old, new in changes),
+    }

@@ -1,0 +1,184 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""How the hosts of a launch get the images that they lack, one step after another; a part of the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import sentence, why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.distribution import (
+    Transfer,
+    next_round,
+    rounds_left,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import CONTROLLER, Need
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import with_images
+
+BATCHES = 8
+"""How many transfers a round has for each fork of Ansible: few rounds, and yet no server waits for long."""
+
+
+class Distribution:
+    """What is known of the images of one launch, and what became of the last step."""
+
+    def __init__(
+        self,
+        plan: dict[str, Any],
+        facts: dict[str, dict[str, Any]],
+        before: Mapping[str, Any],
+        ports: tuple[int, int],
+        limit: int,
+        check_mode: bool,
+    ) -> None:
+        self.plan = plan
+        self.facts = facts
+        self.before = before
+        self.ports = ports
+        self.limit = limit
+        self.check_mode = check_mode
+        self.needs = [Need.from_dict(one) for one in before.get("needs") or plan["images"]]
+        self.round = int(before.get("round") or 0)
+        self.useless: dict[str, list[Any]] = {host: list(some) for host, some in (before.get("useless") or {}).items()}
+        self.report: list[str] = []
+
+    def asked(self, results: Mapping[str, Any]) -> None:
+        """Take the answers of the registry."""
+        for host, result in results.items():
+            digests, problems = result.get("digests") or {}, result.get("problems") or {}
+            for need in self.needs:
+                if need.asks != host:
+                    continue
+                digest = digests.get(need.reference)
+                why = sentence(str(problems.get(need.reference) or why_not(result)))
+                try:
+                    need.asked(digest, why, self.facts)
+                except InvalidInput as error:
+                    need.problems = dict.fromkeys(need.hosts, f"{why} {error}")
+                self.report.append(
+                    f"{need.reference} is {need.digest}, says the registry to {host}."
+                    if digest
+                    else f"{host} could not ask the registry: {why}"
+                )
+
+    def pulled(self, results: Mapping[str, Any]) -> None:
+        """Take what became of the pulls."""
+        for host, result in results.items():
+            done, problems = result.get("pulled") or {}, result.get("problems") or {}
+            for need in self.needs:
+                if not need.pulls or host not in need.lacking:
+                    continue
+                if self.check_mode and "pulled" in result:
+                    self._pretend(need, host)
+                    continue
+                one = done.get(need.reference)
+                why = sentence(str(problems.get(need.reference) or why_not(result)))
+                need.pulled(host, None if one is None else one["id"], why)
+                self.report.append(
+                    f"{host} could not pull {need.reference}: {why}"
+                    if one is None
+                    else f"{host} pulled {need.reference} ({_amount(one)})."
+                )
+        if results:
+            for need in self.needs:
+                need.pulls = False
+
+    def _pretend(self, need: Need, host: str) -> None:
+        """Go on in check mode as if the pull had succeeded: what the image's id is nobody knows before."""
+        need.has[host] = need.ids.setdefault(need.platforms[host], "")
+        self.report.append(f"{host} would pull {need.digest}.")
+
+    def arrived(self, served: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+        """Take what became of the transfers of a round."""
+        for receiver, plain in (self.before.get("receives") or {}).items():
+            transfer = Transfer(**plain)
+            need = next(one for one in self.needs if one.reference == transfer.reference)
+            result = results.get(receiver) or {}
+            source = served.get(transfer.sender) or {}
+            if "bytes" in result:
+                need.arrived(receiver, transfer.sender, "")
+                would = "would get" if self.check_mode else "got"
+                amount = "" if self.check_mode else f" ({_amount(result)})"
+                if result["bytes"] or self.check_mode:
+                    self.report.append(f"{receiver} {would} {need.reference} from {transfer.sender}{amount}.")
+                    continue
+                self.report.append(f"{receiver} has {need.reference} already.")
+            else:
+                why = self._why(transfer, source, result)
+                need.arrived(receiver, transfer.sender, why)
+                self.report.append(why)
+            if source.get("server"):
+                self.useless.setdefault(transfer.sender, []).append(source["server"])
+
+    def _why(self, transfer: Transfer, source: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+        sender, receiver = transfer.sender, transfer.receiver
+        if sender == CONTROLLER:
+            return f"{receiver} did not get {transfer.reference} from the controller: {why_not(result)}"
+        if "port" not in source:
+            return f"{sender} cannot give {transfer.reference} to {receiver}: {why_not(source)}"
+        reason = str(result.get("msg") or "it did not answer").strip()
+        first, last = self.ports
+        advice = ""
+        if "cannot be reached" in reason:
+            advice = (
+                f" Hosts give images to each other on the TCP ports {first}-{last} (cluster_compute_image_ports): "
+                "open them between the hosts."
+            )
+        return f"{receiver} did not get {transfer.reference} from {sender}: {reason.rstrip('.')}.{advice}"
+
+    def result(self) -> dict[str, Any]:
+        """Return what each host does next, and what has become of it where nothing is left to do."""
+        asks: dict[str, list[str]] = {}
+        pulls: dict[str, list[dict[str, Any]]] = {}
+        for need in self.needs:
+            if need.asks is not None:
+                asks.setdefault(need.asks, []).append(need.reference)
+            elif need.pulls:
+                for host in need.lacking:
+                    pulls.setdefault(host, []).append({"reference": need.reference, "digest": need.digest})
+        transfers: list[Transfer] = []
+        rounds = self.round
+        if not asks and not pulls:
+            transfers = next_round(self.needs, self.limit)
+            rounds += rounds_left(self.needs, self.limit)
+            self.round += 1 if transfers else 0
+        hosts = self.plan["fetches"]
+        missing = {
+            host: " ".join(need.why_not(host) for need in self.needs if host in need.lacking)
+            for host in hosts
+            if any(host in need.lacking for need in self.needs)
+        }
+        record = self.plan["record"]
+        return {
+            "needs": [need.to_dict() for need in self.needs],
+            "asks": asks,
+            "pulls": pulls,
+            "round": self.round,
+            "rounds": rounds,
+            "progress": f"round {self.round} of {rounds}, hosts: {len(transfers)}"
+            if transfers
+            else f"hosts: {len(pulls)}",
+            "loads": [one.receiver for one in transfers if one.sender == CONTROLLER],
+            "serves": {one.sender: vars(one) for one in transfers if one.sender != CONTROLLER},
+            "receives": {one.receiver: vars(one) for one in transfers},
+            "addresses": _addresses(transfers, self.facts),
+            "ports": list(self.ports),
+            "useless": self.useless,
+            "report": self.report,
+            "results": {host: {"msg": missing[host]} if host in missing else {"present": True} for host in hosts},
+            "record": {**record, "plan": with_images(record["plan"], self.needs)},
+        }
+
+
+def _addresses(transfers: Sequence[Transfer], facts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return by sender the address on which it serves, that of its tunnels."""
+    senders = [one.sender for one in transfers if one.sender != CONTROLLER]
+    return {host: str((facts[host].get("underlay") or {}).get("address")) for host in senders}
+
+
+def _amount(result: Mapping[str, Any]) -> str:
+    return f"{result['bytes'] / 1e6:.1f} MB in {result['seconds']:.1f} s"

@@ -1,0 +1,803 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Launch: find a place for a session, hold it on all hosts or on none, start there, and prove that it runs.
+
+| step | what hosts do | what follows |
+|---|---|---|
+| look | every host says what it has | plan: tidy, images, offer, replace, hold, start, queue, again, or the end |
+| tidy | each writes down what became of sessions, and removes what nobody owns | look |
+| ask, pull, load, serve, receive | images go where they are missing (see images) | the next of them, stop, or on |
+| stop | those that serve for nobody end | offer, replace, hold, or the end |
+| offer, compare, withdraw | shared folders of a session that is to replace one are tried | replace, or the end |
+| replace | every host removes the session that is replaced | remember, hold, or the end |
+| remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
+| hold | each host of the plan leases its part, and makes its keys under the lease | start, hold, release, undo |
+| release | each gives back what this launch holds there, and its keys | look, queue, or the end |
+| start | each confirms its lease, makes its part, finds its peers; others keep a note | meet, batch, undo, the end |
+| meet | those whose peers were late look for them once more | batch, undo, the end |
+| batch | main1's host starts the batch command | undo, or the end |
+| undo | every host removes what this launch has made | remember, keep, look, or the end |
+| keep | every host keeps what became of a session from the queue | look, or the end |
+| queue | every host keeps the request | wait, or the end |
+| wait | every host waits until another session gives room back | look |
+| tell | nothing: what was handed on is put right | the end |
+
+The plain way is look, hold, start; a session that runs as asked goes from look to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+    ASK_AGAIN,
+    COMMITTED,
+    GIVE_BACK,
+    GRANTED,
+    Answer,
+    decide,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.outcome import (
+    PLACED,
+    PLANNED,
+    artifact,
+    table_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import (
+    Planner,
+    undetected,
+    warnings_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ERROR,
+    PENDING,
+    RUNNING,
+    Record,
+    is_note,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    advance as revise,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import RULES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import bury
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Answers,
+    Call,
+    Outside,
+    State,
+    call,
+    hosts_of,
+    step,
+)
+
+STATE_DIRECTORY = {"state_directory": "launch_state_directory"}
+OUTPUT = {
+    "output_size": "launch_output_size",
+    "output_days": "launch_output_days",
+    "output_sessions": "launch_output_sessions",
+}
+DECIDE = "Decide what follows"
+SAY = "Say what runs where, or why it waits"
+CANNOT = "The session cannot be launched."
+PATIENCE = 10
+"""Seconds for which a host that has started its part looks for peers; who is later is met in a step of its own."""
+ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
+
+
+def begin(
+    request: Mapping[str, Any],
+    hosts: Sequence[str],
+    now: float,
+    *,
+    attempts: int = 20,
+    from_queue: bool = False,
+    regenerate_keys: bool = False,
+    hands_on: bool = False,
+) -> State:
+    """Return the first state.
+
+    request: as session_request returns it, with ``waits``, the record, where the session waits already. hosts: of the
+    resource group. attempts: how often it plans anew where others were faster. from_queue: whether a failure is an
+    outcome like others. hands_on: whether what follows in a workflow is told of the session.
+    """
+    return {
+        "verb": "launch",
+        "request": dict(request),
+        "known": list(hosts),
+        "attempts": attempts,
+        "attempt": 0,
+        "rounds": 0,
+        "waits": dict(request.get("waits") or {}),
+        "wait_until": now + float(request.get("wait_seconds") or 0),
+        "from_queue": from_queue,
+        "regenerate_keys": regenerate_keys,
+        "hands_on": hands_on,
+        "promised": None,
+        "tidied": False,
+        "pause": False,
+        "warnings": [],
+        "done": {},
+        "replicas": [],
+        "public_keys": {},
+        **_look(request, hosts),
+    }
+
+
+def advance(state: State, answers: Answers, outside: Outside) -> State:
+    """Return what follows from the answers to the state's step."""
+    return _Launch(state, answers, outside).next()
+
+
+def handed_on(state: State) -> dict[str, Any] | None:
+    """Return what follows in a workflow is told, as far as it is known; None while nothing is."""
+    if not state["hands_on"] or state["promised"] is None:
+        return None
+    return artifact(state, state["promised"], _report_of(state))
+
+
+def said(state: State) -> list[str]:
+    """Return what people are told at the end."""
+    placed = state["outcome"]["status"] in PLACED
+    return [*state["outcome"]["report"], *(table_of(state["record"], state["replicas"]) if placed else ())]
+
+
+def _report_of(state: State) -> list[str]:
+    return list((state.get("outcome") or {}).get("report") or state.get("report") or ())
+
+
+def _look(request: Mapping[str, Any], hosts: Sequence[str]) -> State:
+    asked = {
+        "session_name": request["session_name"],
+        "images": request["images"],
+        "paths": request["paths"],
+        "volumes": request["volumes"],
+        "encryption": request["encrypted"],
+    }
+    variables = {
+        "underlay_address": "launch_underlay_address",
+        "accelerators": "launch_accelerators",
+        **STATE_DIRECTORY,
+    }
+    return step("look", "Look at the hosts", "Plan the session", [call("host_info", hosts, asked, (), variables)])
+
+
+class _Launch:
+    """One decision of a launch."""
+
+    def __init__(self, state: State, answers: Answers, outside: Outside) -> None:
+        kept = {key: value for key, value in state.items() if key not in ("diff", "lines", "saying")}
+        self.state: State = {**kept, "pause": False, "warnings": []}
+        self.answers = {host: answers.get(host) or {} for host in hosts_of(state)}
+        self.outside = outside
+
+    def next(self) -> State:
+        """Return the next state."""
+        if self.state["step"] in ("replace", "hold", "start"):
+            self._remember_actions()
+        following: State = getattr(self, f"_after_{self.state['step']}")()
+        return following
+
+    def _remember_actions(self) -> None:
+        """Keep what was, or would be, done on each host; of a start it is said with what was made before."""
+        done = {host: list(some) for host, some in self.state["done"].items()}
+        for host, result in self.answers.items():
+            done.setdefault(host, []).extend(result.get("actions") or ())
+        self.state["done"] = done
+
+    # ---- where the launch ends ------------------------------------------------------------------------------------
+
+    def _over(self, status: str, report: Sequence[str]) -> State:
+        outcome = {"session_name": self.state["session_name"], "status": status, "report": list(report)}
+        return self._tell({"outcome": outcome}, status)
+
+    def _fail(self, *lines: str) -> State:
+        return self._tell({"failure": "\n".join(lines)}, None if self.state["promised"] is None else ERROR)
+
+    def _tell(self, end: State, status: str | None) -> State:
+        """End at once where what was handed on is right, else put that right first."""
+        if not self.state["hands_on"] or status == self.state["promised"]:
+            return {**self.state, **step("", "", ""), **end}
+        return {**self.state, "promised": status, **end, **step("tell", "Hand it on to what follows", SAY)}
+
+    def _after_tell(self) -> State:
+        return {**self.state, **step("", "", "")}
+
+    # ---- looking and planning -------------------------------------------------------------------------------------
+
+    def _look_again(self, *, pause: bool = False) -> State:
+        return {**self.state, "pause": pause, **_look(self.state["request"], self.state["known"])}
+
+    def _after_look(self) -> State:
+        state, outside = self.state, self.outside
+        asked = state["request"]
+        try:
+            request = Request.from_dict(asked["request"])
+            needed = [
+                name
+                for name in self.answers
+                if name not in request.excluded_hosts
+                and (not request.hosts or name in request.hosts)
+                and not state["from_queue"]
+            ]
+            group = GroupFacts.read(self.answers, outside.inventory, needed)
+            planner = Planner(
+                request,
+                asked["owner"],
+                asked["recreate"],
+                group,
+                Settings.from_variables(outside.site),
+                draw=outside.draw,
+                read_archive=outside.read_archive,
+            )
+            found = planner.decide(state["waits"], state["from_queue"], state["tidied"])
+        except CoreError as error:
+            why = undetected(self.answers) if "session_accelerators" in str(error) else []
+            return self._fail(CANNOT, str(error), *why)
+        if found["status"] == "DIFFERENT":
+            return {**self._fail(found["failure"]), "diff": found["diff"]}
+        state = self.state = {**state, **found, "tidied": False}
+        state["warnings"] = warnings_of(found, group, planner.problems) + undetected(self.answers)
+        state["recorded"] = {name: [one["id"] for one in facts["records"]] for name, facts in group.facts.items()}
+        state["signatures"] = {name: facts.get("signature", "") for name, facts in group.facts.items()}
+        if found["status"] == "UNTIDY":
+            return {**state, **step("tidy", "Remove what nobody owns any more", DECIDE, self._chores(found["chores"]))}
+        state["attempt"] += 1
+        state["again"] = False
+        if found["status"] != "SCHEDULED":
+            return self._not_placed(found)
+        state["granted"] = False
+        state["image_facts"] = _image_facts(group) if found["fetches"] else {}
+        state["noted"] = [name for name, facts in group.facts.items() if _is_noted(facts, found["record"])]
+        state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, found["record"])
+        return self._fetch()
+
+    def _not_placed(self, found: Mapping[str, Any]) -> State:
+        """Follow a plan that has no place for the session."""
+        if found["status"] == "WAITING" and self.state["attempt"] < self.state["attempts"]:
+            return self._look_again(pause=True)
+        if found["status"] in ("CANCELLED", "REFUSED") and not self.state["from_queue"]:
+            return self._fail(CANNOT, *found["report"])
+        return self._queue(found["report"])
+
+    def _chores(self, chores: Mapping[str, Any]) -> list[Call]:
+        """Return what is told to hosts, and what goes from them. Who comes between the two finds what to do."""
+        told = {
+            host: {"records": chores["records"] + chores["notes"].get(host, []), "recorded": recorded}
+            for host, recorded in chores["recorded"].items()
+            if chores["records"] or chores["forget"] or host in chores["notes"]
+        }
+        calls = [call("session_record", told, {"forget": chores["forget"]}, (), STATE_DIRECTORY)]
+        for number in range(max((len(some) for some in chores["removals"].values()), default=0)):
+            removals = {host: some[number] for host, some in chores["removals"].items() if len(some) > number}
+            calls.append(_removal(removals))
+        return calls
+
+    def _after_tidy(self) -> State:
+        self.state["tidied"] = True
+        self.state["warnings"] = [
+            f"What nobody owns any more could not be removed from {host}: {why_not(result)}"
+            for host, result in self.answers.items()
+            if result.get("failed") or result.get("unreachable") or "actions" not in result
+        ]
+        return self._look_again()
+
+    # ---- images ---------------------------------------------------------------------------------------------------
+
+    def _fetch(self) -> State:
+        if not self.state["fetches"]:
+            return self._try_folders()
+        self.state["images_so_far"] = {}
+        return self._images({})
+
+    def _images(self, came: Mapping[str, Answers]) -> State:
+        """Take what came of the last step, and name what each host does next to get the images."""
+        state = self.state
+        first, last = Settings.from_variables(self.outside.site).image_ports
+        distribution = images.Distribution(
+            state,
+            state["image_facts"],
+            state["images_so_far"],
+            (first, last),
+            images.BATCHES * self.outside.forks,
+            self.outside.check_mode,
+        )
+        distribution.asked(came.get("asked", {}))
+        distribution.pulled(came.get("pulled", {}))
+        distribution.arrived(came.get("served", {}), came.get("arrived", {}))
+        found = distribution.result()
+        completed = found.pop("record")
+        state["images_so_far"] = found
+        if found["report"]:
+            state.update(lines=found["report"], saying=_saying(came))
+        progress = found["progress"]
+        if found["asks"]:
+            asks = {host: {"images": some} for host, some in found["asks"].items()}
+            title = "Ask the registry, once for all hosts, which image it is"
+            return self._image_step("ask", title, "resolved", asks)
+        if found["pulls"]:
+            pulls = {host: {"pulls": some} for host, some in found["pulls"].items()}
+            title = f"Pull by digest, side by side, {progress}"
+            return self._image_step("pull", title, "pulled", pulls)
+        if found["loads"]:
+            archive = {"archive": state["request"]["request"]["image_archive"], "allowed": state["archive"]}
+            loads = {host: {"transfer": found["receives"][host], **archive} for host in found["loads"]}
+            title = f"Bring the image from the controller to one host, {progress}"
+            return self._image_step("load", title, "loaded", loads)
+        if found["serves"]:
+            return self._serve({})
+        missing = {host: one["msg"] for host, one in found["results"].items() if "msg" in one}
+        if found["useless"]:
+            state["missing"], state["completed"] = missing, completed
+            useless = {host: {"servers": some} for host, some in found["useless"].items()}
+            return self._image_step("stop", "End what waits for hosts in vain", "ended", useless)
+        return self._have_images(missing, completed)
+
+    def _image_step(self, name: str, title: str, kind: str, hosts: Mapping[str, Any]) -> State:
+        return {**self.state, **step(name, title, DECIDE, [call("session_images", hosts, {"state": kind})])}
+
+    def _after_ask(self) -> State:
+        return self._images({"asked": self.answers})
+
+    def _after_pull(self) -> State:
+        return self._images({"pulled": self.answers})
+
+    def _after_load(self) -> State:
+        if self.state["images_so_far"]["serves"]:
+            return self._serve(self.answers)
+        return self._images({"arrived": self.answers})
+
+    def _serve(self, loaded: Answers) -> State:
+        """Start the servers before any receiver is, so that none waits for a sender whose turn has not come."""
+        self.state["loaded"] = {host: dict(result) for host, result in loaded.items()}
+        found = self.state["images_so_far"]
+        serves = {
+            host: {"transfer": transfer, "address": found["addresses"][host], "ports": found["ports"]}
+            for host, transfer in found["serves"].items()
+        }
+        return self._image_step("serve", f"Start to serve, {found['progress']}", "serving", serves)
+
+    def _after_serve(self) -> State:
+        found = self.state["images_so_far"]
+        self.state["served"] = {host: dict(result) for host, result in self.answers.items()}
+        receives = {
+            host: {
+                "transfer": transfer,
+                "address": found["addresses"][transfer["sender"]],
+                "server": self.answers[transfer["sender"]],
+            }
+            for host, transfer in found["receives"].items()
+            if host not in found["loads"] and "port" in self.answers.get(transfer["sender"], {})
+        }
+        title = f"Receive, {found['progress']}"
+        return self._image_step("receive", title, "received", receives)
+
+    def _after_receive(self) -> State:
+        arrived = {**self.answers, **self.state["loaded"]}
+        return self._images({"served": self.state["served"], "arrived": arrived})
+
+    def _after_stop(self) -> State:
+        return self._have_images(self.state["missing"], self.state["completed"])
+
+    def _have_images(self, missing: Mapping[str, str], completed: Record) -> State:
+        if not missing:
+            self.state["record"] = completed
+            return self._try_folders()
+        reasons = [f"{host}: {why}" for host, why in missing.items()]
+        if self.state["from_queue"]:
+            return self._keep(_failed_record(self.state["record"], reasons, []), reasons)
+        return self._fail(
+            "The session cannot be launched: its image cannot be had. Nothing was started. Correct session_image, or "
+            "give the image to a host of the group.",
+            *reasons,
+        )
+
+    # ---- replacing ------------------------------------------------------------------------------------------------
+
+    def _try_folders(self) -> State:
+        """Find out folders that are not the same everywhere while the session that is replaced still runs."""
+        state = self.state
+        if not state["replaces"]:
+            return self._hold()
+        if not state["record"]["plan"]["request"]["mounts"] or self.outside.check_mode:
+            return self._replace()
+        return self._folder_step("offer", "Write into the folders that hosts share", "offered")
+
+    def _folder_step(self, name: str, title: str, kind: str) -> State:
+        own = {host: {"host": host} for host in self.state["hosts"]}
+        calls = [call("session_host", own, {"state": kind}, ["record", "holder"], STATE_DIRECTORY)]
+        return {**self.state, **step(name, title, DECIDE, calls)}
+
+    def _after_offer(self) -> State:
+        failures, _unreachable = self._failures("actions")
+        if failures:
+            return self._withdraw(failures)
+        return self._folder_step("compare", "Read there what the other hosts have written", "proven")
+
+    def _after_compare(self) -> State:
+        return self._withdraw(self._failures("actions")[0])
+
+    def _withdraw(self, failures: list[str]) -> State:
+        self.state["folder_failures"] = failures
+        asked = {"state": "absent", "session_id": self.state["record"]["id"], "undo": True}
+        calls = [call("session_host", self.state["hosts"], asked, (), STATE_DIRECTORY)]
+        return {**self.state, **step("withdraw", "Take away what was written", DECIDE, calls)}
+
+    def _after_withdraw(self) -> State:
+        if self.state["folder_failures"]:
+            return self._fail(
+                f"The session {self.state['session_name']} cannot be launched anew; the one that runs was not touched.",
+                *self.state["folder_failures"],
+            )
+        return self._replace()
+
+    def _replace(self) -> State:
+        asked = {"state": "absent", "session_name": self.state["session_name"]}
+        calls = [call("session_host", self.state["known"], asked, (), {**STATE_DIRECTORY, **OUTPUT})]
+        return {**self.state, **step("replace", "Remove the session that this one replaces", DECIDE, calls)}
+
+    def _after_replace(self) -> State:
+        return self._bury("hold")
+
+    def _bury(self, then: str) -> State:
+        """Remember which hosts have to be cleaned later, and go on. then: what follows, hold or undone."""
+        found = bury(self.answers)
+        self.state["warnings"] = found.report if found.away else []
+        self.state["after_burial"] = then
+        self.state["unremoved"] = found.report if found.failed and then == "hold" else []
+        if found.is_needed:
+            title = "Remember what has to be cleaned later where it is known"
+            return {**self.state, **step("remember", title, DECIDE, found.calls(STATE_DIRECTORY))}
+        return self._after_remember()
+
+    def _after_remember(self) -> State:
+        if self.state["unremoved"]:
+            return self._fail(
+                f"The session {self.state['session_name']} is not removed from every host.", *self.state["unremoved"]
+            )
+        return self._hold() if self.state["after_burial"] == "hold" else self._undone()
+
+    # ---- reserving ------------------------------------------------------------------------------------------------
+
+    def _hold(self) -> State:
+        """Hold the place, unless the session runs, holds it already, and has all of its keys."""
+        if self.state["public_keys"]:
+            return self._start()
+        fresh = self.state["fresh"]
+        own = {
+            host: {**self.state["claims"][host], "host": host, "recorded": self.state["recorded"][host]}
+            for host in self.state["hosts"]
+        }
+        variables = {
+            "lease_seconds": "launch_lease_seconds",
+            "deadline_seconds": "launch_deadline_seconds",
+            "regenerate_keys": "launch_regenerate_keys",
+            **STATE_DIRECTORY,
+        }
+        calls = [call("session_host", own, {"state": "held"}, ["record", "holder"], variables)]
+        title = "Hold the place on every host of the plan, and make the keys" if fresh else "Hold what it has"
+        return {**self.state, **step("hold", title, DECIDE, calls)}
+
+    def _after_hold(self) -> State:
+        state = self.state
+        last = state["attempt"] >= state["attempts"]
+        broken = [host for host, one in self.answers.items() if "granted" not in one and not one.get("unreachable")]
+        answers = {host: _answer(result) for host, result in self.answers.items()}
+        reasons = [f"{host}: {reason}" for host, answer in answers.items() for reason in answer.reasons]
+        verdict = decide(state["record"]["id"], answers)
+        if verdict == GRANTED:
+            failures, unreachable = self._failures("public_keys")
+            if failures:
+                return self._failed(failures, unreachable)
+            keys = [result["public_keys"] for result in self.answers.values()]
+            state["public_keys"] = {name: one for some in keys for name, one in some.items()}
+            return self._start()
+        if verdict == ASK_AGAIN and not last and not broken:
+            state["attempt"] += 1
+            return {**self._hold(), "pause": True}
+        state["again"] = not last and not broken
+        if verdict == ASK_AGAIN:
+            verdict = GIVE_BACK
+        if not state["fresh"]:
+            # It runs, and has no other place to go to; it only waits for who will have decided in a moment.
+            passing = all(
+                one.granted or one.undecided or self.answers[host].get("unreachable") for host, one in answers.items()
+            )
+            state["again"] = state["again"] and passing
+            broken = [] if state["again"] else broken or list(answers)
+        name = state["session_name"]
+        state["refused"] = reasons if broken else []
+        state["report"] = [f"Session {name} is PENDING: other launches were faster, again and again.", *reasons]
+        claims = {host: state["claims"][host] for host in state["hosts"]}
+        own = {host: {"claim": one["claim"], "host": host} for host, one in claims.items()}
+        calls = [call("session_host", own, {"state": "released"}, ["record", "holder"], STATE_DIRECTORY)]
+        return {**state, **step("release", "Give back what was held", DECIDE, calls)}
+
+    def _after_release(self) -> State:
+        state = self.state
+        if state["refused"] and not state["from_queue"]:
+            name = state["session_name"]
+            return self._fail(
+                f"The session {name} could not be launched; its place could not be held on every host.",
+                *state["refused"],
+                "Nothing was started. Correct what is said above and launch again.",
+            )
+        return self._look_again(pause=True) if state["again"] else self._queue(state["report"])
+
+    # ---- starting -------------------------------------------------------------------------------------------------
+
+    def _start(self) -> State:
+        state = self.state
+        # Hosts that have to wait for their turn cannot be waited for.
+        patience = PATIENCE if len(state["hosts"]) <= self.outside.forks else 0
+        own = {host: {"host": host, "recorded": state["recorded"][host]} for host in state["hosts"]}
+        variables = {
+            "deadline_seconds": "launch_deadline_seconds",
+            "timeout": "launch_ready_timeout",
+            **STATE_DIRECTORY,
+        }
+        asked = {"state": "started", "patience": patience}
+        calls = [call("session_host", own, asked, ["record", "holder", "public_keys"], variables)]
+        others = [host for host in state["reachable"] if host not in own and host not in state["noted"]]
+        notes = {host: {"host": host, "recorded": state["recorded"][host]} for host in others}
+        if notes:
+            calls.append(call("session_host", notes, {"state": "prepared"}, ["record", "holder"], STATE_DIRECTORY))
+        state = {**state, "granted": True, "promised": self._running() if state["hands_on"] else None}
+        return {**state, **step("start", "Start the session, and prove that it runs", SAY, calls)}
+
+    def _running(self) -> str:
+        return PLANNED if self.outside.check_mode else RUNNING
+
+    def _after_start(self) -> State:
+        state = self.state
+        # A host that carries no replica and is away keeps nobody; one that answers has to keep its containers out.
+        witnesses = [host for host in self.answers if host not in state["hosts"]]
+        failures, unreachable = [], []
+        late = [host for host in state["hosts"] if self.answers[host].get("unproven")]
+        for host, result in self.answers.items():
+            if host in witnesses and result.get("unreachable"):
+                continue
+            if result.get("unreachable"):
+                unreachable.append(host)
+            if ("actions" if host in witnesses or host in late else "replicas") not in result:
+                failures.append(f"{host}: {why_not(result)}")
+        if failures:
+            return self._failed(failures, unreachable)
+        if late:
+            # Those that have seen all their peers do not look again.
+            state["replicas"] = self._replicas()
+            own = {host: {"host": host} for host in late}
+            variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
+            calls = [call("session_host", own, {"state": "verified"}, ["record"], variables)]
+            return {**state, **step("meet", "Prove that the replicas of this host reach the others", SAY, calls)}
+        return self._started(self._replicas())
+
+    def _replicas(self) -> list[dict[str, Any]]:
+        return [one for result in self.answers.values() for one in result.get("replicas") or ()]
+
+    def _after_meet(self) -> State:
+        failures, unreachable = self._failures("replicas")
+        if failures:
+            return self._failed(failures, unreachable)
+        return self._started(self.state["replicas"] + self._replicas())
+
+    def _started(self, replicas: list[dict[str, Any]]) -> State:
+        state = self.state
+        state["replicas"] = sorted(replicas, key=lambda one: int(one["rank"]))
+        record = state["record"]
+        if record["request"]["batch_command"] is None:
+            return self._over(self._running(), state["report"])
+        host = record["plan"]["replicas"][0]["host"]
+        asked = {
+            "session_id": record["id"],
+            "job": batch_job(record["id"]),
+            "on": {"main1": host},
+            "host": host,
+            "command": record["request"]["batch_command"],
+            "once": True,
+        }
+        variables = {"output_size": "launch_output_size", **STATE_DIRECTORY}
+        calls = [call("session_job", [host], asked, (), variables)]
+        return {**state, **step("batch", "Start the batch command in main1", SAY, calls)}
+
+    def _after_batch(self) -> State:
+        failures, unreachable = self._failures("started")
+        return self._failed(failures, unreachable) if failures else self._over(self._running(), self.state["report"])
+
+    # ---- undoing --------------------------------------------------------------------------------------------------
+
+    def _failures(self, proof: str) -> tuple[list[str], list[str]]:
+        """Return why hosts have not done their part, and which could not be reached."""
+        missing = {host: result for host, result in self.answers.items() if proof not in result}
+        failures = [f"{host}: {why_not(result)}" for host, result in missing.items()]
+        return failures, [host for host, result in missing.items() if result.get("unreachable")]
+
+    def _failed(self, failures: list[str], unreachable: list[str]) -> State:
+        """Undo what was made of a session that could not be started; what works of one that runs stays."""
+        state = self.state
+        failed = _failed_record(state["record"], failures, unreachable)
+        last = state["attempt"] >= state["attempts"]
+        state.update(failures=failures, failed_record=failed, again=bool(unreachable) and state["fresh"] and not last)
+        state["replicas"] = []
+        name = state["session_name"]
+        if not state["fresh"]:
+            if state["from_queue"]:
+                return self._over(ERROR, failures)
+            return self._fail(
+                f"The session {name} could not be repaired; what works of it stays as it is.", *failures, ADVICE
+            )
+        if state["hands_on"]:
+            state["promised"] = ERROR
+        asked = {
+            "state": "absent",
+            "session_name": name,
+            "session_id": state["record"]["id"],
+            "keep_record": failed is not None,
+            "undo": True,
+        }
+        calls = [call("session_host", state["reachable"], asked, (), STATE_DIRECTORY)]
+        return {**state, **step("undo", "Remove what this launch has made", DECIDE, calls)}
+
+    def _after_undo(self) -> State:
+        # A session that came from the queue keeps its record and its id; of any other nothing stays, and a host that
+        # went away meanwhile is cleaned when it is back.
+        if self.state["failed_record"] is not None:
+            return self._keep(self.state["failed_record"], self.state["failures"])
+        return self._bury("undone")
+
+    def _undone(self) -> State:
+        state = self.state
+        if state["again"]:
+            return self._look_again()
+        if state["from_queue"]:
+            return self._over(ERROR, state["failures"])
+        return self._fail(
+            f"The session {state['session_name']} could not be launched; what this launch had made is removed.",
+            *state["failures"],
+            ADVICE,
+        )
+
+    def _keep(self, record: Record | None, reasons: list[str]) -> State:
+        """Keep on every host what becomes of a session that came from the queue."""
+        state = self.state
+        state.update(failures=reasons, failed_record=record)
+        if record is None:
+            return self._over(ERROR, reasons)
+        title = "Keep on every host what becomes of a session that came from the queue"
+        return {**state, **step("keep", title, DECIDE, self._records(record))}
+
+    def _after_keep(self) -> State:
+        state = self.state
+        if state["again"]:
+            return self._look_again()
+        if state["from_queue"]:
+            return self._over(state["failed_record"]["status"], state["failures"])
+        return self._undone()
+
+    # ---- waiting --------------------------------------------------------------------------------------------------
+
+    def _records(self, record: Record) -> list[Call]:
+        own = {host: {"recorded": self.state["recorded"][host]} for host in self.state["reachable"]}
+        return [call("session_record", own, {"records": [record]}, (), STATE_DIRECTORY)]
+
+    def _queue(self, report: Sequence[str]) -> State:
+        """Keep the request on every host until there is room; some are not to be kept."""
+        state = self.state
+        state["report"] = list(report)
+        if state["pending"] is None:
+            return self._over("CANCELLED" if state["status"] == "CANCELLED" else PENDING, report)
+        if state["hands_on"]:
+            state["promised"] = PENDING
+        title = "Keep the request on every host until there is room"
+        then = DECIDE if self._waits() else SAY
+        return {**state, **step("queue", title, then, self._records(state["pending"]))}
+
+    def _waits(self) -> bool:
+        return bool(self.state["request"].get("wait")) and not self.outside.check_mode
+
+    def _after_queue(self) -> State:
+        state, request = self.state, self.state["request"]
+        if not self._waits():
+            return self._over(state["pending"]["status"], state["report"])
+        if state["wait_until"] <= self.outside.now:
+            self.state["hands_on"] = False  # what was handed on is right: it waits
+            return self._fail(
+                f"Session {state['session_name']} got no room within {request['wait_seconds']} seconds "
+                "(session_wait_seconds); it stays in the queue.",
+                *state["report"],
+            )
+        # The steps of rounds include each other, three a round, and Ansible bears some hundred includes inside each
+        # other: the pauses between rounds grow, so that sixty of them fill the whole time.
+        state.update(attempt=0, rounds=state["rounds"] + 1, waits=state["pending"])
+        asked = {
+            "session_name": state["session_name"],
+            "meeting": state["holder"],
+            "pause": request["wait_seconds"] * state["rounds"] / 1800,
+            "seconds": max(state["wait_until"] - self.outside.now, 1),
+        }
+        own = {host: {"signature": state["signatures"][host]} for host in state["reachable"]}
+        title = f"Wait until a session gives room back: {state['report'][0]}"
+        calls = [call("session_watch", own, asked, (), STATE_DIRECTORY)]
+        return {**state, **step("wait", title, DECIDE, calls)}
+
+    def _after_wait(self) -> State:
+        return self._look_again()
+
+
+def _saying(came: Mapping[str, Answers]) -> str:
+    """Return the title under which people are told what came of a step with images."""
+    if "asked" in came:
+        return "Say which image it is"
+    return "Say who has pulled what" if "pulled" in came else "Say who has got it from whom"
+
+
+def _answer(result: Mapping[str, Any]) -> Answer:
+    if "granted" in result:
+        return Answer(result["granted"], tuple(result["reasons"]), tuple(result["undecided"]))
+    return Answer(False, (why_not(result),))
+
+
+def _removal(removals: Mapping[str, Mapping[str, Any]]) -> Call:
+    """Return the call that removes one session from each of some hosts, unless somebody has changed it meanwhile."""
+    own = {
+        host: {
+            **{key: one[key] for key in ("session_id", "keep_record", "undo")},
+            **({} if one["revision"] is None else {"judged_revision": one["revision"]}),
+        }
+        for host, one in removals.items()
+    }
+    asked = {"state": "absent", "keep_data": True, "unless_reserved": True}
+    return call("session_host", own, asked, (), {**STATE_DIRECTORY, **OUTPUT})
+
+
+def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:
+    """Return of the facts of each host what the distribution of images goes by."""
+    return {
+        host: {"images": facts["images"], "underlay": {"address": (facts["underlay"] or {}).get("address")}}
+        for host, facts in group.facts.items()
+    }
+
+
+def _is_noted(facts: Mapping[str, Any], record: Record) -> bool:
+    """Tell whether a host that carries no replica has all that it keeps of a session that runs."""
+    if record["status"] != RUNNING:
+        return False
+    for one in facts["records"]:
+        if one["id"] == record["id"] and is_note(one):
+            guarded = one["tunnel"] is None or RULES in facts["objects"].get(one["id"], {}).get("kinds", ())
+            return guarded and (one["status"], one["hosts"]) == (record["status"], record["hosts"])
+    return False
+
+
+def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
+    """Return the public halves of all keys of a session that runs and holds its place; else nothing."""
+    found: dict[str, Any] = {}
+    for host in record["hosts"]:
+        facts = group.facts[host]
+        held = [one for one in facts["reservations"] if one["claim"]["session_id"] == record["id"]]
+        if not held or held[0]["stage"] != COMMITTED:
+            return {}
+        found.update(facts["public_keys"].get(record["id"], {}))
+    return found if all(one["name"] in found for one in record["plan"]["replicas"]) else {}
+
+
+def _failed_record(record: Record, failures: list[str], unreachable: list[str]) -> Record | None:
+    """Return what becomes of a session that came from the queue: it waits on, or it has ended; None for others."""
+    if record["queue"] is None or not failures:
+        return None
+    # One of its hosts may have made the next revision, RUNNING, without being able to say so.
+    record = {**record, "revision": record["revision"] + 1}
+    changes: dict[str, Any] = {"plan": None, "hosts": [], "report": failures}
+    if unreachable:
+        reason = f"{', '.join(unreachable)} could not be reached while it was being started."
+        return revise(record, PENDING, reason, **changes)
+    return revise(record, ERROR, "It could not be started.", **changes)

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What all verbs have in common: a state, the step that it names, and what lies outside of it.
+
+A verb is a function `advance(state, answers, outside) -> state`. A state is plain data that JSON can carry. It names
+the *step* that hosts are to do next, with the calls of each host, or none where the verb is over; its *title* is for
+people, and so is the title of the decision that *then* follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+State = dict[str, Any]
+Answers = Mapping[str, Mapping[str, Any]]
+"""What each host answered that was called in a step; empty for one that did not."""
+Call = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What a verb is told beside the answers of hosts.
+
+    now: seconds of a clock. draw: gives a new UUID. forks: how many hosts work side by side. check_mode: whether
+    nothing may be changed. inventory: variables of each host. site: those that hold for the whole group. read_archive:
+    reads the controller's archive of images, which a request names.
+    """
+
+    now: float
+    draw: Callable[[], str]
+    forks: int = 5
+    check_mode: bool = False
+    inventory: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    site: Mapping[str, Any] = field(default_factory=dict)
+    read_archive: Callable[[Any], Mapping[str, Mapping[str, str]]] = lambda _request: {}
+
+
+def call(
+    module: str,
+    hosts: Mapping[str, Mapping[str, Any]] | Iterable[str],
+    arguments: Mapping[str, Any] | None = None,
+    of_state: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
+) -> Call:
+    """Return one call of a module on some hosts.
+
+    hosts: by name what each is told alone. arguments: what all are told. of_state: keys of the state that are arguments
+    as well, so that what is large is there once. variables: arguments to the role's variables that they come from,
+    which may differ from host to host; empty ones are left out.
+    """
+    own = {name: dict(hosts[name]) if isinstance(hosts, Mapping) else {} for name in hosts}
+    return {
+        "module": module,
+        "hosts": own,
+        "arguments": dict(arguments or {}),
+        "of_state": list(of_state),
+        "variables": dict(variables or {}),
+    }
+
+
+def step(name: str, title: str, then: str, calls: Sequence[Call] = ()) -> State:
+    """Return the part of a state that names the next step."""
+    return {"step": name, "title": title, "then": then, "calls": list(calls)}
+
+
+def hosts_of(state: Mapping[str, Any]) -> list[str]:
+    """Return the hosts that have something to do in the state's step."""
+    return list(dict.fromkeys(host for one in state["calls"] for host in one["hosts"]))
+
+
+def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, Any], dict[str, str]]]:
+    """Return what a host is to do, in order: module, arguments, and the variables that give the others."""
+    return [
+        (
+            one["module"],
+            {**{key: state[key] for key in one["of_state"]}, **one["arguments"], **one["hosts"][host]},
+            one["variables"],
+        )
+        for one in state["calls"]
+        if host in one["hosts"]
+    ]
+
+
+def combined(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the results of a host's calls in one step as one result; the last of them is one that failed, or none."""
+    if len(results) == 1:
+        return dict(results[0])
+    found: dict[str, Any] = {"changed": any(one.get("changed") for one in results), "results": list(results)}
+    found["actions"] = [action for one in results for action in one.get("actions") or ()]
+    differences = [one["diff"] for one in results if one.get("diff")]
+    if differences:
+        found["diff"] = differences
+    for one in results[-1:]:
+        found.update({key: one[key] for key in ("failed", "msg", "unreachable") if key in one})
+    return found

@@ -1,0 +1,20 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Put the program that runs at boot on this host, or take it away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
+
+
+def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return what changed of the program. Raises ProgramError."""
+    if asked["state"] == "present":
+        done = boot_install.install(asked["state_directory"], asked["path"], check_mode)
+    else:
+        done = boot_install.remove(asked["path"], check_mode)
+    return {"changed": done.changed, "path": asked["path"], "diff": {"before": done.before, "after": done.after}}

@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Say what this host is, has and runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts, image_names
+
+
+def call(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+    """Return the facts. Raises EngineError where images are asked for and the engine does not name them."""
+    host = host_facts(
+        StateDirectory(asked["state_directory"]),
+        asked["session_name"],
+        asked["images"],
+        asked["paths"],
+        asked["volumes"],
+        asked["underlay_address"],
+        asked["whole_records"],
+        asked["encryption"],
+        asked["ways_in"],
+        asked["accelerators"],
+    )
+    if asked["usage"] and host["usable"]:
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.usage import measure
+
+        usage = measure([one["name"] for one in host["containers"] if one["state"] == "running"])
+        for container in host["containers"]:
+            container["usage"] = usage.get(container["name"])
+    if asked["image_names"] and host["usable"]:
+        host["image_names"] = image_names()
+    return {"changed": False, "host": host}

@@ -1,0 +1,216 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Bring this host's part of a session through its life: one state a call."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Callable
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+
+# Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
+
+
+def _held(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Hold the claim if it fits, and make the keys under the lease."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import hold
+
+    return hold(
+        StateDirectory(asked["state_directory"]),
+        LedgerFile(asked["state_directory"]),
+        Claim.from_dict(asked["claim"]),
+        asked["room"],
+        asked["record"],
+        asked["host"],
+        check_mode=check_mode,
+        **{key: asked[key] for key in ("holder", "lease_seconds", "regenerate_keys", "recorded")},
+    )
+
+
+def _started(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Make what the plan gives to this host, and prove that it works."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import start
+
+    return start(
+        StateDirectory(asked["state_directory"]),
+        LedgerFile(asked["state_directory"]),
+        asked["record"],
+        asked["host"],
+        asked["public_keys"],
+        holder=asked["holder"] or "",
+        deadline=asked["deadline_seconds"],
+        check_mode=check_mode,
+        **{key: asked[key] for key in ("timeout", "patience", "recorded")},
+    )
+
+
+def _reserved(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Hold the claim if it fits."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import lease
+
+    terms = (asked["room"], asked["lease_seconds"], asked["holder"])
+    ledger = LedgerFile(asked["state_directory"])
+    changed, answer = lease(ledger, Claim.from_dict(asked["claim"]), *terms, check_mode)
+    return {
+        "changed": changed,
+        "granted": answer.granted,
+        "reasons": list(answer.reasons),
+        "undecided": list(answer.undecided),
+    }
+
+
+def _released(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Give back what the launch holds."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import release
+
+    ledger = LedgerFile(asked["state_directory"])
+    if asked["record"] is not None:
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import give_back
+
+        state = StateDirectory(asked["state_directory"])
+        changed, actions = give_back(state, ledger, asked["record"], asked["holder"], check_mode)
+        return {"changed": changed, "actions": actions}
+    return {"changed": release(ledger, Claim.from_dict(asked["claim"]), asked["holder"], check_mode)}
+
+
+def _offered(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Make missing folders, and write into those that hosts share."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+
+    session = StateDirectory(asked["state_directory"]).session(asked["record"]["id"])
+    actions = SessionData(asked["record"], asked["host"], session).prepare(asked["holder"], check_mode)
+    return {"changed": bool(actions), "actions": actions}
+
+
+def _proven(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Read in shared folders what other hosts wrote; in check mode there is nothing."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+
+    session = StateDirectory(asked["state_directory"]).session(asked["record"]["id"])
+    if not check_mode:
+        SessionData(asked["record"], asked["host"], session).prove(asked["holder"])
+    return {"actions": []}
+
+
+def _prepared(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Confirm the reservation, write the record down, make the keys."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import prepare
+
+    public_keys, actions = prepare(
+        StateDirectory(asked["state_directory"]),
+        LedgerFile(asked["state_directory"]),
+        asked["record"],
+        asked["host"],
+        holder=asked["holder"],
+        regenerate_keys=asked["regenerate_keys"],
+        deadline=asked["deadline_seconds"],
+        check_mode=check_mode,
+        recorded=asked["recorded"],
+    )
+    diff = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
+    return {"changed": bool(actions), "public_keys": public_keys, "actions": actions, "diff": diff}
+
+
+def _present(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Make what the plan gives to this host and what is missing of it."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
+
+    engine = Engine.connect()
+    state = StateDirectory(asked["state_directory"])
+    ledger = LedgerFile(asked["state_directory"])
+    with state.working_on(asked["record"]["id"]):
+        context = Context(engine, state, ledger, asked["record"], asked["host"], asked["holder"] or "")
+        stages = session_stages(context, asked["public_keys"], check_mode)
+        taken: list[float] = []
+        if not check_mode:
+            # A session that runs is repaired, which takes nothing away from what works again.
+            taken = steps.perform(stages, undo=asked["record"]["status"] != RUNNING)
+    network, start = steps.seconds_until("container", stages, taken)
+    return {**steps.outcome(stages), "seconds": {"network": network, "start": start}}
+
+
+def _verified(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Prove that the replicas work; in check mode there may be none yet."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import verify
+
+    if check_mode:
+        return {"replicas": []}
+    session = StateDirectory(asked["state_directory"]).session(asked["record"]["id"])
+    keys = session.read_public_keys()
+    replicas = verify(Engine.connect(), asked["record"]["plan"], asked["host"], asked["timeout"], keys)
+    if session.made_file.exists():
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import end_proofs
+
+        end_proofs(session, asked["record"]["id"])
+    return {"replicas": replicas}
+
+
+def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Remove everything the session has on this host."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import removal, steps
+
+    engine = Engine.connect()
+    state = StateDirectory(asked["state_directory"])
+    ledger = LedgerFile(asked["state_directory"], forgiving=True)
+    meant = (asked["session_name"], asked["session_id"])
+    found = {
+        "sessions": removal.known_sessions(engine, state, ledger, *meant),
+        "tombstones": [one for one in state.tombstones() if meant[0] in (None, one["name"])],
+    }
+    known = [one["id"] for one in found["sessions"]]
+    with ExitStack() as locks:
+        for session_id in known:
+            locks.enter_context(state.working_on(session_id))
+        judged = (asked["session_id"], asked["unless_reserved"], asked["judged_revision"])
+        if removal.has_moved_on(state, ledger, *judged):
+            return {"actions": [], **found}
+        keeper = None if asked["undo"] else _keeper(engine, state, asked)
+        kept = {key: asked[key] for key in ("keep_record", "undo", "keep_data")}
+        stages = removal.removal_stages(engine, state, ledger, *meant, known, keeper=keeper, **kept)
+        if not check_mode:
+            steps.perform(stages)
+            if keeper is not None:
+                keeper.finish({one["id"]: one["name"] for one in found["sessions"]})
+                found["warnings"] = keeper.problems
+    return {**steps.outcome(stages), **found}
+
+
+def _keeper(engine: Any, state: StateDirectory, asked: dict[str, Any]) -> Any:
+    """Return what keeps the output of containers. Raises SessionError for what is no size."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import Keeper
+
+    size = parse_keep_size(asked["output_size"])
+    return Keeper(engine, state, size, asked["output_days"] * 86400, asked["output_sessions"])
+
+
+STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
+    "held": _held,
+    "started": _started,
+    "reserved": _reserved,
+    "released": _released,
+    "offered": _offered,
+    "proven": _proven,
+    "prepared": _prepared,
+    "present": _present,
+    "verified": _verified,
+    "absent": _absent,
+}
+
+
+def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Bring about the state that is asked for. Raises SessionError, OSError."""
+    return STATES[asked["state"]](asked, check_mode)

@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Bring images to this host: from a registry, from the controller, from another host."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import images
+
+LONGEST_PULL = 600
+"""Seconds for which an engine may say nothing while it fetches or unpacks an image."""
+
+
+def _resolved(engine: Engine, asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+    """Ask the registry."""
+    digests, problems = images.resolve(engine, asked["images"], asked["logins"])
+    return {"changed": False, "digests": digests, "problems": problems}
+
+
+def _pulled(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Pull what this host lacks."""
+    if check_mode:
+        return {"changed": True, "pulled": {}, "problems": {}}
+    pulled, problems = images.pull(engine, asked["pulls"], asked["logins"])
+    return {"changed": bool(pulled), "pulled": pulled, "problems": problems}
+
+
+def _loaded(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Load the archive that the action has brought here."""
+    if check_mode:
+        return {"changed": True, "bytes": 0, "seconds": 0.0}
+    transfer = asked["transfer"]
+    done = images.load(engine, asked["archive"], transfer["image"], transfer["reference"], asked["allowed"])
+    return {"changed": True, **done}
+
+
+def _serving(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Start a server."""
+    if check_mode:
+        return {"changed": False, "port": 0, "fingerprint": "", "server": {"pid": 0, "start": 0}}
+    first, last = asked["ports"]
+    served = images.serve(
+        engine, asked["transfer"]["image"], address=asked["address"], ports=(first, last), token=asked["token"]
+    )
+    return {"changed": False, **served}
+
+
+def _received(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Get an image from a server."""
+    if check_mode:
+        return {"changed": True, "bytes": 0, "seconds": 0.0}
+    transfer, server = asked["transfer"], asked["server"]
+    done = images.receive(
+        engine,
+        transfer["image"],
+        transfer["reference"],
+        address=asked["address"],
+        port=server["port"],
+        fingerprint=server["fingerprint"],
+        token=asked["token"],
+    )
+    return {"changed": True, **done}
+
+
+def _ended(_engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """End servers."""
+    return {"changed": False, "ended": 0 if check_mode else images.end(asked["servers"])}
+
+
+STATES: dict[str, Callable[[Engine, dict[str, Any], bool], dict[str, Any]]] = {
+    "resolved": _resolved,
+    "pulled": _pulled,
+    "loaded": _loaded,
+    "serving": _serving,
+    "received": _received,
+    "ended": _ended,
+}
+
+
+def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Bring about the state that is asked for. Raises SessionError, OSError."""
+    engine = Engine.connect(timeout=LONGEST_PULL)
+    asked = {**asked, "logins": json.loads(asked["logins"] or "{}")}
+    return STATES[asked["state"]](engine, asked, check_mode)

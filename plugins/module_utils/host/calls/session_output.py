@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Read what replicas of this host wrote."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import output
+
+
+def _known(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+    """Tell which sessions of the name there are."""
+    state = StateDirectory(asked["state_directory"])
+    return {
+        "changed": False,
+        "sessions": output.known_sessions(state, asked["session_name"], asked["session_id"] or "", asked["states"]),
+    }
+
+
+def _read(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+    """Read what was written."""
+    question = output.Question(
+        asked["session_id"],
+        asked["replicas"],
+        asked["since"],
+        asked["tail"],
+        asked["grep"],
+        asked["size"],
+        asked["job"],
+    )
+    reader = output.OutputReader(StateDirectory(asked["state_directory"]), question, asked["positions"])
+    sources = reader.read_when_written(asked["wait"])
+    return {
+        "changed": False,
+        "sources": sources,
+        "jobs": reader.jobs,
+        "positions": reader.positions,
+        "running": reader.running,
+    }
+
+
+def _pruned(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Remove what has been kept for long enough."""
+    state = StateDirectory(asked["state_directory"])
+    removed = output.prune(state, asked["days"] * 86400, asked["sessions"], check_mode)
+    return {"changed": bool(removed), "removed": removed}
+
+
+STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
+    "known": _known,
+    "read": _read,
+    "pruned": _pruned,
+}
+
+
+def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Bring about the state that is asked for. Raises SessionError, OSError."""
+    return STATES[asked["state"]](asked, check_mode)

@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Write down on this host what became of sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import read_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, keep_tombstones
+
+
+def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return what was written, or would be. Raises InvalidRecord, StateError."""
+    state = StateDirectory(asked["state_directory"])
+    records = [read_record(one) for one in asked["records"]]
+    actions = keep_records(state, records, check_mode, asked["recorded"])
+    actions += keep_tombstones(state, asked["tombstones"], asked["forget"], check_mode)
+    return {"changed": bool(actions), "actions": actions}

@@ -1,0 +1,36 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Put back what is missing of the sessions of this host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import read_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
+
+
+def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return what was put back, or would be; failed, with all that was done, where a session could not be."""
+    done = repair_host(
+        StateDirectory(asked["state_directory"]),
+        asked["host"],
+        {key: read_record(record, key) for key, record in asked["records"].items()},
+        asked["public_keys"],
+        recorded=asked["recorded"],
+        room=Room.from_dict(asked["room"]) if asked["room"] else None,
+        session_name=asked["session_name"] or None,
+        check_mode=check_mode,
+    )
+    result = {
+        "changed": bool(done.actions),
+        "actions": done.actions,
+        "sessions": done.sessions,
+        "public_keys": done.public_keys,
+        "diff": {"before": done.before, "after": done.after},
+    }
+    return {**result, "failed": True, "msg": "\n".join(done.problems)} if done.problems else result

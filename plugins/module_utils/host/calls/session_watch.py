@@ -1,0 +1,28 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Wait on this host until there may be room for a session."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import signature
+
+EVERY = 0.5
+"""Seconds between two looks at the disk."""
+
+
+def call(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+    """Return whether anything has moved before the time was over. Raises StateError."""
+    state = StateDirectory(asked["state_directory"])
+    deadline = time.monotonic() + asked["seconds"]
+    moved = False
+    while not moved and time.monotonic() < deadline:
+        moved = signature(state, asked["session_name"]) != asked["signature"]
+        if not moved:
+            time.sleep(min(EVERY, max(0.0, deadline - time.monotonic())))
+    return {"changed": False, "moved": moved}

@@ -1,0 +1,18 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Build what replicas of this host have of SSH."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import RUNTIME_ON_HOST
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
+
+
+def call(_asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return what changed of the folder. Raises SessionError, OSError."""
+    done = ssh_runtime.install(check_mode)
+    return {"changed": done.changed, "path": RUNTIME_ON_HOST, "diff": {"before": done.before, "after": done.after}}

@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What one host does in a launch, in as few calls as can be: hold the place, give it back, start there.
+
+The order within them is what makes a killed launch recognisable. The lease comes first; the record, PREPARING, before
+the first folder and key; the confirmed lease before the first link and container. So whatever is found of a launch that
+was killed has a record or a lease, and nobody has to guess whose it is. The record of a session from the queue is there
+already, PENDING, and stays as it is until the session starts: a refusal leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import CONFIRMED, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, end_proofs
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
+    keep_records,
+    make_keys,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent, verify
+
+
+def hold(
+    state: StateDirectory,
+    ledger: LedgerFile,
+    claim: Claim,
+    room: Mapping[str, Any],
+    record: Record,
+    host: str,
+    *,
+    holder: str,
+    lease_seconds: float,
+    regenerate_keys: bool,
+    recorded: Collection[str],
+    check_mode: bool,
+) -> dict[str, Any]:
+    """Lease the claim if it fits now, and make under the lease the folders, proofs and keys that are missing.
+
+    recorded: sessions that this host had a record of when the launch looked. Returns ``granted``, ``reasons``,
+    ``undecided``, ``actions`` and, where it is granted, ``public_keys``, the public halves of the keys of this host's
+    replicas. Where the lease was granted and a folder or key cannot be made, or the session was torn down since the
+    launch looked, the result is that of a failure, and what was held is given back.
+    """
+    leased, answer = reservation.lease(ledger, claim, room, lease_seconds, holder, check_mode)
+    told = {
+        "changed": False,
+        "granted": answer.granted,
+        "reasons": list(answer.reasons),
+        "undecided": list(answer.undecided),
+        "actions": [],
+    }
+    if not answer.granted:
+        return told
+    try:
+        with state.working_on(record["id"]):
+            _refuse_if_gone(state, record, recorded, check_mode)
+            session = state.session(record["id"])
+            if record["status"] == PREPARING and record["queue"] is None and not check_mode:
+                # Before the first key: what is found later of a launch that was killed can then be told whose it is.
+                keep_records(state, [record], check_mode)
+            actions = SessionData(record, host, session).prepare(holder, check_mode)
+            public_keys, made = make_keys(session, record["plan"], host, regenerate_keys, check_mode)
+    except (SessionError, OSError) as error:
+        give_back(state, ledger, record, holder, check_mode)
+        return {**told, "failed": True, "msg": message_of(error)}
+    actions += [f"create key {key}" for key in made]
+    difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
+    made_here = {"public_keys": public_keys, "actions": actions, "diff": difference}
+    return {**told, **made_here, "changed": leased or bool(actions)}
+
+
+def _refuse_if_gone(state: StateDirectory, record: Record, recorded: Collection[str], check_mode: bool) -> None:
+    if record["id"] in recorded and state.session(record["id"]).read_record() is None and not check_mode:
+        raise StateError(f"Session {record['name']} was torn down while this launch was at work. Launch again.")
+
+
+def give_back(
+    state: StateDirectory, ledger: LedgerFile, record: Record, holder: str, check_mode: bool
+) -> tuple[bool, list[str]]:
+    """Give back what this run holds here unless the session runs, with what was made under the lease.
+
+    Returns whether it held anything, and what else went. What another run holds for the same session stays.
+    """
+    held = ledger.read().get(record["id"])
+    mine = held is not None and held.holder == holder
+    if check_mode:
+        return mine, []
+    actions: list[str] = []
+    if mine and record["status"] == PREPARING:
+        # While the lease still stands nobody else begins to make anything of the session here.
+        engine = Engine.connect()
+        kept = record["queue"] is not None
+        with state.working_on(record["id"]):
+            known = [record["id"]] if state.session(record["id"]).exists() else []
+            stages = removal_stages(engine, state, ledger, None, record["id"], known, keep_record=kept, undo=True)
+            steps.perform(stages)
+        actions = steps.descriptions(stages)
+    return ledger.release(record["id"], holder) or mine, actions
+
+
+def start(
+    state: StateDirectory,
+    ledger: LedgerFile,
+    record: Record,
+    host: str,
+    public_keys: Mapping[str, Any],
+    *,
+    holder: str,
+    deadline: float,
+    timeout: float,
+    patience: float,
+    recorded: Collection[str],
+    check_mode: bool,
+) -> dict[str, Any]:
+    """Confirm the lease, make what the plan gives to this host and is missing, and prove that it works.
+
+    deadline: seconds within which the session has to run. timeout: those after which a replica here that is not ready
+    is reported. patience: those for which peers on other hosts are looked for, which may start later.
+    Returns the outcome of the steps, ``seconds``, and either ``replicas`` or, where only peers did not answer in time,
+    ``unproven``, why. Raises LedgerError where the lease has run out, and what `session_stages` and `verify` raise.
+    """
+    engine = Engine.connect()
+    with state.working_on(record["id"]):
+        _refuse_if_gone(state, record, recorded, check_mode)
+        if not check_mode:
+            ledger.advance(record["id"], CONFIRMED, deadline, holder)
+            if record["status"] == PREPARING:
+                keep_records(state, [record], check_mode)
+        context = Context(engine, state, ledger, record, host, holder)
+        stages = session_stages(context, public_keys, check_mode)
+        taken: list[float] = []
+        if not check_mode:
+            # A session that runs is repaired, which takes nothing away from what works again.
+            taken = steps.perform(stages, undo=record["status"] != RUNNING)
+    network, begin = steps.seconds_until("container", stages, taken)
+    made: dict[str, Any] = {**steps.outcome(stages), "seconds": {"network": network, "start": begin}}
+    if check_mode:
+        return {**made, "replicas": []}
+    begun = time.monotonic()
+    proof = prove(state, engine, record, host, timeout, patience)
+    made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
+    return {**made, **proof}
+
+
+def prove(
+    state: StateDirectory, engine: Engine, record: Record, host: str, timeout: float, patience: float
+) -> dict[str, Any]:
+    """Prove that the replicas here work; return ``replicas``, or ``unproven`` where peers did not answer in time."""
+    session = state.session(record["id"])
+    try:
+        replicas = verify(engine, record["plan"], host, timeout, session.read_public_keys(), patience)
+    except PeersSilent as error:
+        return {"unproven": str(error)}
+    if session.made_file.exists():
+        end_proofs(session, record["id"])
+    return {"replicas": replicas}

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The program of the hosts' side: one call, asked as JSON on standard input and answered as JSON on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+
+MARK = "CLUSTER-COMPUTE-ANSWER "
+"""What stands before the answer, on a line of its own: a host's shell may have written something before."""
+
+Call = Callable[[dict[str, Any], bool], dict[str, Any]]
+_CALLS = f"{__name__.rpartition('.')[0]}.calls"
+
+
+def main() -> int:
+    """Read what is asked, do it, say what came of it."""
+    asked = json.load(sys.stdin)
+    answer = run(asked["call"], asked["arguments"], asked["check_mode"])
+    sys.stdout.write(f"\n{MARK}{json.dumps(answer)}\n")
+    sys.stdout.flush()
+    return 0
+
+
+def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return what came of one call. call: the name of the module that documents it. arguments: all of them, checked."""
+    return answer(import_module(f"{_CALLS}.{call}").call, arguments, check_mode)
+
+
+def answer(call: Call, arguments: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return the result in the form of a module's: changed, diff; failed and msg where it failed in a known way."""
+    try:
+        return call(dict(arguments), check_mode)
+    except (SessionError, OSError) as error:
+        return {"failed": True, "msg": message_of(error)}

@@ -1,0 +1,346 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The containers of a session on this host: made, started, started again, removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from functools import partial
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import accounts, environment, failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.capabilities import (
+    DEFAULT_CAPABILITIES,
+    format_memlock,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+    PINNED,
+    is_cdi_name,
+    is_device_path,
+    is_nvidia_uuid,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import mount_entries
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
+    Context,
+    PublicKeys,
+    digest,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.networks import endpoints
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
+    image_user,
+    key_files,
+    search_path,
+    server_steps,
+    settle_accounts,
+    start_server,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+
+MOUNT = environment.DIRECTORY
+ENDING_SECONDS = 2.0
+"""For how long a program that is just ending may still be listed as running."""
+STOP_GRACE = 10
+"""Seconds between the request to stop and the kill, Docker's own default."""
+
+LIMITS: dict[str, Any] = {
+    "CapDrop": ["ALL"],
+    # A program that runs as the image's user never becomes more by a setuid file (prctl(2), PR_SET_NO_NEW_PRIVS).
+    "SecurityOpt": ["no-new-privileges:true"],
+    # Threads count as well; far more than a job has, far less than what would take a host down.
+    "PidsLimit": 16384,
+    "LogConfig": {"Type": "json-file", "Config": {"max-size": "16m", "max-file": "3"}},
+}
+"""What holds for every replica (Docker Engine API, HostConfig)."""
+
+
+def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
+    """Free the names of replicas that are gone.
+
+    A session that is being started is refused. In one that runs somebody has put a container of the same name in
+    a replica's place: it gets another name and is left alone otherwise.
+    """
+    wanted = {replica["container"] for replica in context.replicas if replica["name"] not in own}
+    steps = []
+    for name, entry in sorted(context.engine.containers_named(wanted).items()):
+        owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME) if docker_engine.is_replica(entry) else None
+        if check_mode and owner == context.session["name"]:
+            continue
+        if context.record["status"] != PREPARING and not owner:
+            aside = f"{name}-set-aside-{entry['Id'][:12]}"
+            rename = partial(context.engine.rename_container, entry["Id"], aside)
+            steps.append(Step("rename", "foreign container", name, rename, before=name, after=aside))
+            continue
+        whose = f"belongs to another session named {owner!r}" if owner else "does not belong to any session"
+        raise EngineError(
+            f"The host {context.host} already has a container named {name}, which {whose} and is not touched. "
+            "Remove or rename it, or choose another session_name."
+        )
+    return steps
+
+
+def surplus_steps(context: Context, containers: dict[str, dict[str, Any]]) -> Stage:
+    """Remove containers of this session that the slice does not (or no longer) give to this host."""
+    wanted = {replica["name"] for replica in context.replicas}
+    return [
+        Step(
+            "remove",
+            "container",
+            f"{context.session['name']}-{name}",
+            partial(context.engine.remove_container, entry["Id"]),
+            before=entry["State"],
+        )
+        for name, entry in sorted(containers.items())
+        if name not in wanted
+    ]
+
+
+def container_steps(context: Context, containers: dict[str, dict[str, Any]], public_keys: PublicKeys) -> Stage:
+    """Return what has to be done to containers: made, started, started anew, given their SSH server."""
+    steps = []
+    for replica in context.replicas:
+        found = containers.get(replica["name"])
+        if found is None:
+            steps.append(_create_step(context, replica))
+        elif found["Labels"].get(docker_engine.LABEL_SPEC) != _specification(context, replica):
+            raise EngineError(
+                f"The container {replica['container']} on {context.host} was made from another plan than the "
+                "one that is recorded. Launch with session_recreate=true to make the session anew."
+            )
+        elif found["State"] != "running":
+            steps += _start_steps(context, found, replica)
+        elif _lost_its_files(context, found, pid := _pid(context, found["Id"])):
+            restart = partial(_restart, context, found["Id"], replica)
+            what = replica["container"]
+            steps.append(Step("restart", "container", what, restart, before="without its files", after="running"))
+        elif pid and context.data.has_lost_data(pid):
+            restart = partial(_restart, context, found["Id"], replica)
+            what = replica["container"]
+            steps.append(Step("restart", "container", what, restart, before="without its data", after="running"))
+        else:
+            steps += server_steps(context, found, replica, public_keys, pid)
+    return steps
+
+
+def _start_steps(context: Context, found: dict[str, Any], replica: dict[str, Any]) -> Stage:
+    """Start a replica that does not run; one that failed only as often as its session's policy allows."""
+    start = partial(_start, context, found["Id"], replica)
+    before, name = found["State"], replica["container"]
+    failed = read_failure(context.engine, context.directory, found, context.host)
+    if failed is None:
+        return [Step("start", "container", name, start, before=before, after="running")]
+    request = context.plan["request"]
+    if not failure.may_restart(request["failure_policy"], request["restart_limit"], failed.restarts):
+        return []
+    count = partial(context.directory.write_restarts, replica["name"], failed.restarts + 1)
+
+    def start_again() -> None:
+        start()
+        count()
+
+    return [Step("restart", "container", name, start_again, before=failed.describe(), after="running")]
+
+
+def _lost_its_files(context: Context, found: dict[str, Any], pid: int) -> bool:
+    """Tell whether what a running replica sees at /etc/cluster-compute is another folder than the host's."""
+    folder = context.directory.replica(found["Labels"][docker_engine.LABEL_REPLICA])
+    try:
+        own = os.stat(folder)
+    except FileNotFoundError:
+        return True
+    try:
+        seen = os.stat(f"/proc/{pid}/root{MOUNT}")
+    except OSError:
+        return False  # it is just ending
+    return (seen.st_dev, seen.st_ino) != (own.st_dev, own.st_ino)
+
+
+def _restart(context: Context, container: str, replica: dict[str, Any]) -> None:
+    context.engine.stop_container(container, STOP_GRACE)
+    _start(context, container, replica)
+
+
+def _create_step(context: Context, replica: dict[str, Any]) -> Step:
+    made: list[str] = []
+
+    def create() -> None:
+        container = context.engine.create_container(
+            replica["container"], _body(context, replica), endpoints(context, replica)
+        )
+        made.append(container)
+        try:
+            _start(context, container, replica)
+        except Exception:  # whatever it was, half a container must not stay
+            context.engine.remove_container(container)
+            raise
+
+    return Step(
+        "create",
+        "container",
+        replica["container"],
+        create,
+        lambda: context.engine.remove_container(made[0]),
+        after={key: replica[key] for key in ("image", "address", "resources", "command", "ports", "mounts")},
+    )
+
+
+def _start(context: Context, container: str, replica: dict[str, Any]) -> None:
+    _begin(context, container, replica)
+    pid = _pid(context, container) if context.data.paths else 0
+    if pid and context.data.has_lost_data(pid):
+        context.engine.stop_container(container, 0)
+        raise EngineError(
+            f"The replica {replica['name']} on {context.host} does not see the data that the host has mounted for it. "
+            "Docker Engine has to see what is mounted on the host while it runs: see whether its unit says "
+            "PrivateMounts=yes."
+        )
+
+
+def _begin(context: Context, container: str, replica: dict[str, Any]) -> None:
+    if not context.has_ssh:
+        _start_container(context, container, replica)
+        return
+    description = context.engine.inspect(container) or {}
+    uid, gid = image_user(context, container, description["Config"]["User"])
+    # OpenSSH takes no private key that others than its user may read.
+    for path in key_files(context, replica["name"]):
+        os.chown(path, uid, gid)
+    if description["State"]["Status"] == "created":
+        known = settle_accounts(context, container, replica, uid, gid)
+    else:
+        known = accounts.Accounts(context.engine.read_file(container, accounts.PASSWD))
+    context.directory.write_owner(replica["name"], uid, gid, accounts.name_of(known, uid))
+    _start_container(context, container, replica)
+    try:
+        start_server(context, container, replica)
+    except EngineError:
+        # A program that has ended already is told of with its exit code, by the proof of what runs.
+        if not _has_ended(context, container):
+            raise
+
+
+def _has_ended(context: Context, container: str) -> bool:
+    """Tell whether the container's program is over; the engine may need a moment to notice."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while _pid(context, container):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _start_container(context: Context, container: str, replica: dict[str, Any]) -> None:
+    try:
+        context.engine.start_container(container)
+    except EngineError as error:
+        if replica["memlock"] is None or "rlimit" not in str(error):
+            raise
+        raise EngineError(
+            f"The engine of {context.host} cannot give {replica['container']} the session_memlock "
+            f"{format_memlock(replica['memlock'])}: it may not raise that limit above its own. Start it with the "
+            f"capability CAP_SYS_RESOURCE, or ask for less. {error}"
+        ) from error
+
+
+def _pid(context: Context, container: str) -> int:
+    """Return the process of the host that is the container's first; 0 where it does not run."""
+    return int(((context.engine.inspect(container) or {}).get("State") or {}).get("Pid") or 0)
+
+
+def _specification(context: Context, replica: dict[str, Any]) -> str:
+    """Return a digest of everything the plan says of one replica."""
+    text = json.dumps([replica, context.network, context.egress], sort_keys=True)
+    return digest(text.encode())
+
+
+def _body(context: Context, replica: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of the engine's container-create request (Docker Engine API, ContainerCreate)."""
+    resources = replica["resources"]
+    values = dict(context.environments[replica["name"]])
+    if context.has_ssh:
+        values["PATH"] = search_path(context, replica)
+    bindings: dict[str, list[dict[str, str]]] = {}
+    for port in replica["ports"]:
+        published = {"HostIp": port["host_ip"], "HostPort": str(port["host_port"])}
+        bindings.setdefault(f"{port['container_port']}/{port['protocol']}", []).append(published)
+    body: dict[str, Any] = {
+        "Hostname": replica["name"],
+        "Image": context.image_of(replica),
+        "Env": [f"{name}={value}" for name, value in values.items()],
+        "Labels": {
+            **context.labels,
+            docker_engine.LABEL_REPLICA: replica["name"],
+            docker_engine.LABEL_SPEC: _specification(context, replica),
+            docker_engine.LABEL_CPUS: str(resources["cpus"]),
+            docker_engine.LABEL_MEMORY: str(resources["memory"]),
+            docker_engine.LABEL_DEVICES: json.dumps(replica["devices"], sort_keys=True, separators=(",", ":")),
+        },
+        "ExposedPorts": {port: {} for port in bindings},
+        "HostConfig": {
+            "Init": True,
+            # A quota, not NanoCpus: the engine refuses NanoCpus above the cores it sees, although a site may
+            # declare more (or a share of) them for the host.
+            "CpuPeriod": docker_engine.CPU_PERIOD,
+            "CpuQuota": resources["cpus"] * docker_engine.CPU_PERIOD // 1000,
+            "Memory": resources["memory"],
+            "MemorySwap": resources["memory"],
+            "ShmSize": resources["shm_size"],
+            "Mounts": _mounts(context, replica),
+            "PortBindings": bindings,
+            "RestartPolicy": {"Name": "no"},
+            **LIMITS,
+            "CapAdd": [*DEFAULT_CAPABILITIES, *replica["capabilities"]],
+            "Ulimits": _ulimits(replica),
+            **_devices(replica),
+        },
+    }
+    if replica["command"] is not None:
+        body["Cmd"] = replica["command"]
+    return body
+
+
+def _mounts(context: Context, replica: dict[str, Any]) -> list[dict[str, Any]]:
+    folder = context.directory.replica(replica["name"])
+    own = [(str(folder), MOUNT, True)]
+    if context.network is not None:
+        own.append((str(context.directory.hosts_file(replica["name"])), "/etc/hosts", False))
+    if context.has_ssh:
+        own += [
+            (str(folder / "ssh/ssh_config"), environment.SSH_CLIENT_FRAGMENT, True),
+            (environment.RUNTIME_ON_HOST, environment.RUNTIME, True),
+        ]
+    return [
+        {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only} for source, target, read_only in own
+    ] + mount_entries(context.session["id"], replica["mounts"])
+
+
+def _ulimits(replica: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the limits of each process of a replica that differ from the engine's (Docker Engine API, Resources)."""
+    limit = replica["memlock"]
+    return [] if limit is None else [{"Name": "memlock", "Soft": limit, "Hard": limit}]
+
+
+def _devices(replica: dict[str, Any]) -> dict[str, Any]:
+    """Return what the engine is told of a replica's accelerators and CPUs (Docker Engine API, Resources)."""
+    names = [name for kind, some in replica["devices"].items() if kind != PINNED for name in some]
+    # Accelerators may share a device file, as AMD's do /dev/kfd.
+    paths = dict.fromkeys(path for name in names if is_device_path(name) for path in name.split("+"))
+    requests = [
+        {"Driver": "nvidia", "DeviceIDs": [*filter(is_nvidia_uuid, names)], "Capabilities": [["gpu"]]},
+        {"Driver": "cdi", "DeviceIDs": [*filter(is_cdi_name, names)]},
+    ]
+    told: dict[str, Any] = {}
+    if paths:
+        told["Devices"] = [{"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths]
+    if PINNED in replica["devices"]:
+        told["CpusetCpus"] = ",".join(replica["devices"][PINNED])
+        told["CpusetMems"] = ",".join(map(str, replica["memory_nodes"]))
+    told["DeviceRequests"] = [request for request in requests if request["DeviceIDs"]]
+    return told

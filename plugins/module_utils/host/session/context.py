@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""One host and its part of one session: what every room of this folder works with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    SessionDirectory,
+    StateDirectory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+
+PublicKeys = Mapping[str, Mapping[str, str]]
+"""The public keys of each replica of a session: name to "client" and "host", and "tunnel" in an encrypted one."""
+
+
+def has_ssh(plan: Mapping[str, Any]) -> bool:
+    """Tell whether replicas of a session have an SSH server: for each other, or for the session's owner."""
+    return plan["network"] is not None or plan["ssh_port"] is not None
+
+
+def digest(content: bytes) -> str:
+    """Return what tells contents from each other, for diffs and labels."""
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+class Context:
+    """One host and its part of one session; it holds, and decides nothing."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        state: StateDirectory,
+        ledger: LedgerFile,
+        record: Record,
+        host: str,
+        holder: str,
+        room: Room | None = None,
+    ) -> None:
+        """Take the whole *record* of a session that is being started or runs.
+
+        holder: the run of a launch that holds the session's place while it is being started. room: what sessions may
+        use of this host, to ask again for a place that was lost; None where that is not known.
+        """
+        plan = record["plan"]
+        self.engine = engine
+        self.ledger = ledger
+        self.record = record
+        self.room = room
+        self.holder = holder if record["status"] == PREPARING else None
+        self.plan = plan
+        self.host = host
+        self.session = plan["session"]
+        self.network = plan["network"]
+        self.egress = plan["egress"]
+        self.has_ssh = has_ssh(plan)
+        self.members = plan["replicas"]
+        self.replicas = [replica for replica in self.members if replica["host"] == host]
+        self.environments = environment.environments(plan, host)
+        self.image_ids: dict[str, str] = {}
+        self._image_variables: dict[str, dict[str, str]] = {}
+        self.directory: SessionDirectory = state.session(self.session["id"])
+        self.data = SessionData(record, host, self.directory, engine)
+        self.labels = {
+            docker_engine.LABEL_SESSION_ID: self.session["id"],
+            docker_engine.LABEL_SESSION_NAME: self.session["name"],
+        }
+
+    def image_of(self, replica: dict[str, Any]) -> str:
+        """Return the image that the session runs by the replica's reference, whatever that means on this host now.
+
+        Only check mode does not know it yet, where the image would have to be fetched first.
+        """
+        pinned = self.plan["images"][replica["image"]]["ids"][self.host]
+        return str(pinned or replica["image"])
+
+    def image_environment(self, replica: dict[str, Any]) -> dict[str, str]:
+        """Return the variables that the replica's image sets; none where the image is not here yet."""
+        # The image that an existing container was made from: its tag may mean another one by now.
+        image = self.image_ids.get(replica["name"]) or self.image_of(replica)
+        if image not in self._image_variables:
+            configuration = (self.engine.inspect_image(image) or {}).get("Config") or {}
+            pairs = (text.partition("=") for text in configuration.get("Env") or [])
+            self._image_variables[image] = {
+                name: value for name, _dummy, value in pairs if environment.ENVIRONMENT_NAME.fullmatch(name)
+            }
+        return self._image_variables[image]

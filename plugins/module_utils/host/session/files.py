@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The files of a session on this host that are no secret: what replicas see below /etc/cluster-compute, and names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    file_differs,
+    make_directory,
+    write_file,
+    write_in_place,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
+    Context,
+    PublicKeys,
+    digest,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
+    SSH_MOUNT,
+    is_way_in,
+    key_files,
+    search_path,
+    server_parts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+
+MOUNTED_FILES = ("ssh_config",)
+"""Files which are mounted by themselves, as every file of /etc/hosts is: a running replica sees a change only if they
+stay the same file."""
+
+
+def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
+    """Return which files are missing or differ."""
+    steps = [_write_step(context.directory.host_file, f"{context.host}\n")]
+    for replica in context.replicas:
+        folder = context.directory.replica(replica["name"])
+        for name, content in _files(context, replica, public_keys).items():
+            steps.append(_write_step(folder / name, content))
+        if context.network is not None:
+            steps.append(_write_step(context.directory.hosts_file(replica["name"]), _hosts_file(context)))
+        if context.has_ssh:
+            steps += _owner_steps(context, replica["name"])
+    if context.has_ssh:
+        known = _knows_all(context, public_keys)
+        text = context.directory.public_keys_text(public_keys) if known else None
+        steps.append(_write_step(context.directory.public_keys_file, text))
+    return [step for step in steps if step is not None]
+
+
+def _knows_all(context: Context, public_keys: PublicKeys) -> bool:
+    return all(_is_known(public_keys.get(member["name"])) for member in context.members)
+
+
+def _owner_steps(context: Context, name: str) -> Stage:
+    """Give keys made anew to the user of a replica that exists; a new replica gets its keys when it starts."""
+    owner = context.directory.read_owner(name)
+    return [
+        Step("update", "owner of key", str(path), partial(os.chown, path, *owner), before=found, after=owner)
+        for path in key_files(context, name)
+        if owner is not None and path.exists() and (found := (path.stat().st_uid, path.stat().st_gid)) != owner
+    ]
+
+
+def _files(context: Context, replica: dict[str, Any], public_keys: PublicKeys) -> dict[str, str | None]:
+    """Return the files of /etc/cluster-compute that are no secret: relative path to content.
+
+    The content is None where it depends on keys that check mode kept from being made.
+    """
+    values = context.environments[replica["name"]]
+    files: dict[str, str | None] = {"environment": environment.environment_file(values)}
+    slots = [(member["name"], environment.slots(member["resources"]["cpus"])) for member in context.members]
+    files["hostfile"] = environment.hostfile(slots)
+    files["hostfile.mpich"] = environment.mpich_hostfile(slots)
+    is_login = is_way_in(context, replica)
+    owners = context.plan["request"]["authorized_keys"]
+    if context.network is not None:
+        known = _knows_all(context, public_keys)
+        trusted = ssh_keys.authorized_keys(context.members, public_keys, context.network["subnet"]) if known else None
+        if trusted is not None and not is_login:
+            # Who jumps through main1 comes from there.
+            trusted += ssh_keys.owner_keys(owners, context.members[0]["address"])
+        files["ssh/known_hosts"] = ssh_keys.known_hosts(context.members, public_keys) if known else None
+        files["ssh/authorized_keys"] = trusted
+    if is_login:
+        files[f"ssh/{ssh_keys.OWNER_KEYS}"] = ssh_keys.owner_keys(owners)
+    if context.has_ssh:
+        files["ssh/ssh_config"] = ssh_keys.client_configuration(context.members, SSH_MOUNT)
+        told = {**context.image_environment(replica), **values, "PATH": search_path(context, replica)}
+        subnet = None if context.network is None else context.network["subnet"]
+        files["ssh/sshd_config"] = ssh_keys.server_configuration(
+            replica["address"], is_login, SSH_MOUNT, told, server_parts(context), subnet
+        )
+    return files
+
+
+def _hosts_file(context: Context) -> str:
+    """Return /etc/hosts: every replica, the own one included, has exactly one address, the session's."""
+    lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
+    lines += [f"{peer['address']}\t{peer['name']}" for peer in context.members]
+    return "\n".join(lines) + "\n"
+
+
+def _is_known(keys: Mapping[str, str | None] | None) -> bool:
+    """Tell whether both public halves of a replica are there; check mode does not have those of keys to be made."""
+    return keys is not None and bool(keys) and all(keys.values())
+
+
+def _write_step(path: Path, content: str | None) -> Step | None:
+    if content is not None and not file_differs(path, content, 0o644):
+        return None
+
+    def write() -> None:
+        if content is None:
+            raise EngineError(f"The file {path} cannot be written without the public keys of every replica.")
+        make_directory(path.parent, 0o755)
+        if (path.name in MOUNTED_FILES or path.suffix == ".hosts") and path.is_file() and not path.is_symlink():
+            write_in_place(path, content)
+        else:
+            write_file(path, content)
+
+    # Digests, not contents: the environment of a session may hold its user's secrets.
+    before = digest(path.read_bytes()) if path.is_file() else None
+    after = "made with the new keys" if content is None else digest(content.encode())
+    return Step("update" if before else "create", "file", str(path), write, before=before, after=after)

@@ -1,0 +1,166 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The links of a session on this host: its tunnel, its overlay, who is behind it, and the rules that guard it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import isolation
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+
+
+def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
+    """Return what is missing of the tunnel of an encrypted session on this host; it needs no engine.
+
+    A link that is there is changed in place, keys included, so that the overlay on it stays.
+    """
+    if context.network is None or context.network["tunnel"] is None:
+        return []
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
+
+    about = context.network["tunnel"]
+    found = wireguard.read(about["link"])
+    if found is not None and not _is_own(context, found.alias):
+        raise _foreign_link(context, about["link"])
+    keys = {member["host"]: (public_keys.get(member["name"]) or {}).get("tunnel") for member in context.members}
+    peers = [
+        wireguard.Peer(key, _tunnel_endpoint(context, host), context.plan["hosts"][host]["underlay_address"])
+        for host, key in keys.items()
+        if key and host != context.host
+    ]
+    wanted = wireguard.Tunnel(
+        name=about["link"],
+        address=_tunnel_endpoint(context, context.host),
+        port=context.network["port"],
+        mtu=about["mtu"],
+        alias=_alias(context),
+        public_key=keys[context.host],
+        peers=tuple(sorted((peer.public_key, peer.address) for peer in peers)),
+    )
+    if found == wanted:
+        return []
+
+    def change() -> None:
+        if not all(keys.values()):
+            raise link.LinkError(
+                f"The tunnel {wanted.name} cannot be made without the public keys of every host. Run the repair "
+                "playbook."
+            )
+        wireguard.converge(wanted, context.directory.tunnel_key_file, peers)
+
+    if found is None:
+        undo = partial(link.delete_link, wanted.name)
+        return [Step("create", "link", wanted.name, change, undo, after=vars(wanted))]
+    return [Step("update", "link", wanted.name, change, before=vars(found), after=vars(wanted))]
+
+
+def rule_steps(context: Context, nftables: bool) -> Stage:
+    """Return what is missing of the firewall's rules, before there is anything to guard; it needs no engine."""
+    return guard.rule_steps(isolation.isolation_of(context.plan, context.host), nftables)
+
+
+def link_steps(context: Context) -> Stage:
+    """Return what is missing of the overlay's link on this host; it needs no engine."""
+    wanted = _vxlan(context)
+    if wanted is None:
+        return []
+    found = link.read_vxlan(wanted.name)
+    if found == wanted:
+        return []
+    if found is not None:
+        if not _is_own(context, found.alias):
+            raise _foreign_link(context, wanted.name)
+
+        def replace() -> None:
+            link.delete_link(wanted.name)
+            link.create_vxlan(wanted)
+
+        return [Step("replace", "link", wanted.name, replace, before=vars(found), after=vars(wanted))]
+    return [
+        Step(
+            "create",
+            "link",
+            wanted.name,
+            partial(link.create_vxlan, wanted),
+            partial(link.delete_link, wanted.name),
+            after=vars(wanted),
+        )
+    ]
+
+
+def peer_steps(context: Context) -> Stage:
+    """Return what is missing of the link's forwarding and neighbour entries; it needs no engine."""
+    wanted = _vxlan(context)
+    if wanted is None:
+        return []
+    remote = [peer for peer in context.members if peer["host"] != context.host]
+    forwarding = {(peer["mac"], _tunnel_endpoint(context, peer["host"])) for peer in remote}
+    neighbours = {(peer["address"], peer["mac"]) for peer in remote}
+    have_forwarding: set[tuple[str, str]] = set()
+    have_neighbours: set[tuple[str, str]] = set()
+    if link.read_vxlan(wanted.name) == wanted:
+        have_forwarding, have_neighbours = link.read_peers(wanted.name)
+    if (have_forwarding, have_neighbours) == (forwarding, neighbours):
+        return []
+
+    def change() -> None:
+        # Read again: the stage before this one may have made the link anew, and then nothing is left on it.
+        on_forwarding, on_neighbours = link.read_peers(wanted.name)
+        link.change_peers(
+            wanted.name,
+            (on_forwarding - forwarding, forwarding - on_forwarding),
+            (on_neighbours - neighbours, neighbours - on_neighbours),
+            wanted.device,
+        )
+
+    return [
+        Step(
+            "update",
+            "peers of link",
+            wanted.name,
+            change,
+            before={"forwarding": sorted(have_forwarding), "neighbours": sorted(have_neighbours)},
+            after={"forwarding": sorted(forwarding), "neighbours": sorted(neighbours)},
+        )
+    ]
+
+
+def _tunnel_endpoint(context: Context, host: str) -> str:
+    """Return where the overlay reaches a host: its address in the tunnel where there is one."""
+    about = context.plan["hosts"][host]
+    return str(about["tunnel_address"] or about["underlay_address"])
+
+
+def _vxlan(context: Context) -> link.Vxlan | None:
+    if context.network is None or context.network["driver"] != "vxlan":
+        return None
+    tunnel = context.network["tunnel"]
+    return link.Vxlan(
+        name=context.network["link"],
+        vni=context.network["vni"],
+        local=_tunnel_endpoint(context, context.host),
+        port=tunnel["vxlan_port"] if tunnel else context.network["port"],
+        mtu=context.network["mtu"],
+        alias=_alias(context),
+        device=tunnel["link"] if tunnel else None,
+    )
+
+
+def _alias(context: Context) -> str:
+    return link.session_alias(context.session["id"], context.session["name"])
+
+
+def _is_own(context: Context, alias: str) -> bool:
+    return alias.startswith(f"{link.ALIAS_PREFIX}{context.session['id']} ")
+
+
+def _foreign_link(context: Context, name: str) -> link.LinkError:
+    return link.LinkError(
+        f"The host {context.host} already has a link named {name} that belongs to somebody else; it is not touched."
+    )

@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The SSH server of each replica of this host, and what OpenSSH needs of a container to run there."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, ssh_server
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import accounts, environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import LOGIN_PORT, SSH_PORT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+
+SSH_MOUNT = f"{environment.DIRECTORY}/ssh"
+
+SERVER_ENVIRONMENT = {"LD_PRELOAD": "", "LD_AUDIT": "", "OPENSSL_CONF": "/dev/null"}
+"""What an image sets for its own programs must not reach the SSH server, which has its own loader and libraries."""
+
+
+def key_files(context: Context, name: str) -> list[Path]:
+    """Return the private keys of a replica: its client key and its host key."""
+    return [context.directory.replica(name) / "ssh" / key for key in (ssh_keys.CLIENT_KEY, ssh_keys.HOST_KEY)]
+
+
+def is_way_in(context: Context, replica: dict[str, Any]) -> bool:
+    """Tell whether the session's owner logs in to this replica from outside."""
+    return context.plan["ssh_port"] is not None and replica["rank"] == 0
+
+
+def start_server(context: Context, container: str, replica: dict[str, Any]) -> None:
+    """Start the SSH server of a replica that runs, beside the image's own program, as the image's user."""
+    command = [environment.SERVER, "-f", f"{SSH_MOUNT}/sshd_config"]
+    code, out, error = context.engine.execute(container, command, environment=SERVER_ENVIRONMENT)
+    if code != 0:
+        raise EngineError(
+            f"The SSH server of {replica['container']} on {context.host} could not be started: it ended with exit "
+            f"code {code}. {(error + out).strip()}"
+        )
+
+
+def server_steps(
+    context: Context, found: dict[str, Any], replica: dict[str, Any], public_keys: PublicKeys, pid: int
+) -> Stage:
+    """Start the SSH server of a running replica where it is gone, as after a restart by somebody else.
+
+    One that answers with another key than the replica has by now is ended first: from OpenSSH 9.8 on it reads its
+    key when it begins, older ones read it for each login.
+    """
+    if not context.has_ssh or replica["name"] not in public_keys:
+        return []
+    place = (EVERY_ADDRESS, LOGIN_PORT) if context.network is None else (replica["address"], SSH_PORT)
+    wanted = public_keys[replica["name"]]["host"]  # None for one that check mode keeps from being made
+    answer = ssh_server.host_key(pid, *place) if pid else wanted
+    if answer is None or answer == wanted or (answer and wanted is None and not server_parts(context)):
+        return []
+    start = partial(start_server, context, found["Id"], replica)
+    if not answer:
+        return [Step("start", "SSH server", replica["container"], start, before="stopped", after="running")]
+
+    def renew() -> None:
+        ssh_server.end(pid, *place)
+        start()
+
+    return [Step("restart", "SSH server", replica["container"], renew, before=answer, after=wanted)]
+
+
+def server_parts(context: Context) -> dict[str, str]:
+    """Return the settings that name the programs this host's SSH server consists of; none for an older one."""
+    return {name: path for name, path in environment.SERVER_PARTS.items() if _is_in_runtime(path)}
+
+
+def settle_accounts(context: Context, container: str, replica: dict[str, Any], uid: int, gid: int) -> accounts.Accounts:
+    """Give a container that was never started the accounts that SSH needs for the user its image runs as.
+
+    Returns them as they are afterwards. What the request mounts over is not the container's and stays as it is.
+    """
+    mounted = [mount["target"].rstrip("/") for mount in replica["mounts"]]
+
+    def is_own(path: str) -> bool:
+        return not any(f"{path}/".startswith(f"{target}/") for target in mounted)
+
+    found = accounts.Accounts(
+        context.engine.read_file(container, accounts.PASSWD),
+        context.engine.read_file(container, accounts.SHADOW) if uid == 0 else None,
+    )
+    shell = "/bin/sh" if context.engine.has_path(container, "/bin/sh") else environment.SHELL
+    has = accounts.shell_of(found, uid)
+    missing = has if has and not context.engine.has_path(container, has) else ""
+    wanted = accounts.settle(found, uid, gid, shell, missing)
+    for path, before, after, mode in (
+        (accounts.PASSWD, found.passwd, wanted.passwd, 0o644),
+        (accounts.SHADOW, found.shadow, wanted.shadow, 0o600),
+    ):
+        if after is not None and after != before and is_own(path):
+            context.engine.write_file(container, path, after, mode)
+    if uid == 0 and is_own(accounts.SERVER_FOLDER):
+        context.engine.make_folder(container, accounts.SERVER_FOLDER)
+    return wanted
+
+
+def image_user(context: Context, container: str, user: str) -> tuple[int, int]:
+    """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group"."""
+    name, _dummy, group = user.partition(":")
+    if name in ("", "0", "root"):
+        return 0, 0
+    if name.isdigit():
+        return int(name), int(group) if group.isdigit() else 0
+    for line in (context.engine.read_file(container, "/etc/passwd") or "").splitlines():
+        fields = line.split(":")
+        if len(fields) >= 4 and fields[0] == name:
+            return int(fields[2]), int(fields[3])
+    raise EngineError(f"The image's user {name!r} is not in its /etc/passwd, so its SSH keys have no owner.")
+
+
+def search_path(context: Context, replica: dict[str, Any]) -> str:
+    """Return the replica's PATH: the user's or the image's own, then the SSH client for images without one."""
+    own = context.environments[replica["name"]].get("PATH") or context.image_environment(replica).get("PATH")
+    return f"{own or environment.DEFAULT_PATH}:{environment.RUNTIME}/bin"
+
+
+def _is_in_runtime(path: str) -> bool:
+    """Tell whether this host's SSH runtime has what a replica sees at *path*."""
+    return os.path.exists(environment.RUNTIME_ON_HOST + path[len(environment.RUNTIME) :])

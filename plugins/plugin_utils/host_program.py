@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The program of the hosts' side as the controller sends it: its sources in one archive, named by their digest."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import shlex
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import errors
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import start
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import MARK
+
+FOLDER = "/usr/local/lib/cluster-compute/programs"
+"""Where a host keeps the programs of the controllers that use it."""
+ROOMS = ("core", "adapters", "host")
+_PACKAGE = "ansible_collections/cluster_compute/session/plugins/module_utils"
+_TIME = (1980, 1, 1, 0, 0, 0)
+"""The earliest that a zip archive can name."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """digest: of the sources, in hexadecimal. path: the archive of the sources, on the controller.
+
+    folder: where hosts keep it.
+    """
+
+    digest: str
+    path: Path
+    folder: str = FOLDER
+
+    def command(self, python: str, size: int = 0, keep: bool = True) -> str:
+        """Return the command for a host's shell. size: bytes of sources that go before the question, 0 for none."""
+        text = Path(start.__file__).read_text(encoding="utf-8")
+        words = ["-I", "-c", text, self.folder, self.digest, str(size), "keep" if keep else "pass"]
+        return f"{python} {shlex.join(words)}"
+
+
+def the_program(folder: str) -> Program:
+    """Return the program of this collection. folder: of this run of Ansible alone; the archive is made there once."""
+    place = Path(folder) / "cluster-compute-program"
+    known = place / "digest"
+    if not known.exists():
+        place.mkdir(mode=0o700, exist_ok=True)
+        with (place / "lock").open("a", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not known.exists():
+                sources = _sources()
+                (place / "sources.zip").write_bytes(archive(sources))
+                aside = place / "digest.new"
+                aside.write_text(digest(sources), encoding="ascii")
+                aside.rename(known)
+    return Program(known.read_text(encoding="ascii"), place / "sources.zip")
+
+
+def _sources() -> dict[str, bytes]:
+    """Return every source that runs on hosts, by its path in the archive."""
+    top = Path(errors.__file__).parents[1]
+    found = {
+        f"{_PACKAGE}/{path.relative_to(top)}": path.read_bytes()
+        for room in ROOMS
+        for path in (top / room).rglob("*.py")
+    }
+    for name in list(found):
+        for folder in Path(name).parents:
+            if folder.name:
+                found.setdefault(f"{folder}/__init__.py", b"")
+    return found
+
+
+def digest(sources: dict[str, bytes]) -> str:
+    """Return what names these sources: 32 hexadecimal digits."""
+    parts = [hashlib.sha256(sources[name]).hexdigest() + name for name in sorted(sources)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def archive(sources: dict[str, bytes]) -> bytes:
+    """Return the sources as a zip archive, packed."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as made:
+        for name in sorted(sources):
+            made.writestr(zipfile.ZipInfo(name, _TIME), sources[name], zipfile.ZIP_DEFLATED)
+    return stream.getvalue()
+
+
+def question(call: str, arguments: dict[str, Any], check_mode: bool) -> bytes:
+    """Return what the program reads on its standard input."""
+    # What Ansible hands over may be a text that is only decrypted when it is read.
+    return json.dumps({"call": call, "arguments": arguments, "check_mode": check_mode}, default=str).encode()
+
+
+def answer_in(output: str) -> dict[str, Any] | None:
+    """Return the answer in what a host wrote; None where there is none."""
+    for line in reversed(output.splitlines()):
+        if line.startswith(MARK):
+            found = json.loads(line[len(MARK) :])
+            return found if isinstance(found, dict) else None
+    return None
+
+
+def said(output: str, mark: str) -> str | None:
+    """Return what stands behind one of the marks of `host/start.py`; None where the mark is not there."""
+    found = [line[len(mark) :] for line in output.splitlines() if line.startswith(mark)]
+    return found[0] if found else None

@@ -1,0 +1,13 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The verbs whose steps Ansible does: each a module of the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
+
+VERBS: dict[str, Any] = {"launch": launch, "teardown": teardown}

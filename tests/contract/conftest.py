@@ -1,0 +1,16 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The hosts' side against one real engine, on a host of each engine generation: no SSH, no Ansible, in one process.
+
+pytest is started on this machine, where it makes the two hosts (`hosts`), and runs a second time on each of them
+(`on_host`), by the host's own Python. What the tests say there is told here as if they had run here.
+"""
+
+from __future__ import annotations
+
+import os
+
+HERE = "ansible_collections.cluster_compute.session.tests.contract"
+
+pytest_plugins = [f"{HERE}.on_host" if "CLUSTER_COMPUTE_CONTRACT" in os.environ else f"{HERE}.hosts"]

@@ -1,0 +1,238 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""pytest on this machine: make the hosts, run the tests on all of them at once, tell what comes of it, remove them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import files
+from pathlib import Path
+from typing import Any
+
+import ansible
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab import processes
+from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parents[1]
+LAB = Lab("contract", "/var/lib/cluster-compute-lab/contract")
+HOSTS = ("older", "newer")
+PLACE = "/opt/contract"
+"""Where a host has the tests, and what they need besides its own packages."""
+SOURCES = ("pyproject.toml", "plugins", "tests/contract")
+LIBRARIES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments", "netaddr")
+"""Distributions in pure Python, which any Python runs."""
+ANSIBLE = ("__init__.py", "release.py", "_vendor", "module_utils")
+"""What a module gets of Ansible."""
+ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a developer run single tests again and again."""
+    parser.addoption("--keep-lab", action="store_true", help="use the hosts if they are up, and leave them up")
+    parser.addoption("--host", choices=HOSTS, action="append", help="run the tests on this host only")
+
+
+def play(playbook: str) -> None:
+    """Run a playbook for the hosts."""
+    done = subprocess.run(
+        ["ansible-playbook", "-i", str(HERE / "inventory"), playbook],
+        cwd=CHECKOUT,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.exit(f"{playbook} failed:\n{done.stdout}", returncode=1)
+
+
+@contextmanager
+def hosts_up(keep: bool) -> Iterator[None]:
+    """Make the hosts, with engines and images; remove them however the tests end."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        if not keep:
+            play("playbooks/lab_down.yml")
+        if not (keep and all(_is_ready(name) for name in HOSTS)):
+            play(str(HERE / "hosts.yml"))
+        yield
+    finally:
+        if not keep:
+            play("playbooks/lab_down.yml")
+
+
+def _is_ready(name: str) -> bool:
+    """Tell whether a host runs and was given tests before, which is done when all else is there."""
+    return processes.running(LAB.host(name)) is not None and Path(f"{LAB.host(name).directory}/upper{PLACE}").is_dir()
+
+
+def on_host(name: str, *words: str) -> list[str]:
+    """Return the command that runs a program on a host, in all of its namespaces."""
+    pid = processes.running(LAB.host(name))
+    assert pid is not None, f"the host {name} does not run"
+    spaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd"]
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return ["nsenter", f"--target={pid}", *spaces, "--", "env", "-i", path, "LC_ALL=C.UTF-8", *words]
+
+
+def packed() -> bytes:
+    """Return the checkout's sources and the libraries as an archive."""
+    held = Path(ansible.__file__).parent
+    wanted = {name: CHECKOUT / name for name in SOURCES}
+    wanted |= {f"site/ansible/{name}": held / name for name in ANSIBLE}
+    for library in LIBRARIES:
+        for file in files(library) or ():
+            if ".." not in file.parts:
+                wanted[f"site/{file}"] = Path(str(file.locate()))
+
+    def source_only(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        return None if "__pycache__" in member.name or member.name.endswith("/inventory") else member
+
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, path in wanted.items():
+            tar.add(path, name, filter=source_only)
+        link = tarfile.TarInfo(".collections/ansible_collections/cluster_compute/session")
+        link.type, link.linkname = tarfile.SYMTYPE, "../../.."
+        tar.addfile(link)
+    return archive.getvalue()
+
+
+def bring(name: str, archive: bytes) -> None:
+    """Give a host the tests as they are now."""
+    unpack = f"rm -rf {PLACE}; mkdir {PLACE}; exec tar --extract --directory {PLACE} --no-same-owner"
+    subprocess.run(on_host(name, "sh", "-c", unpack), input=archive, check=True)
+
+
+class Run(threading.Thread):
+    """pytest on one host; puts what it tells, event by event, into a queue."""
+
+    def __init__(self, name: str, words: list[str], events: queue.Queue[tuple[str, dict[str, Any]]]) -> None:
+        super().__init__(name=name, daemon=True)
+        self.events = events
+        receive, send = os.pipe()
+        told = [f"CLUSTER_COMPUTE_CONTRACT={send}", f"PYTHONPATH={PLACE}/site", "PYTHONDONTWRITEBYTECODE=1"]
+        told += ["PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"]
+        python = ["/usr/bin/python3", "-m", "pytest", f"--rootdir={PLACE}"]
+        command = on_host(name, *told, "sh", "-c", f'cd {PLACE} && exec "$@"', "sh", *python, *words)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[send]
+        )
+        os.close(send)
+        self.told = os.fdopen(receive, encoding="utf-8")
+
+    def run(self) -> None:
+        """Hand on events until pytest has ended, then how it ended."""
+        output: list[bytes] = []
+        assert self.process.stdout is not None
+        reader = threading.Thread(target=lambda stream: output.append(stream.read()), args=(self.process.stdout,))
+        reader.start()
+        for line in self.told:
+            self.events.put((self.name, json.loads(line)))
+        code = self.process.wait()
+        reader.join()
+        text = b"".join(output).decode(errors="replace")
+        self.events.put((self.name, {"kind": "end", "code": code, "output": text}))
+
+
+def own_words(config: pytest.Config) -> list[str]:
+    """Return what this pytest was told to select, for the pytest of a host."""
+    words = []
+    for argument in config.args:
+        path, *rest = argument.split("::")
+        words.append("::".join([str((config.invocation_params.dir / path).resolve().relative_to(CHECKOUT)), *rest]))
+    if config.option.keyword:
+        words.append(f"-k={config.option.keyword}")
+    if config.option.maxfail:
+        words.append(f"--maxfail={config.option.maxfail}")
+    return words
+
+
+def pytest_collection() -> bool:
+    """Leave it to the hosts to collect the tests."""
+    return True
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool:
+    """Run the tests on the hosts, side by side, and tell what they say."""
+    config = session.config
+    names = config.option.host or HOSTS
+    events: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
+    problems = []
+    finished = set()
+    with hosts_up(config.option.keep_lab):
+        archive = packed()
+        for name in names:
+            bring(name, archive)
+        runs = [Run(name, own_words(config), events) for name in names]
+        try:
+            for run in runs:
+                run.start()
+            open_ends = len(runs)
+            while open_ends:
+                name, event = events.get()
+                if event["kind"] == "end":
+                    open_ends -= 1
+                    if event["code"] not in ENDS or name not in finished:
+                        problems.append(f"pytest on {name} ended with {event['code']}:\n{event['output']}")
+                elif event["kind"] == "finished":
+                    finished.add(name)
+                else:
+                    tell(session, name, event)
+        finally:
+            for run in runs:
+                run.process.terminate()
+                run.process.wait()
+    if problems:
+        pytest.exit("\n".join(problems), returncode=1)
+    if session.testsfailed:
+        raise session.Failed(f"{session.testsfailed} tests failed")
+    return True
+
+
+def with_host(test: str, name: str) -> str:
+    """Return the name of a test on a host, as if the host were one more parameter of it."""
+    return f"{test[:-1]}-{name}]" if test.endswith("]") else f"{test}[{name}]"
+
+
+def tell(session: pytest.Session, name: str, event: dict[str, Any]) -> None:
+    """Pass an event of a host on to this pytest's own plugins."""
+    hook = session.config.hook
+    if event["kind"] == "collected":
+        session.testscollected += event["count"]
+    elif event["kind"] == "start":
+        hook.pytest_runtest_logstart(nodeid=with_host(event["nodeid"], name), location=tuple(event["location"]))
+    else:
+        report = hook.pytest_report_from_serializable(config=session.config, data=event["report"])
+        report.nodeid = with_host(report.nodeid, name)
+        if event["kind"] == "collect":
+            hook.pytest_collectreport(report=report)
+        else:
+            file, line, test = report.location
+            report.location = (file, line, with_host(test, name))
+            hook.pytest_runtest_logreport(report=report)

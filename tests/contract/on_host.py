@@ -1,0 +1,410 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""pytest on a host: tell the pytest that started it what comes of each test, and give the tests what they need."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import LABEL_REPLICA, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    SessionDirectory,
+    StateDirectory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import needs_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Placement, place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
+    Settings,
+    build_plan,
+    check_request_against_hosts,
+    hosts_from_facts,
+    images_of,
+    room_of,
+    with_images,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    Record,
+    new_record,
+    prepared,
+    started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_request
+from ansible_collections.cluster_compute.session.tests.contract.modules import run
+
+BUSYBOX = "cluster-compute/busybox:latest"
+HERE = "here"
+"""Name of this host in the plans."""
+HOLDER = "0123456789abcdef"
+INVENTORY = {"cluster_compute_cpus": 4, "cluster_compute_memory": "2g", "cluster_compute_mount_roots": ["/srv"]}
+PROGRAMS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
+
+# ---- what comes of each test ----------------------------------------------------------------------------------------
+
+
+class _Teller:
+    """Writes what pytest does, event by event, for the pytest that started this one."""
+
+    def __init__(self, config: pytest.Config, descriptor: int) -> None:
+        self.config = config
+        os.set_inheritable(descriptor, False)
+        self.stream = os.fdopen(descriptor, "w", encoding="utf-8")
+
+    def tell(self, kind: str, **about: Any) -> None:
+        """Write one event."""
+        print(json.dumps({"kind": kind, **about}), file=self.stream, flush=True)
+
+    def report(self, kind: str, report: Any) -> None:
+        """Write an event with a report."""
+        data = self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
+        self.tell(kind, report=data)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Tell of a file that could not be read."""
+        if not report.passed:
+            self.report("collect", report)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Tell how many tests there are."""
+        self.tell("collected", count=len(session.items))
+
+    def pytest_runtest_logstart(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
+        """Tell that a test begins."""
+        self.tell("start", nodeid=nodeid, location=location)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Tell of one phase of a test."""
+        self.report("report", report)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Tell that all that was to be told has been."""
+        self.tell("finished")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell the other pytest from now on."""
+    config.pluginmanager.register(_Teller(config, int(os.environ.pop("CLUSTER_COMPUTE_CONTRACT"))))
+
+
+# ---- what a host has ------------------------------------------------------------------------------------------------
+
+
+def output_of(*words: str) -> str:
+    """Run a program of this host and return what it printed; it has to succeed."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(words)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def until(condition: Callable[[], bool], seconds: float = 15) -> bool:
+    """Wait until *condition* holds, at most for *seconds*; return whether it does."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def has_ended(container: str) -> bool:
+    """Tell whether the engine's list shows that a container does not run; it may lag behind what has ended."""
+    return container not in output_of("docker", "ps", "--format", "{{.Names}}").split()
+
+
+def rules() -> list[str]:
+    """Return the firewall's rules and the chains of its own, without counters; engines repeat some."""
+    found = (re.sub(r" ?\[\d+:\d+\]", "", line) for line in output_of("iptables-save").splitlines())
+    return sorted({line for line in found if line.startswith("-") or (line.startswith(":") and line.endswith(" -"))})
+
+
+def _programs() -> list[str]:
+    """Return the names of programs that run for containers, and of those that calls leave in the background."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name = (folder / "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
+            own = (folder / "comm").read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            continue
+        if not name:
+            continue  # a thread of the kernel, or a program that has ended and that nobody has asked how
+        found += [
+            one for one in dict.fromkeys((os.path.basename(name), own)) if one in PROGRAMS or one.startswith("cc-")
+        ]
+    return sorted(found)
+
+
+def things(engine: Engine) -> dict[str, Any]:
+    """Return all that a test could leave on this host outside of its state directory."""
+    links = json.loads(output_of("ip", "-j", "link"))
+    mounts = Path("/proc/self/mountinfo").read_text("utf-8")
+    # What an engine names by chance: one end of a container's cable, its disk, its namespace.
+    chance = re.compile("(?<=^veth)[0-9a-f]{7}$|[0-9a-f]{64}|(?<=/netns/)[0-9a-f]{12}")
+    return {
+        "containers": sorted(one["Names"][0] for one in engine.containers()),
+        "networks": sorted(one["Name"] for one in engine.networks()),
+        "volumes": sorted(path.name for path in Path("/var/lib/docker/volumes").iterdir() if path.is_dir()),
+        "links": sorted((chance.sub("", one["ifname"]), one.get("ifalias", "")) for one in links),
+        "rules": rules(),
+        "mounts": sorted(chance.sub("", line.split()[4]) for line in mounts.splitlines()),
+        "programs": _programs(),
+        "default state": sorted(map(str, Path("/var/lib/cluster-compute").rglob("*"))),
+    }
+
+
+# ---- what a test works with -----------------------------------------------------------------------------------------
+
+
+Call = Callable[..., dict[str, Any]]
+
+
+class Host:
+    """This host with a state directory, and the sessions that tests have there."""
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        self.engine = engine
+        self.folder = folder
+        (folder / "state").mkdir(mode=0o700)
+        self.state = StateDirectory(str(folder / "state"))
+        self.ledger = LedgerFile(str(self.state.root))
+        self.sessions: list[Session] = []
+
+    def call(self, name: str, check_mode: bool = False, **arguments: Any) -> dict[str, Any]:
+        """Perform one call of the hosts' side; raises SessionError where it fails."""
+        given = {"state_directory": str(self.state.root), **arguments}
+        # As on its way to a host and back: what JSON cannot carry does not get there.
+        answer = run(name, json.loads(json.dumps(given)), check_mode)
+        return dict(json.loads(json.dumps(answer)))
+
+    def plan(self, others: int = 0, settings: Mapping[str, Any] | None = None, **request: Any) -> Session:
+        """Plan a session by what this host says of itself, as a launch does.
+
+        others: how many more hosts the plan has, of which nobody is there: what a test shows of such a host is what
+        this one does for it. request: variables of the request, without their prefix.
+        """
+        given = {
+            "name": "demo",
+            "image": BUSYBOX,
+            "cpus": "0.1",
+            "memory": "32m",
+            "shm_size": "1m",
+            "command": ["sleep", "8888"],
+            **request,
+        }
+        asked = parse_request({f"session_{key}": value for key, value in given.items()})
+        images = sorted({role.image for role in asked.roles})
+        paths = [one.source for one in asked.mounts if one.source is not None]
+        own = self.call("host_info", session_name=asked.name, images=images, paths=paths)["host"]
+        assert own["usable"], own["problem"]
+        facts = {HERE: own}
+        for number in range(1, others + 1):
+            facts[f"there{number}"] = {**copy.deepcopy(own), "containers": [], "reservations": []}
+            facts[f"there{number}"]["underlay"]["address"] = f"10.209.0.{200 + number}"
+        inventory = dict.fromkeys(facts, INVENTORY)
+        hosts = hosts_from_facts(facts, inventory, asked.name)
+        placement = place(asked, hosts)
+        assert isinstance(placement, Placement), placement
+        check_request_against_hosts(asked, facts, placement, None, inventory)
+        session_id = str(uuid.uuid4())
+        free = {host.name: host.free_devices for host in hosts}
+        site = Settings.from_variables(settings or {})
+        plan = build_plan(asked, placement, session_id, facts, site, free_devices=free, inventory=inventory)
+        plan = with_images(plan, needs_of(images_of(plan["replicas"]), facts, asked.image_pull))
+        record = prepared(new_record(session_id, "somebody", asked.to_dict()), plan)
+        room = {host.name: room_of(host).to_dict() for host in hosts}[HERE]
+        session = Session(record, room, list(facts)[1:], self)
+        for replica in plan["replicas"]:
+            if replica["host"] != HERE:
+                keys, _made = ssh_keys.converge_keys(self.folder / session_id / replica["name"], False, False)
+                session.public_keys[replica["name"]] = keys
+        self.sessions.append(session)
+        return session
+
+    def launch(self, **request: Any) -> Session:
+        """Plan a session and start this host's part of it."""
+        return self.plan(**request).start()
+
+    def clear(self) -> None:
+        """Remove all sessions, the last one first."""
+        for session in reversed(self.sessions):
+            session.remove(undo=True)
+
+
+@dataclass
+class Session:
+    """One session of a test, and what this host is asked for it. others: names of hosts that only the plan has."""
+
+    record: Record
+    room: dict[str, Any]
+    others: list[str]
+    owner: Host
+    public_keys: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def call(self) -> Call:
+        """What performs a call on the host."""
+        return self.owner.call
+
+    @property
+    def files(self) -> SessionDirectory:
+        """The session's folder in the state directory."""
+        return self.owner.state.session(self.id)
+
+    @property
+    def id(self) -> str:
+        """Identifier of the session."""
+        return str(self.record["id"])
+
+    @property
+    def name(self) -> str:
+        """Name of the session."""
+        return str(self.record["name"])
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The plan of the session."""
+        return dict(self.record["plan"])
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """What the session takes of this host."""
+        return claims_of(self.plan)[HERE].to_dict()
+
+    def bring(self, wanted: str, check_mode: bool = False, **more: Any) -> dict[str, Any]:
+        """Bring this host's part into a state of M(session_host); returns what the call returned."""
+        given: dict[str, Any] = {"state": wanted, "holder": HOLDER}
+        if wanted in ("held", "reserved", "released"):
+            given |= {"claim": self.claim}
+            given |= {} if wanted == "released" else {"room": self.room}
+        if wanted not in ("reserved", "released"):
+            given |= {"record": self.record, "host": HERE}
+        if wanted in ("present", "started"):
+            given |= {"public_keys": self.public_keys}
+        answer = self.call("session_host", check_mode, **{**given, **more})
+        if wanted in ("held", "prepared"):
+            self.public_keys |= answer["public_keys"]
+        return answer
+
+    def start(self) -> Session:
+        """Launch this host's part, as far as it goes without other hosts."""
+        answer = self.bring("held")
+        assert answer["granted"], answer["reasons"]
+        # Hosts that only the plan has answer to nobody.
+        answer = self.bring("started", patience=0 if self.others else 5)
+        assert ("unproven" in answer) == bool(self.others)
+        self.record = started(self.record)
+        return self
+
+    def repair(self, check_mode: bool = False, **more: Any) -> dict[str, Any]:
+        """Repair the session on this host, which is told what the other hosts' keys are."""
+        given: dict[str, Any] = {"host": HERE, "room": self.room, "public_keys": {self.id: self.public_keys}}
+        given["session_name"] = self.name
+        return self.call("session_repair", check_mode, **{**given, **more})
+
+    def remove(self, check_mode: bool = False, **more: Any) -> dict[str, Any]:
+        """Remove what this host has of the session."""
+        return self.call("session_host", check_mode, state="absent", **{"session_id": self.id, **more})
+
+    def containers(self) -> dict[str, dict[str, Any]]:
+        """Return the containers of the session as the engine describes them, by replica."""
+        found = {}
+        for entry in self.owner.engine.session_containers({"cluster-compute.session-id": self.id}):
+            found[entry["Labels"][LABEL_REPLICA]] = self.owner.engine.inspect(entry["Id"]) or {}
+        return found
+
+    def run_in(self, replica: str, *words: str, user: str = "") -> str:
+        """Run a program in a replica and return what it printed; it has to succeed."""
+        return output_of("docker", "exec", "--user", user, f"{self.name}-{replica}", *words)
+
+
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    """Return the engine of this host; what a run that was killed left there is removed."""
+    for session_id in run("host_info", {}, False)["host"]["objects"]:
+        run("session_host", {"state": "absent", "session_id": session_id, "undo": True}, False)
+    return Engine.connect()
+
+
+@pytest.fixture(scope="module")
+def shared_host(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """Return this host for a session that several tests of a file share; each leaves it as it was."""
+    host = Host(engine, tmp_path_factory.mktemp("shared"))
+    yield host
+    host.clear()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(engine: Engine) -> Iterator[None]:
+    """Compare the host before a test with the host after it."""
+    before = things(engine)
+    yield
+    after = things(engine)
+    deadline = time.monotonic() + 3
+    while after["programs"] != before["programs"] and time.monotonic() < deadline:
+        time.sleep(0.05)  # what waits for a container ends a moment after it
+        after["programs"] = _programs()
+    assert after == before
+
+
+@pytest.fixture
+def host(nothing_is_left: None, engine: Engine, tmp_path: Path) -> Iterator[Host]:
+    """Return this host with a fresh state directory; what sessions a test has there is removed after it."""
+    found = Host(engine, tmp_path)
+    yield found
+    found.clear()
+    assert found.state.session_ids() == []
+
+
+@pytest.fixture
+def state(host: Host) -> StateDirectory:
+    """Return the state directory of the test."""
+    return host.state
+
+
+@pytest.fixture
+def ledger(host: Host) -> LedgerFile:
+    """Return the ledger in it."""
+    return host.ledger
+
+
+@pytest.fixture
+def call(host: Host) -> Call:
+    """Return what performs one call of the hosts' side."""
+    return host.call
+
+
+@pytest.fixture
+def record(host: Host) -> Callable[..., Record]:
+    """Return what makes the record of a session that is being started, from a request."""
+    return lambda **request: host.plan(**request).record
+
+
+@pytest.fixture
+def image_of_user(host: Host) -> Iterator[Callable[[str], str]]:
+    """Return what makes an image that runs as a user; it is removed after the test."""
+    name = "cluster-compute/user:latest"
+    made = output_of("docker", "create", BUSYBOX).strip()
+
+    def make(user: str) -> str:
+        output_of("docker", "commit", "--change", f"USER {user}", made, name)
+        return name
+
+    yield make
+    host.clear()
+    output_of("docker", "rm", made)
+    output_of("docker", "rmi", "-f", name)

@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Images that come to a host: what was asked for, or nothing, and whatever has a name keeps it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import image_stream
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.tests.contract.modules import run
+from ansible_collections.cluster_compute.session.tests.contract.on_host import BUSYBOX, output_of
+
+NAME = "cluster-compute/other:1"
+TOKEN = secrets.token_hex(8)
+FREE = "127.0.0.1:9"
+"""Where no registry listens."""
+
+
+def call(check_mode: bool = False, **arguments: Any) -> dict[str, Any]:
+    """Perform the call that moves images."""
+    return run("session_images", arguments, check_mode)
+
+
+def image_id(engine: Engine, name: str) -> str:
+    """Return what an engine has by a name; nothing where it has none."""
+    return str((engine.inspect_image(name) or {}).get("Id", ""))
+
+
+def answers(port: int) -> bool:
+    """Tell whether anything listens on a port of this host."""
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def images(engine: Engine) -> Iterator[dict[str, str]]:
+    """Compare the engine's images before a test with those after it."""
+    before = engine.image_names()
+    yield before
+    assert engine.image_names() == before
+
+
+@pytest.fixture
+def archive(images: dict[str, str], engine: Engine, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Save an image that the host does not have any more; give its id, name and file."""
+    made = output_of("docker", "create", BUSYBOX).strip()
+    output_of("docker", "commit", "--change", "LABEL other=1", made, NAME)
+    output_of("docker", "rm", made)
+    path = tmp_path / "image.tar"
+    output_of("docker", "save", "-o", str(path), NAME)
+    found = {"id": image_id(engine, NAME), "path": str(path)}
+    output_of("docker", "rmi", NAME)
+    yield found
+    for name in engine.image_names().keys() - images.keys():
+        engine.remove_image(name)
+
+
+def test_an_archive_is_loaded_and_named(archive: dict[str, str], engine: Engine) -> None:
+    given: dict[str, Any] = {
+        "state": "loaded",
+        "archive": archive["path"],
+        "transfer": {"image": archive["id"], "reference": NAME},
+        "allowed": [archive["id"]],
+    }
+    assert call(True, **given)["changed"] is True
+    assert image_id(engine, NAME) == ""
+    assert call(**given)["bytes"] == Path(archive["path"]).stat().st_size
+    assert image_id(engine, NAME) == archive["id"]
+
+
+def test_what_was_not_asked_for_is_removed_and_names_are_given_back(archive: dict[str, str], engine: Engine) -> None:
+    # The archive brings another image by a name that the host has already.
+    output_of("docker", "tag", BUSYBOX, NAME)
+    wanted = "sha256:" + "1" * 64
+    with pytest.raises(
+        SessionError, match=f"{archive['id'][:19]} came where {wanted[:19]} was to come; it was removed"
+    ):
+        call(
+            state="loaded",
+            archive=archive["path"],
+            transfer={"image": wanted, "reference": NAME},
+            allowed=[wanted],
+        )
+    assert image_id(engine, NAME) == image_id(engine, BUSYBOX)
+    assert image_id(engine, archive["id"]) == ""
+
+
+def test_an_archive_that_holds_less_is_told(archive: dict[str, str]) -> None:
+    wanted = "sha256:" + "1" * 64
+    with pytest.raises(SessionError, match=f"The archive was loaded, but the engine has no {wanted[:19]}"):
+        call(
+            state="loaded",
+            archive=archive["path"],
+            transfer={"image": wanted, "reference": NAME},
+            allowed=[wanted, archive["id"]],
+        )
+
+
+def test_what_is_no_archive_is_told(images: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "broken.tar"
+    path.write_bytes(b"no archive" * 1000)
+    given: dict[str, Any] = {"transfer": {"image": "sha256:" + "1" * 64, "reference": NAME}, "allowed": []}
+    with pytest.raises(SessionError, match="load"):
+        call(state="loaded", archive=str(path), **given)
+
+
+def test_a_transfer_goes_from_server_to_receiver(archive: dict[str, str], engine: Engine) -> None:
+    own = image_id(engine, BUSYBOX)
+    server = call(
+        state="serving",
+        transfer={"image": own, "reference": BUSYBOX},
+        address="127.0.0.1",
+        ports=[18480, 18489],
+        token=TOKEN,
+    )
+    assert 18480 <= server["port"] <= 18489
+    given: dict[str, Any] = {"address": "127.0.0.1", "server": server}
+    # The receiver wants another image than the server sends: what the engine has by that id decides.
+    with pytest.raises(SessionError, match=f"was loaded, but|came where {archive['id'][:19]} was to come"):
+        call(state="received", transfer={"image": archive["id"], "reference": NAME}, token=TOKEN, **given)
+    assert image_id(engine, NAME) == ""
+    assert image_id(engine, BUSYBOX) == own
+    # What is here already is named and not sent.
+    done = call(state="received", transfer={"image": own, "reference": NAME}, token=TOKEN, **given)
+    assert done["bytes"] == 0
+    assert image_id(engine, NAME) == own
+
+
+def test_a_server_sends_nothing_without_the_token_and_can_be_ended(
+    archive: dict[str, str], engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_stream, "CONNECT", 1)
+    own = image_id(engine, BUSYBOX)
+    given: dict[str, Any] = {"address": "127.0.0.1", "transfer": {"image": own, "reference": BUSYBOX}}
+    server = call(state="serving", ports=[18480, 18489], token=TOKEN, **given)
+    with pytest.raises(SessionError):
+        call(
+            state="received",
+            address="127.0.0.1",
+            transfer={"image": archive["id"], "reference": NAME},
+            token=secrets.token_hex(8),
+            server=server,
+        )
+    call(state="ended", servers=[server["server"]])
+    deadline = time.monotonic() + 10
+    while answers(server["port"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert call(state="ended", servers=[server["server"]])["ended"] == 0
+
+
+def test_what_cannot_be_served_is_told(images: dict[str, str], engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_stream, "PORT_WAIT", 0.1)
+    missing = {"image": "sha256:" + "1" * 64, "reference": NAME}
+    with pytest.raises(SessionError, match="does not have the image sha256:111111111111 any more"):
+        call(state="serving", transfer=missing, address="127.0.0.1", token=TOKEN)
+    own = {"image": image_id(engine, BUSYBOX), "reference": BUSYBOX}
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", 18480))
+        taken.listen()
+        with pytest.raises(SessionError, match=r"every port of cluster_compute_image_ports \(18480-18480\)"):
+            call(state="serving", transfer=own, address="127.0.0.1", ports=[18480, 18480], token=TOKEN)
+
+
+def test_a_registry_that_is_away_is_told_for_each_image(images: dict[str, str]) -> None:
+    references = [f"{FREE}/one:1", f"{FREE}/two:2"]
+    resolved = call(state="resolved", images=references)
+    assert resolved["digests"] == {}
+    assert set(resolved["problems"]) == set(references)
+    pulls = [{"reference": one, "digest": one.rpartition(":")[0] + "@sha256:" + "1" * 64} for one in references]
+    assert call(True, state="pulled", pulls=pulls)["changed"] is True
+    pulled = call(state="pulled", pulls=pulls, logins=json.dumps({}))
+    assert (pulled["changed"], pulled["pulled"]) == (False, {})
+    assert set(pulled["problems"]) == set(references)

@@ -1,0 +1,441 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A host's part of a session on its way to run: reserved, prepared, present, verified, and what becomes of failures."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+    COMMITTED,
+    CONFIRMED,
+    LEASED,
+    Claim,
+    Room,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, RUNNING, is_note
+from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+    BUSYBOX,
+    HERE,
+    HOLDER,
+    Call,
+    Host,
+    output_of,
+    things,
+)
+
+
+def files(host: Host) -> dict[str, bytes]:
+    """Return every file of the state directory."""
+    return {str(path): path.read_bytes() for path in host.state.root.rglob("*") if path.is_file()}
+
+
+def test_a_session_begins_and_ends(host: Host, ledger: LedgerFile) -> None:
+    session = host.launch(size=2)
+    found = session.containers()
+    assert {name: one["State"]["Status"] for name, one in found.items()} == {"main1": "running", "sub1": "running"}
+    assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
+    assert ledger.read()[session.id].stage == COMMITTED
+    assert session.files.read_record() == session.record
+    assert session.bring("present")["actions"] == []
+    assert session.repair()["actions"] == []
+    foretold = session.remove(check_mode=True)["actions"]
+    assert session.remove()["actions"] == foretold
+    assert session.containers() == {}
+    assert ledger.read() == {}
+    assert session.remove()["changed"] is False
+
+
+def test_check_mode_tells_all_that_is_done_and_does_nothing(host: Host, engine: Engine) -> None:
+    session = host.plan(size=2, others=1, max_replicas_per_host=1)
+    before = (things(engine), files(host))
+    dry_reserved = session.bring("reserved", check_mode=True)
+    dry_prepared = session.bring("prepared", check_mode=True)
+    assert dry_prepared["public_keys"] == {"main1": {"client": None, "host": None}}
+    dry_present = session.bring("present", check_mode=True)
+    assert session.bring("verified", check_mode=True)["replicas"] == []
+    assert (things(engine), files(host)) == before
+    reserved = session.bring("reserved")
+    assert (reserved["granted"], reserved["changed"]) == (dry_reserved["granted"], dry_reserved["changed"])
+    assert session.bring("prepared")["actions"] == dry_prepared["actions"]
+    present = session.bring("present")
+    assert present["actions"] == dry_present["actions"]
+    assert [re.sub("^([a-z]+ [A-Za-z]+).*", r"\1", one) for one in present["actions"]] == [
+        "create firewall",
+        *["create file"] * (len(present["actions"]) - 8),
+        "create link",
+        "update peers",
+        "create network",
+        "create network",
+        "create container",
+        "create record",
+        "commit reservation",
+    ]
+    again = (session.bring("present"), session.bring("present", check_mode=True))
+    assert [one["actions"] for one in again] == [[], []]
+
+
+# ---- reservation ----------------------------------------------------------------------------------------------------
+
+
+def test_a_reservation_goes_through_its_stages(host: Host, ledger: LedgerFile) -> None:
+    session = host.plan(size=1)
+    assert session.bring("reserved") == {"changed": True, "granted": True, "reasons": [], "undecided": []}
+    assert session.bring("reserved")["changed"] is False
+    assert (ledger.read()[session.id].stage, ledger.read()[session.id].holder) == (LEASED, HOLDER)
+    assert session.bring("released", check_mode=True, holder="another run")["changed"] is False
+    assert session.bring("released", holder="another run")["changed"] is False
+    assert session.bring("released", check_mode=True)["changed"] is True
+    assert session.bring("released")["changed"] is True
+    assert ledger.read() == {}
+    session.bring("reserved")
+    session.bring("prepared")
+    assert ledger.read()[session.id].stage == CONFIRMED
+    session.bring("present")
+    assert ledger.read()[session.id].stage == COMMITTED
+    assert session.bring("released")["changed"] is False
+
+
+def test_what_does_not_fit_is_refused_with_reasons(host: Host) -> None:
+    first = host.plan(name="first", size=1, cpus="3", ports="18080:80")
+    second = host.plan(name="second", size=1, cpus="3", ports="18080:80")
+    assert first.bring("reserved")["granted"]
+    for check_mode in (True, False):
+        answer = second.bring("reserved", check_mode=check_mode)
+        assert (answer["granted"], answer["changed"]) == (False, False)
+        assert any("cpus" in reason.lower() for reason in answer["reasons"])
+        assert any("18080" in reason for reason in answer["reasons"])
+        assert answer["undecided"] == [first.id]
+    first.bring("released")
+    assert second.bring("reserved")["granted"]
+
+
+def test_containers_that_the_ledger_does_not_know_count(host: Host, ledger: LedgerFile) -> None:
+    first = host.launch(name="first", size=1, cpus="3")
+    second = host.plan(name="second", size=1, cpus="1")
+    ledger.path.unlink()
+    answer = second.bring("reserved", claim={**second.claim, "cpus": 3000})
+    assert answer["granted"] is False
+    assert answer["undecided"] == []
+    # A launch in check mode, which is to replace the session, is not in its own way.
+    same = host.plan(name="first", size=1, cpus="3")
+    assert same.bring("reserved", check_mode=True)["granted"]
+    assert first.containers()
+
+
+def test_a_lease_that_has_run_out_is_nobodys(host: Host, ledger: LedgerFile) -> None:
+    session = host.plan(size=1)
+    assert session.bring("reserved", lease_seconds=0)["granted"]
+    assert ledger.read() == {}
+    assert list(ledger.expired()) == [session.id]
+    with pytest.raises(SessionError, match="reservation"):
+        session.bring("prepared")
+    with pytest.raises(SessionError, match="reservation"):
+        session.bring("present")
+    assert session.remove()["actions"] != []
+
+
+def test_only_who_holds_the_place_may_use_it(host: Host) -> None:
+    session = host.plan(size=1)
+    session.bring("reserved")
+    with pytest.raises(SessionError, match="has run out"):
+        session.bring("prepared", holder="another run")
+    session.bring("prepared")
+    with pytest.raises(SessionError, match="has run out"):
+        session.bring("present", holder="another run")
+    assert session.containers() == {}
+
+
+# ---- prepared -------------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_made_once_or_all_at_once_when_asked(host: Host) -> None:
+    session = host.plan(size=2)
+    session.bring("reserved")
+    made = session.bring("prepared")
+    assert made["actions"] == [f"create key {one}/{key}" for one in ("main1", "sub1") for key in KEYS]
+    assert session.bring("prepared")["actions"] == []
+    foretold = session.bring("prepared", check_mode=True, regenerate_keys=True)
+    assert foretold["actions"] == made["actions"]
+    session.public_keys = dict(made["public_keys"])
+    renewed = session.bring("prepared", regenerate_keys=True)
+    assert renewed["actions"] == made["actions"]
+    assert not {json.dumps(one) for one in made["public_keys"].values()} & {
+        json.dumps(one) for one in renewed["public_keys"].values()
+    }
+    for path in session.files.path.rglob("*_ed25519*"):
+        assert path.stat().st_mode & 0o777 == (0o644 if path.suffix == ".pub" else 0o600)
+
+
+KEYS = ("id_ed25519", "ssh_host_ed25519_key")
+
+
+def test_a_host_without_replicas_keeps_a_note(host: Host) -> None:
+    session = host.plan(size=1)
+    for check_mode in (True, False):
+        assert session.bring("prepared", check_mode=check_mode, host="elsewhere")["actions"] == ["create record demo"]
+    note = session.files.read_record()
+    assert note is not None
+    assert is_note(note)
+    assert note["status"] == RUNNING
+    assert session.bring("prepared", host="elsewhere")["actions"] == []
+
+
+def test_a_session_that_was_torn_down_meanwhile_is_not_launched(host: Host, ledger: LedgerFile) -> None:
+    session = host.plan(size=1)
+    session.bring("reserved")
+    with pytest.raises(SessionError, match="was torn down while this launch was at work"):
+        session.bring("prepared", recorded=[session.id])
+    assert ledger.read() == {}
+    assert session.files.read_record() is None
+
+
+# ---- present --------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_fails_undoes_all_that_the_call_made(host: Host, engine: Engine, ledger: LedgerFile) -> None:
+    session = host.plan(size=3, others=1, max_replicas_per_host=2, ports="18080:80")
+    session.bring("reserved")
+    session.bring("prepared")
+    before = things(engine)
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 18080))
+        taken.listen()
+        with pytest.raises(SessionError, match=r"Could not create container demo-main1: .*18080"):
+            session.bring("present")
+    assert things(engine) == before
+    assert ledger.read()[session.id].stage == CONFIRMED
+    record = session.files.read_record()
+    assert record is not None
+    assert record["status"] == PREPARING
+    session.bring("present")
+    assert set(session.containers()) == {"main1", "sub1"}
+
+
+def test_a_session_that_runs_keeps_what_works_when_a_step_fails(host: Host) -> None:
+    session = host.launch(size=2, ports="18080:80")
+    output_of("docker", "rm", "-f", "demo-main1", "demo-sub1")
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 18080))
+        taken.listen()
+        with pytest.raises(SessionError, match="Could not create container demo-main1"):
+            session.repair()
+    assert set(session.containers()) == {"sub1"}
+    assert session.repair()["actions"] == ["create container demo-main1"]
+
+
+def test_an_image_that_is_not_there_any_more_is_told(host: Host, engine: Engine) -> None:
+    session = host.plan(size=1)
+    session.bring("reserved")
+    session.bring("prepared")
+    session.plan["images"][BUSYBOX]["ids"][HERE] = "sha256:" + "0" * 64
+    before = things(engine)
+    with pytest.raises(SessionError, match=r"Could not create container demo-main1: .*No such image"):
+        session.bring("present")
+    assert things(engine) == before
+
+
+@pytest.fixture
+def foreign(host: Host) -> Iterator[None]:
+    """Give somebody else's container the name of a replica, and remove it."""
+    yield
+    output_of("docker", "rm", "-f", "demo-main1")
+
+
+def test_a_foreign_container_is_refused_and_left_alone(host: Host, foreign: None, engine: Engine) -> None:
+    session = host.plan(size=1)
+    session.bring("reserved")
+    session.bring("prepared")
+    output_of("docker", "run", "-d", "--name", "demo-main1", BUSYBOX, "sleep", "8888")
+    before = things(engine)
+    for check_mode in (True, False):
+        with pytest.raises(SessionError, match="named demo-main1, which does not belong to any session and is not"):
+            session.bring("present", check_mode=check_mode)
+    assert things(engine) == before
+
+
+def test_a_container_of_another_session_of_the_name_is_refused(host: Host, engine: Engine) -> None:
+    host.launch(size=1)
+    second = host.plan(size=1)
+    # Its place is held although the other one is there, as where a ledger was lost.
+    host.ledger.path.unlink()
+    host.ledger.reserve(Claim.from_dict(second.claim), [], Room.from_dict(second.room), 60, HOLDER)
+    second.bring("prepared")
+    before = things(engine)
+    with pytest.raises(SessionError, match="belongs to another session named 'demo'"):
+        second.bring("present")
+    assert things(engine) == before
+    # In check mode the session that this one replaces is still there, and will not be.
+    assert "create container demo-main1" in second.bring("present", check_mode=True)["actions"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (["bridge"], "exists and is not a VXLAN device"),
+        (["vxlan", "id", "77", "dstport", "4799"], "that belongs to somebody else; it is not touched"),
+    ],
+    ids=["of another kind", "of somebody else"],
+)
+def test_a_foreign_link_is_refused_and_left_alone(kind: list[str], told: str, host: Host, engine: Engine) -> None:
+    session = host.plan(size=2, others=1, max_replicas_per_host=1)
+    session.bring("reserved")
+    session.bring("prepared")
+    name = session.plan["network"]["link"]
+    output_of("ip", "link", "add", name, "type", *kind)
+    before = things(engine)
+    with pytest.raises(SessionError, match=told):
+        session.bring("present")
+    assert things(engine) == before
+    output_of("ip", "link", "delete", name)
+
+
+def test_half_a_launch_is_finished(host: Host) -> None:
+    session = host.plan(size=3, others=1, max_replicas_per_host=2)
+    session.bring("reserved")
+    session.bring("prepared")
+    everything = session.bring("present")["actions"]
+    # As a power cut between two steps leaves it.
+    output_of("docker", "rm", "-f", "demo-sub1")
+    session.files.write_record(session.record)
+    assert session.bring("present")["actions"] == ["create container demo-sub1", "create record demo"]
+    assert set(everything) > {"create container demo-sub1", "create record demo"}
+
+
+def test_containers_of_another_plan_are_refused_and_surplus_ones_removed(host: Host) -> None:
+    session = host.launch(size=2)
+    other = copy.deepcopy(session.record)
+    other["plan"]["replicas"][0]["resources"]["memory"] *= 2
+    with pytest.raises(SessionError, match="demo-main1 on here was made from another plan than the one that is rec"):
+        session.bring("present", record=other)
+    less = copy.deepcopy(session.record)
+    del less["plan"]["replicas"][1]
+    assert "remove container demo-sub1" in session.bring("present", record=less)["actions"]
+    assert set(session.containers()) == {"main1"}
+
+
+def test_what_was_changed_by_hand_is_changed_back(host: Host) -> None:
+    session = host.launch(size=2, others=1, max_replicas_per_host=1)
+    link, network, egress = (
+        session.plan["network"]["link"],
+        session.plan["network"]["name"],
+        session.plan["egress"]["name"],
+    )
+    output_of("docker", "network", "disconnect", egress, "demo-main1")
+    output_of("ip", "link", "set", "dev", link, "mtu", "1200")
+    assert session.bring("present")["actions"] == [
+        f"replace link {link}",
+        f"update peers of link {link}",
+        f"connect container demo-main1 to network {egress}",
+        f"connect container demo-main1 to network {network}",
+    ]
+    assert session.bring("present")["actions"] == []
+
+
+def test_nothing_starts_without_the_keys_of_every_replica(host: Host, engine: Engine) -> None:
+    session = host.plan(size=2)
+    session.bring("reserved")
+    session.bring("prepared")
+    before = things(engine)
+    with pytest.raises(SessionError, match="cannot be written without the public keys of every replica"):
+        session.bring("present", public_keys={})
+    assert things(engine) == before
+
+
+@pytest.mark.parametrize(("user", "owner"), [("7:8", (7, 8)), ("9", (9, 0)), ("root", (0, 0))])
+def test_keys_belong_to_the_user_of_the_image(
+    user: str, owner: tuple[int, int], image_of_user: Any, host: Host
+) -> None:
+    session = host.launch(size=2, image=image_of_user(user))
+    assert session.files.read_owner("sub1") == owner
+    key = Path(session.files.replica("sub1")) / "ssh" / "id_ed25519"
+    assert (key.stat().st_uid, key.stat().st_gid) == owner
+    assert session.run_in("main1", "ssh", "sub1", "id", "-u").strip() == str(owner[0])
+
+
+def test_a_user_that_the_image_does_not_know_is_told(image_of_user: Any, host: Host, engine: Engine) -> None:
+    session = host.plan(size=2, image=image_of_user("nosuch"))
+    session.bring("reserved")
+    session.bring("prepared")
+    before = things(engine)
+    with pytest.raises(SessionError, match="The image's user 'nosuch' is not in its /etc/passwd"):
+        session.bring("present")
+    assert things(engine) == before
+
+
+# ---- verified -------------------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_has_ended_is_told_with_its_last_words(host: Host) -> None:
+    session = host.plan(size=2, command=["sh", "-c", "echo last words; exit 3"])
+    session.bring("reserved")
+    session.bring("prepared")
+    session.bring("present")
+    with pytest.raises(
+        SessionError, match=r"main1 on here is not running: .* is exited, exit code 3\.(.|\n)*last word"
+    ):
+        session.bring("verified")
+
+
+def test_what_is_verified(host: Host) -> None:
+    session = host.launch(size=2)
+    found = session.bring("verified")["replicas"]
+    assert [(one["name"], one["rank"], one["host"], one["status"]) for one in found] == [
+        ("main1", 0, HERE, "RUNNING"),
+        ("sub1", 1, HERE, "RUNNING"),
+    ]
+    assert {one["interface"] for one in found} == {"eth1"}
+    assert "pid" not in found[0]
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("docker rm -f demo-sub1", "The container demo-sub1 on here does not exist: somebody has removed it."),
+        ("docker kill demo-sub1", "sub1 on here is not running: .* is exited, exit code 137"),
+        ("docker pause demo-sub1", "is not running: its container demo-sub1 is paused"),
+        ("$IN ip link set dev eth1 name eth9", "is not as planned: interface eth9, planned eth1"),
+        ("$IN ip addr flush dev eth1", "sub1 on here has no interface with its address"),
+        ("nsenter -t $PID -p -m -- true; $END", "The SSH server of the replica sub1 on here does not listen on"),
+    ],
+    ids=["removed", "killed", "not ready in time", "another interface", "no address", "no SSH server"],
+)
+def test_what_does_not_work_is_told(damage: str, told: str, host: Host) -> None:
+    session = host.launch(size=2)
+    pid = session.containers()["sub1"]["State"]["Pid"]
+    end = f"kill $(pgrep -P {pid} sshd || pgrep -P {pid} -f sshd)"
+    damage = damage.replace("$IN", f"nsenter -t {pid} -n").replace("$PID", str(pid)).replace("$END", end)
+    output_of("sh", "-euc", damage)
+    with pytest.raises(SessionError, match=told):
+        session.bring("verified", timeout=1)
+
+
+def test_a_session_without_network_and_login_has_no_server(host: Host) -> None:
+    session = host.launch(size=1)
+    assert session.plan["network"] is None
+    assert session.bring("verified")["replicas"][0]["status"] == "RUNNING"
+    assert not (session.files.replica("main1") / "ssh" / "sshd_config").exists()
+
+
+def test_facts_name_what_a_session_has_here(host: Host, call: Call) -> None:
+    session = host.launch(size=2, others=1, max_replicas_per_host=1)
+    facts = call("host_info", session_name="demo", usage=True)["host"]
+    assert facts["objects"] == {
+        session.id: {"name": "demo", "kinds": ["container", "network", "link", "rules", "state"]}
+    }
+    (container,) = facts["containers"]
+    assert (container["name"], container["state"], container["failure"]) == ("demo-main1", "running", None)
+    assert set(container["usage"]) == {"cpus", "memory"}
+    assert [one["id"] for one in facts["records"]] == [session.id]
+    assert session.plan["network"]["vni"] in facts["vnis"]

@@ -1,0 +1,201 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a removal takes away, and what it leaves, whatever is left of a session on this host."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import note_of
+from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Call, Host, output_of, things
+
+
+def test_everything_goes_and_no_other_session(host: Host, engine: Engine) -> None:
+    before = things(engine)
+    other = host.launch(name="other", size=1)
+    session = host.launch(size=2, others=1, max_replicas_per_host=1)
+    link, network, egress = (
+        session.plan["network"]["link"],
+        session.plan["network"]["name"],
+        session.plan["egress"]["name"],
+    )
+    wanted = [
+        "remove container demo-main1",
+        *sorted([f"remove network {network}", f"remove network {egress}"]),
+        f"remove link {link}",
+        "remove firewall rules demo",
+        f"remove state {session.files.path}",
+        "release reservation demo",
+    ]
+    for check_mode in (True, False):
+        found = session.call("session_host", check_mode, state="absent", session_name="demo")
+        actions = found["actions"]
+        assert [actions[0], *sorted(actions[1:3]), *actions[3:]] == wanted
+        assert found["sessions"] == [{"id": session.id, "name": "demo", "hosts": [HERE, "there1"]}]
+    assert other.bring("present")["actions"] == []
+    other.remove()
+    assert things(engine) == before
+
+
+@pytest.mark.parametrize("lost", ["state", "containers", "networks", "link", "rules and ledger"])
+def test_what_is_left_of_a_session_goes(lost: str, host: Host, engine: Engine) -> None:
+    before = things(engine)
+    session = host.launch(size=2, others=1, max_replicas_per_host=1)
+    if lost == "state":
+        shutil.rmtree(host.state.root / "sessions")
+        host.ledger.path.unlink()
+    else:
+        output_of("docker", "rm", "-f", "demo-main1")
+    if lost == "networks":
+        output_of("docker", "network", "rm", session.plan["network"]["name"], session.plan["egress"]["name"])
+    if lost == "link":
+        output_of("ip", "link", "delete", session.plan["network"]["link"])
+    if lost == "rules and ledger":
+        host.ledger.path.write_text("nonsense", encoding="utf-8")
+    found = host.call("session_host", state="absent", session_name="demo")
+    assert [one["id"] for one in found["sessions"]] == [session.id]
+    assert things(engine) == before
+    assert host.call("session_host", state="absent", session_name="demo")["actions"] == []
+
+
+def test_only_the_session_of_the_id_goes(host: Host) -> None:
+    session = host.launch(size=1)
+    found = host.call("session_host", state="absent", session_name="demo", session_id=host.plan(name="x").id)
+    assert (found["sessions"], found["actions"]) == ([], [])
+    assert session.containers()
+
+
+def test_what_is_launched_or_changed_meanwhile_stays(host: Host) -> None:
+    session = host.plan(size=1)
+    session.bring("reserved")
+    session.bring("prepared")
+    assert session.remove(unless_reserved=True)["actions"] == []
+    session.bring("present")
+    # What runs is nobody's launch any more; it is the revision that tells that it was changed.
+    revision = session.record["revision"]
+    assert session.remove(unless_reserved=True, judged_revision=revision)["actions"] == []
+    assert session.containers()
+    assert session.remove(unless_reserved=True, judged_revision=revision + 1)["actions"] != []
+    assert session.containers() == {}
+
+
+def test_a_record_stays_where_it_is_to_be_kept(host: Host) -> None:
+    session = host.launch(size=1)
+    session.remove(keep_record=True)
+    assert session.files.read_record() == session.record
+    assert [path.name for path in session.files.path.iterdir()] == ["record.json"]
+    assert host.ledger.read() == {}
+    note = note_of(session.record)
+    session.files.write_record(note)
+    assert session.remove(keep_record=True)["actions"] == []
+    assert session.files.read_record() == note
+    assert session.remove()["actions"] == [f"remove state {session.files.path}"]
+
+
+def test_tombstones_are_told_and_forgotten(host: Host, call: Call) -> None:
+    session = host.launch(size=1)
+    stone = {"id": session.id, "name": "demo", "hosts": ["away"]}
+    for check_mode in (True, False):
+        assert call("session_record", check_mode, tombstones=[stone])["actions"] == ["set tombstone demo"]
+    assert call("session_record", tombstones=[stone])["actions"] == []
+    found = session.call("session_host", state="absent", session_name="demo")["tombstones"]
+    assert [(one["id"], one["name"], one["hosts"]) for one in found] == [(session.id, "demo", ["away"])]
+    assert call("session_record", tombstones=[{**stone, "hosts": ["too"]}])["actions"] == ["set tombstone demo"]
+    assert [one["hosts"] for one in call("host_info")["host"]["tombstones"]] == [["away", "too"]]
+    for check_mode in (True, False):
+        assert call("session_record", check_mode, forget=[session.id])["actions"] == ["remove tombstone demo"]
+    assert call("session_record", forget=[session.id])["actions"] == []
+
+
+def test_a_program_that_asks_to_be_left_alone_is_stopped_all_the_same(host: Host) -> None:
+    session = host.launch(size=1, command=["sh", "-c", "trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done"])
+    session.remove()
+    found = session.call("session_output", session_id=session.id)["sources"]
+    assert [text for _time, _stream, text in found[0]["lines"]] == ["bye"]
+
+
+# ---- data -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Return a folder that sessions may mount."""
+    path = Path("/srv/data")
+    path.mkdir(parents=True)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def volume() -> Iterator[str]:
+    """Return the name of a volume that a session may leave."""
+    yield "contract-kept"
+    output_of("docker", "volume", "rm", "-f", "contract-kept")
+
+
+def test_data_stays_and_mounts_go(host: Host, folder: Path, volume: str, engine: Engine) -> None:
+    before = things(engine)["mounts"]
+    mounts = [f"{folder}:/data", {"volume": volume, "target": "/volume"}]
+    session = host.plan(size=1, mounts=mounts)
+    session.bring("reserved")
+    session.bring("prepared")
+    foretold = session.bring("present", check_mode=True)["actions"]
+    assert session.bring("present")["actions"] == foretold
+    assert session.bring("present")["actions"] == []
+    session.run_in("main1", "sh", "-c", "echo of a session | tee /data/file >/volume/file")
+    session.remove()
+    assert (folder / "file").read_text(encoding="utf-8") == "of a session\n"
+    assert things(engine)["mounts"] == before
+    assert volume in things(engine)["volumes"]
+
+
+def test_what_a_launch_made_of_data_goes_when_it_is_undone(host: Host, folder: Path, volume: str) -> None:
+    made = folder / "new"
+    session = host.plan(
+        size=1,
+        mounts=[
+            {"source": str(made), "target": "/data", "owner": "7:8", "mode": "0750", "shared": False},
+            {"volume": volume, "target": "/volume"},
+        ],
+    )
+    session.bring("reserved")
+    for check_mode in (True, False):
+        assert any(str(made) in one for one in session.bring("prepared", check_mode=check_mode)["actions"])
+        assert made.exists() is not check_mode
+    assert (made.stat().st_uid, made.stat().st_gid, made.stat().st_mode & 0o777) == (7, 8, 0o750)
+    session.bring("present")
+    session.remove(undo=True)
+    assert not made.exists()
+    assert volume not in output_of("docker", "volume", "ls", "-q")
+
+
+def test_data_that_was_written_stays_when_a_launch_is_undone(host: Host, folder: Path, volume: str) -> None:
+    made = folder / "new"
+    mounts = [
+        {"source": str(made), "target": "/data", "owner": "0:0", "mode": "0750", "shared": False},
+        {"volume": volume, "target": "/volume"},
+    ]
+    session = host.launch(size=1, mounts=mounts)
+    session.run_in("main1", "sh", "-c", "echo kept | tee /data/file >/volume/file")
+    session.remove(undo=True, keep_data=True)
+    assert (made / "file").read_text(encoding="utf-8") == "kept\n"
+    assert volume in output_of("docker", "volume", "ls", "-q")
+
+
+def test_a_session_finds_the_folder_that_it_was_given(host: Host, folder: Path, ledger: LedgerFile) -> None:
+    session = host.launch(size=1, mounts=[f"{folder}:/data:local"])
+    (folder / "file").write_text("here", encoding="utf-8")
+    # Whoever moves another folder to the path does not get it into the session.
+    folder.rename("/srv/moved")
+    folder.mkdir()
+    output_of("docker", "restart", "-t", "0", "demo-main1")
+    assert session.run_in("main1", "cat", "/data/file") == "here"
+    shutil.rmtree(folder)
+    Path("/srv/moved").rename(folder)
+    assert session.repair()["actions"] == []

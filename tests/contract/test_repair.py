@@ -1,0 +1,232 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Damage of every kind to a session on one host: exactly it is told in check mode, and exactly it is put back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import (
+    firewall,
+    link,
+    ssh_keys,
+    ssh_server,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+    RUNTIME_ON_HOST,
+    SSH_PORT,
+)
+from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+    BUSYBOX,
+    HERE,
+    Host,
+    Session,
+    rules,
+)
+
+EATS = ["sh", "-c", "until [ -e /tmp/eat ]; do sleep 0.1; done; rm /tmp/eat; exec tail /dev/zero"]
+"""A program that takes all memory it may have, once it is told to."""
+TOLD = ("known_hosts", "authorized_keys")
+
+
+@pytest.fixture(scope="module")
+def trio(shared_host: Host) -> Session:
+    """Launch a session with main1 and sub1 on this host and sub2 on another one, which nobody needs."""
+    session = shared_host.launch(name="trio", others=1, size=3, max_replicas_per_host=2, command=EATS)
+    assert [one["host"] for one in session.plan["replicas"]] == [HERE, HERE, "there1"]
+    return session
+
+
+def whole(session: Session) -> dict[str, Any]:
+    """Return all that has to be the same after a repair: what runs with which addresses, variables and names."""
+    found: dict[str, Any] = {}
+    for name, about in session.containers().items():
+        addresses = {
+            key.replace(session.id[:8], ""): one["IPAddress"]
+            for key, one in about["NetworkSettings"]["Networks"].items()
+            if not key.endswith("egress")
+        }
+        other = "sub1" if name == "main1" else "main1"
+        look = f"cat /sys/class/net/eth1/address /proc/1/environ /etc/hosts; ssh {other} hostname"
+        found[name] = [about["State"]["Running"], addresses, session.run_in(name, "sh", "-c", look)]
+    found["peers"] = link.read_peers(session.plan["network"]["link"])
+    found["rules"] = rules()
+    return found
+
+
+def shell(text: str, session: Session) -> None:
+    """Run a script that knows what the session's things are called."""
+    told = {
+        "LINK": session.plan["network"]["link"],
+        "NETWORK": session.plan["network"]["name"],
+        "STATE": str(session.owner.state.root),
+        "SESSION": str(session.files.path),
+        "BUSYBOX": BUSYBOX,
+    }
+    done = subprocess.run(
+        ["sh", "-eu", "-c", text], env={**os.environ, **told}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def plain(actions: list[str], session: Session) -> list[str]:
+    """Return actions without what differs from session to session."""
+    text = "\n".join(actions)
+    for name, value in (
+        ("SESSION/", f"{session.files.path}/"),
+        ("STATE/", f"{session.owner.state.root}/"),
+        ("LINK", session.plan["network"]["link"]),
+        ("NETWORK", session.plan["network"]["name"]),
+    ):
+        text = text.replace(value, name)
+    return text.splitlines()
+
+
+DAMAGE: dict[str, tuple[str, list[str]]] = {
+    "killed": ("docker kill trio-main1", ["restart container trio-main1"]),
+    "killed for want of memory": (
+        "docker exec trio-sub1 touch /tmp/eat; docker wait trio-sub1 >/dev/null; "
+        "docker inspect -f '{{.State.OOMKilled}}' trio-sub1 | grep -x true",
+        ["restart container trio-sub1"],
+    ),
+    "container removed": ("docker rm -f trio-sub1", ["create container trio-sub1"]),
+    "replaced by a foreign container": (
+        "docker rm -f trio-sub1; docker run -d --name trio-sub1 $BUSYBOX sleep 8888",
+        ["rename foreign container trio-sub1", "create container trio-sub1"],
+    ),
+    "link deleted": (
+        "ip link delete $LINK",
+        [
+            "create link LINK",
+            "update peers of link LINK",
+            "connect container trio-main1 to network NETWORK",
+            "connect container trio-sub1 to network NETWORK",
+        ],
+    ),
+    "forwarding entry deleted": (
+        "bridge fdb del $(bridge fdb show dev $LINK | grep -v '^00:00' | head -n 1 | cut -d ' ' -f 1) dev $LINK",
+        ["update peers of link LINK"],
+    ),
+    "neighbour deleted": (
+        "ip neigh del $(ip neigh show dev $LINK nud permanent | head -n 1 | cut -d ' ' -f 1) dev $LINK",
+        ["update peers of link LINK"],
+    ),
+    "network deleted": (
+        "for name in main1 sub1; do docker network disconnect -f $NETWORK trio-$name; done; docker network rm $NETWORK",
+        [
+            "create network NETWORK",
+            "connect container trio-main1 to network NETWORK",
+            "connect container trio-sub1 to network NETWORK",
+        ],
+    ),
+    "file deleted": (
+        "rm $SESSION/replicas/main1/environment",
+        ["create file SESSION/replicas/main1/environment"],
+    ),
+    "file changed": ("echo 8.8.8.8 main1 >>$SESSION/replicas/sub1.hosts", ["update file SESSION/replicas/sub1.hosts"]),
+    "ledger truncated": (
+        "truncate -s 10 $STATE/ledger.json",
+        ["set aside damaged file STATE/ledger.json", "commit reservation trio"],
+    ),
+    "record truncated": (
+        "truncate -s 100 $SESSION/record.json",
+        ["set aside damaged file SESSION/record.json", "create record trio"],
+    ),
+    "record and ledger deleted": (
+        "rm $SESSION/record.json $STATE/ledger.json",
+        ["create record trio", "commit reservation trio"],
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_repair_puts_back_exactly_what_is_missing(damage: str, trio: Session, engine: Engine) -> None:
+    before = whole(trio)
+    command, wanted = DAMAGE[damage]
+    shell(command, trio)
+    if damage != "record truncated":
+        assert plain(trio.repair(check_mode=True)["actions"], trio) == wanted
+    done = trio.repair()
+    assert plain(done["actions"], trio) == wanted
+    assert list(done["sessions"]) == [trio.id]
+    assert whole(trio) == before
+    assert trio.files.read_record() == trio.record
+    assert trio.repair()["actions"] == []
+    for entry in engine.containers():
+        if "set-aside" in entry["Names"][0]:
+            engine.remove_container(entry["Id"])
+    shutil.rmtree(trio.owner.state.root / "damaged", ignore_errors=True)
+
+
+def test_a_server_that_has_ended_is_started(trio: Session) -> None:
+    before = whole(trio)
+    pid = trio.containers()["sub1"]["State"]["Pid"]
+    ssh_server.end(pid, next(one["address"] for one in trio.plan["replicas"] if one["name"] == "sub1"), SSH_PORT)
+    assert trio.repair(check_mode=True)["actions"] == ["start SSH server trio-sub1"]
+    assert trio.repair()["actions"] == ["start SSH server trio-sub1"]
+    assert whole(trio) == before
+
+
+def test_rules_that_are_gone_are_written(trio: Session) -> None:
+    before = rules()
+    firewall.remove(trio.id)
+    assert rules() != before
+    assert trio.repair(check_mode=True)["actions"] == ["create firewall rules trio"]
+    assert trio.repair()["actions"] == ["create firewall rules trio"]
+    assert rules() == before
+
+
+def test_a_host_key_that_is_gone_is_made_and_told(trio: Session) -> None:
+    before = whole(trio)
+    for path in (trio.files.replica("sub1") / "ssh").glob("ssh_host_ed25519_key*"):
+        path.unlink()
+    foretold = plain(trio.repair(check_mode=True)["actions"], trio)
+    done = plain(trio.repair()["actions"], trio)
+    assert done == [
+        "create key sub1/ssh_host_ed25519_key",
+        "update file SESSION/replicas/main1/ssh/known_hosts",
+        "update file SESSION/replicas/sub1/ssh/known_hosts",
+        "update file SESSION/public_keys.json",
+        # Before OpenSSH 9.8 a server reads its key for each login.
+        *(["restart SSH server trio-sub1"] if Path(f"{RUNTIME_ON_HOST}/libexec/sshd-session").exists() else []),
+    ]
+    # What is made of keys that are not known yet may change.
+    assert set(done) - {"restart SSH server trio-sub1"} <= set(foretold)
+    assert whole(trio) == before
+    assert trio.repair()["actions"] == []
+
+
+def test_replicas_are_told_of_a_new_key_on_another_host(trio: Session, tmp_path: Path) -> None:
+    old = trio.public_keys["sub2"]
+    made, _names = ssh_keys.converge_keys(tmp_path / "new", False, False)
+    trio.public_keys["sub2"] = made
+    wanted = [f"update file SESSION/replicas/{name}/ssh/{file}" for name in ("main1", "sub1") for file in TOLD]
+    assert plain(trio.repair()["actions"], trio) == [*wanted, "update file SESSION/public_keys.json"]
+    assert str(made["host"]) in trio.run_in("main1", "cat", "/etc/cluster-compute/ssh/known_hosts")
+    assert trio.repair()["actions"] == []
+    trio.public_keys["sub2"] = old
+    assert plain(trio.repair()["actions"], trio) == [*wanted, "update file SESSION/public_keys.json"]
+
+
+def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: Session) -> None:
+    before = whole(trio)
+    shutil.rmtree(trio.owner.state.root / "sessions")
+    (trio.owner.state.root / "ledger.json").unlink()
+    others = {trio.id: {"sub2": trio.public_keys["sub2"]}}
+    given: dict[str, Any] = {"records": {trio.id: trio.record}, "public_keys": others}
+    foretold = trio.repair(check_mode=True, **given)["actions"]
+    done = trio.repair(**given)["actions"]
+    for text in ("create record trio", "create key sub1/id_ed25519", "commit reservation trio"):
+        assert text in done
+        assert text in foretold
+    assert "restart container trio-sub1" in done
+    assert whole(trio) == before
+    assert trio.files.read_record() == trio.record
+    assert trio.repair()["actions"] == []

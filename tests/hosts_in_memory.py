@@ -1,0 +1,543 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A resource group without machines: real state directories and ledgers, an engine that only remembers.
+
+Each verb is a generator that goes on by one small thing on one host, in any order of the hosts, as their calls do. It
+asks the verbs of the core, and actions that decide in the roles. Who stops to go on has killed the controller there;
+two that take turns are two controllers. Containers, networks, links and rules are entries of a dict: whether a host can
+make real ones is for other tests.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.action import session_queue, session_survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+    CONFIRMED,
+    Claim,
+    Room,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    PREPARING,
+    RUNNING,
+    Record,
+    is_note,
+    note_of,
+    started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Outside,
+    State,
+    calls_of,
+    combined,
+    hosts_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
+    keep_records,
+    keep_tombstones,
+    make_keys,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import has_moved_on
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import launch_request
+
+LEASE, DEADLINE = 60.0, 600.0
+"""Seconds for which a part is held until all have answered, and until the session has to run."""
+IMAGE = {"id": f"sha256:{'5' * 64}", "digests": [], "architecture": "amd64"}
+Result = dict[str, Any]
+Steps = Generator[None, None, Any]
+KINDS = {survey.NETWORK: "networks", survey.LINK: "links", survey.RULES: "rules"}
+
+
+def request(name: str, **given: Any) -> Request:
+    """Return a request for replicas of one CPU; given: what it asks for besides, without the prefix."""
+    asked = {"name": name, "image": "busybox", "memory": "8m", **given}
+    return parse_request({f"session_{key}": value for key, value in asked.items()})
+
+
+class Host:
+    """One host: what it has, and what its modules do, each a generator that ends with the module's result."""
+
+    def __init__(self, name: str, number: int, folder: Path, clock: Callable[[], float], cpus: int) -> None:
+        self.name = name
+        self.number = number
+        self.cpus = cpus
+        self.is_away = False
+        self.state = StateDirectory(str(folder))
+        self.ledger = LedgerFile(str(folder), lambda: "boot", clock)
+        self.containers: dict[str, Result] = {}
+        self.networks: dict[str, Result] = {}
+        self.links: dict[str, Result] = {}
+        self.rules: dict[str, Result] = {}
+
+    def everything(self) -> list[str]:
+        """Return what is there of any session, in words."""
+        found = [f"container {name}" for name in self.containers]
+        found += [f"{kind} of {one['name']}" for kind, name in KINDS.items() for one in getattr(self, name).values()]
+        found += [f"{path.relative_to(self.state.root)}" for path in self.state.root.rglob("*")]
+        return [f"{self.name}: {one}" for one in found]
+
+    def facts(self, session_name: str = "", whole: bool = False) -> Result:
+        """Return what host_info would."""
+        records, damaged = self.state.records()
+        held = self.ledger.read()
+        networks = list(self.networks.values())
+        return {
+            "usable": True,
+            "engine": {"architecture": "x86_64", "limits_swap": True, "image_store": "docker"},
+            "capacity": {"cpus": self.cpus, "memory": 8 << 30},
+            "topology": {"cores": [{"node": 0, "cpus": [one]} for one in range(8)], "memory": {"0": 8 << 30}},
+            "containers": list(self.containers.values()),
+            "foreign_containers": [],
+            "objects": self._objects(),
+            "reservations": [held[key].to_dict() for key in sorted(held)],
+            "underlay": {"address": f"192.0.2.{self.number}", "interface": "eth0", "mtu": 1500},
+            "addresses": [f"192.0.2.{self.number}"],
+            "subnets": sorted(subnet for one in networks for subnet in one["subnets"]),
+            "vnis": sorted(one["vni"] for one in networks if one["vni"] is not None),
+            "ports": [],
+            "images": {"busybox": IMAGE, IMAGE["id"]: IMAGE},
+            "paths": {},
+            "volumes": {},
+            "accelerators": {},
+            "batches": {},
+            "records": [
+                one if whole or one["name"] == session_name or one["status"] != RUNNING else note_of(one)
+                for one in records
+            ],
+            "public_keys": {one["id"]: {} for one in records} if whole else {},
+            "damaged": [str(one) for one in damaged],
+            "tombstones": self.state.tombstones(),
+            "ledger_is_damaged": False,
+        }
+
+    def _objects(self) -> Result:
+        found: Result = {}
+
+        def add(key: str, name: str, kind: str) -> None:
+            about = found.setdefault(key, {"name": name, "kinds": []})
+            about["kinds"] = sorted({*about["kinds"], kind})
+
+        for one in self.containers.values():
+            add(one["session_id"], one["session_name"], survey.CONTAINER)
+        for kind, attribute in KINDS.items():
+            for key, one in getattr(self, attribute).items():
+                add(key, one["name"], kind)
+        for key in self.state.session_ids():
+            session = self.state.session(key)
+            if session.replicas.exists() or not session.record_file.exists():
+                add(key, "", survey.STATE)
+        for key, held in self.ledger.expired().items():
+            add(key, held.claim.session_name, survey.LEASE)
+        return found
+
+    def look(self, session_name: str, whole: bool) -> Steps:
+        yield
+        return {"host": self.facts(session_name, whole)}
+
+    def calls(self, asked: list[tuple[str, Result, dict[str, str]]]) -> Steps:
+        """Do the calls of a step one after another, until one fails, and return their results as one."""
+        results = []
+        for module, arguments, _variables in asked:
+            try:
+                results.append((yield from self._call(module, arguments)))
+            except SessionError as error:
+                results.append({"failed": True, "msg": str(error)})
+                break
+        return combined(results)
+
+    def _call(self, module: str, given: Result) -> Steps:
+        if module == "host_info":
+            return self.look(given["session_name"], False)
+        if module == "session_record":
+            names = ("records", "recorded", "tombstones", "forget")
+            return self.keep(**{"records": [], **{name: given[name] for name in names if name in given}})
+        assert module == "session_host", module
+        state, recorded = given.get("state"), given.get("recorded", [])
+        if state == "held":
+            return self.hold(given["claim"], given["room"], given["record"], given["holder"], recorded)
+        if state == "released":
+            return self.release(given["record"], given["holder"])
+        if state == "prepared":
+            return self.note(given["record"], recorded)
+        if state == "started":
+            return self.start(given["record"], given["holder"], recorded)
+        if state == "verified":
+            return self.verify()
+        assert state == "absent", state
+        names = ("session_name", "session_id", "keep_record", "unless_reserved")
+        return self.remove(
+            **{name: given[name] for name in names if name in given}, revision=given.get("judged_revision")
+        )
+
+    def hold(self, claim: Result, room: Result, record: Record, holder: str, recorded: Iterable[str]) -> Steps:
+        """Do as launch_steps.hold, each write by itself."""
+        yield
+        strays = [one for one in self._labelled() if one.session_id not in self.ledger.read()]
+        answer = self.ledger.reserve(Claim.from_dict(claim), strays, Room.from_dict(room), LEASE, holder)
+        told = {"granted": answer.granted, "reasons": list(answer.reasons), "undecided": list(answer.undecided)}
+        if not answer.granted:
+            return {**told, "actions": []}
+        yield
+        self._refuse_if_gone(record, recorded)
+        if record["status"] == PREPARING and record["queue"] is None:
+            keep_records(self.state, [record], False)
+            yield
+        keys, made = make_keys(self.state.session(record["id"]), record["plan"], self.name, False, False)
+        return {**told, "public_keys": keys, "actions": made}
+
+    def _refuse_if_gone(self, record: Record, recorded: Iterable[str]) -> None:
+        if record["id"] in recorded and self.state.session(record["id"]).read_record() is None:
+            raise SessionError(f"Session {record['name']} was torn down while this launch was at work.")
+
+    def _labelled(self) -> list[Claim]:
+        return [
+            Claim(one["session_id"], one["session_name"], replicas=1, cpus=one["cpus"], memory=one["memory"])
+            for one in self.containers.values()
+        ]
+
+    def release(self, record: Record, holder: str) -> Steps:
+        """Do as launch_steps.give_back."""
+        yield
+        held = self.ledger.read().get(record["id"])
+        if held is not None and held.holder == holder and record["status"] == PREPARING:
+            yield from self.remove(session_id=record["id"], keep_record=record["queue"] is not None)
+        return {"changed": self.ledger.release(record["id"], holder), "actions": []}
+
+    def note(self, record: Record, recorded: Iterable[str]) -> Steps:
+        """Keep a note of a session that others carry, and keep containers out of it."""
+        yield
+        actions = keep_records(self.state, [note_of(record)], False, list(recorded))
+        if self.state.session(record["id"]).read_record() is not None:
+            self.rules[record["id"]] = {"name": record["name"]}
+        return {"public_keys": {}, "actions": actions}
+
+    def start(self, record: Record, holder: str, recorded: Iterable[str]) -> Steps:
+        """Do as launch_steps.start."""
+        yield
+        self._refuse_if_gone(record, recorded)
+        if record["status"] == PREPARING:
+            self.ledger.advance(record["id"], CONFIRMED, DEADLINE, holder)
+            keep_records(self.state, [record], False)
+            self.ledger.require(record["id"], holder)
+        yield
+        made = yield from self.converge(record, holder)
+        return {**made, "replicas": []}
+
+    def converge(self, record: Record, holder: str) -> Steps:
+        """Make what is missing in the order of session_stages."""
+        key, name, plan = record["id"], record["name"], record["plan"]
+        self.rules[key] = {"name": name}
+        yield
+        if plan["network"] is not None and plan["network"]["vni"] is not None:
+            self.links[key] = {"name": name}
+            yield
+        subnets = [plan[kind]["subnet"] for kind in ("network", "egress") if plan[kind] is not None]
+        self.networks[key] = {"name": name, "subnets": subnets, "vni": (plan["network"] or {}).get("vni")}
+        yield
+        for replica in plan["replicas"]:
+            if replica["host"] == self.name and f"{name}-{replica['name']}" not in self.containers:
+                self.containers[f"{name}-{replica['name']}"] = {
+                    "name": f"{name}-{replica['name']}",
+                    "session_id": key,
+                    "session_name": name,
+                    "replica": replica["name"],
+                    "cpus": replica["resources"]["cpus"],
+                    "memory": replica["resources"]["memory"],
+                    "devices": {},
+                    "state": "running",
+                    "exit_code": None,
+                    "failure": None,
+                }
+                yield
+        session = self.state.session(key)
+        found = session.read_record()
+        if found is None or found["revision"] < started(record)["revision"]:
+            session.write_record(started(record))
+            yield
+        self.ledger.commit(claims_of(plan)[self.name], holder)
+        return {"actions": []}
+
+    def verify(self) -> Steps:
+        yield
+        return {"replicas": []}
+
+    def keep(
+        self,
+        records: list[Record],
+        recorded: Iterable[str] = (),
+        tombstones: list[Result] | None = None,
+        forget: list[str] | None = None,
+    ) -> Steps:
+        yield
+        actions = keep_records(self.state, records, False, list(recorded))
+        return {"actions": actions + keep_tombstones(self.state, tombstones or [], forget or [], False)}
+
+    def remove(
+        self,
+        session_name: str | None = None,
+        session_id: str | None = None,
+        keep_record: bool = False,
+        unless_reserved: bool = False,
+        revision: int | None = None,
+    ) -> Steps:
+        """Remove a session by its name, its id or both, in the order of removal_stages."""
+        yield
+
+        def is_meant(key: str, name: str) -> bool:
+            return session_name in (None, name) and session_id in (None, key)
+
+        entries = {**self.ledger.expired(), **self.ledger.read()}
+        ids = {
+            one["session_id"]: []
+            for one in self.containers.values()
+            if is_meant(one["session_id"], one["session_name"])
+        }
+        for attribute in KINDS.values():
+            ids |= {key: [] for key, one in getattr(self, attribute).items() if is_meant(key, one["name"])}
+        ids |= {key: [] for key, held in self.ledger.read().items() if is_meant(key, held.claim.session_name)}
+        records = [one for one in self.state.records()[0] if is_meant(one["id"], one["name"])]
+        names = {one["id"]: one["name"] for one in records}
+        ids |= {one["id"]: list(one["hosts"]) for one in records}
+        found = {
+            "sessions": [
+                {"id": key, "name": session_name or names.get(key, ""), "hosts": hosts}
+                for key, hosts in sorted(ids.items())
+            ],
+            "tombstones": [one for one in self.state.tombstones() if session_name in (None, one["name"])],
+        }
+        if session_id is not None and has_moved_on(self.state, self.ledger, session_id, unless_reserved, revision):
+            return {"actions": [], **found}
+        for container in [
+            name for name, one in self.containers.items() if is_meant(one["session_id"], one["session_name"])
+        ]:
+            del self.containers[container]
+            yield
+        every = {*ids, *([] if session_id is None else [session_id])}
+        kept = {one["id"] for one in records if keep_record and is_note(one) and one["status"] == RUNNING}
+        for attribute in KINDS.values():
+            there = getattr(self, attribute)
+            for key in [key for key in there if is_meant(key, there[key]["name"])]:
+                if attribute != "rules" or key not in kept:
+                    del there[key]
+                    yield
+        for key in sorted(every):
+            session = self.state.session(key)
+            if session.exists():
+                if keep_record:
+                    session.clear()
+                else:
+                    self.state.remove_session(key)
+                yield
+        for key in [key for key, held in entries.items() if is_meant(key, held.claim.session_name)]:
+            self.ledger.release(key)
+        return {"actions": ["removed"], **found}
+
+
+@dataclass
+class Outcome:
+    """What became of a launch. lines: what people are told."""
+
+    status: str
+    lines: list[str] = field(default_factory=list)
+
+
+class Group:
+    """The hosts, and a controller that runs verbs on them."""
+
+    def __init__(self, folder: Path, cpus: Iterable[int] = (2000, 2000, 2000), seed: int = 0) -> None:
+        self.now = 1000.0
+        self.chance = random.Random(seed)
+        self.site: dict[str, Any] = {}
+        self._checked: dict[str, tuple[int, int]] = {}
+        self.hosts = {
+            f"h{number}": Host(f"h{number}", number, folder / f"h{number}", lambda: self.now, amount)
+            for number, amount in enumerate(cpus, 1)
+        }
+
+    def let_leases_run_out(self) -> None:
+        """Let so much time pass that whoever is not at work any more holds nothing."""
+        self.now += LEASE + DEADLINE
+
+    def finish(self, steps: Steps) -> Any:
+        """Go through a verb to its end and return its result."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+            self.check()
+
+    def check(self) -> None:
+        """Nothing is promised or used twice, on any host at any moment."""
+        for host in self.hosts.values():
+            about = host.ledger.path.stat() if host.ledger.path.exists() else None
+            seen = about and (about.st_ino, about.st_mtime_ns)
+            if seen is not None and seen != self._checked.get(host.name):
+                self._checked[host.name] = seen
+                promised = sum(held.claim.cpus for held in host.ledger.read().values())
+                assert promised <= host.cpus, f"{host.name} has promised {promised} of {host.cpus}"
+            used = sum(one["cpus"] for one in host.containers.values())
+            assert used <= host.cpus, f"{host.name} carries {used} of {host.cpus}"
+
+    def running(self, name: str) -> dict[str, str]:
+        """Return by container of a session the host that it is on."""
+        return {
+            container: host.name
+            for host in self.hosts.values()
+            for container, one in host.containers.items()
+            if one["session_name"] == name
+        }
+
+    def copies(self, name: str) -> dict[str, Record]:
+        """Return by host the copies of a session's record."""
+        return {
+            host.name: one for host in self.hosts.values() for one in host.state.records()[0] if one["name"] == name
+        }
+
+    def everything(self) -> list[str]:
+        """Return what is there of any session on any host."""
+        return [one for host in self.hosts.values() for one in host.everything()]
+
+    # ---- the steps of all verbs -------------------------------------------------------------------------------------
+
+    def _decide(self, action: Any, **arguments: Any) -> Result:
+        """Run an action of the controller as a task does."""
+        hostvars = {name: dict(self.site) for name in self.hosts}
+        plugin = object.__new__(action.ActionModule)
+        plugin._task = SimpleNamespace(args=arguments, check_mode=False)
+        result: Result = plugin.run(None, {"hostvars": hostvars, "inventory_hostname": "h1"})
+        return result
+
+    def _everywhere(self, modules: Mapping[str, Steps]) -> Steps:
+        """Run a module on each of some hosts side by side, and return their results."""
+        results: dict[str, Result] = {}
+        at_work = dict(modules)
+        while at_work:
+            name = self.chance.choice(sorted(at_work))
+            if self.hosts[name].is_away:
+                results[name] = {"unreachable": True, "msg": "No route to host."}
+                del at_work[name]
+                continue
+            try:
+                next(at_work[name])
+            except StopIteration as end:
+                results[name] = end.value
+                del at_work[name]
+            except SessionError as error:
+                results[name] = {"failed": True, "msg": str(error)}
+                del at_work[name]
+            yield
+        return {name: results[name] for name in modules}
+
+    def _look(self, name: str = "", whole: bool = False) -> Steps:
+        return self._everywhere({key: host.look(name, whole) for key, host in self.hosts.items()})
+
+    def _tidy(self, chores: Result) -> Steps:
+        """Do what the role cleanup does."""
+        told = {name for name in self.hosts if chores["records"] or chores["forget"] or name in chores["notes"]}
+        yield from self._everywhere(
+            {
+                name: self.hosts[name].keep(
+                    chores["records"] + chores["notes"].get(name, []),
+                    chores["recorded"].get(name, []),
+                    forget=chores["forget"],
+                )
+                for name in told
+            }
+        )
+
+        def removals(host: Host) -> Steps:
+            for one in chores["removals"].get(host.name, []):
+                yield from host.remove(
+                    session_id=one["session_id"],
+                    keep_record=one["keep_record"],
+                    unless_reserved=True,
+                    revision=one["revision"],
+                )
+            return {"actions": []}
+
+        yield from self._everywhere({name: removals(host) for name, host in self.hosts.items()})
+
+    # ---- verbs ------------------------------------------------------------------------------------------------------
+
+    def _verb(self, verb: Any, state: State) -> Steps:
+        """Go through a verb of the core as the roles do, and return its last state."""
+        while state["step"]:
+            answers = yield from self._everywhere(
+                {name: self.hosts[name].calls(calls_of(state, name)) for name in hosts_of(state)}
+            )
+            state = verb.advance(state, answers, self._outside())
+        return state
+
+    def _outside(self) -> Outside:
+        inventory = {name: dict(self.site) for name in self.hosts}
+        return Outside(
+            self.now,
+            lambda: str(uuid.UUID(int=self.chance.getrandbits(128), version=4)),
+            5,
+            False,
+            inventory,
+            self.site,
+        )
+
+    def teardown(self, name: str) -> Steps:
+        """Remove a session; return what could not be removed, in words."""
+        state = teardown.begin(name, list(self.hosts), fails=False)
+        # The role's first task says itself what is to be removed.
+        state["calls"][0]["arguments"] = {"state": "absent", "session_name": name}
+        state = yield from self._verb(teardown, state)
+        return state["report"]
+
+    def gc(self) -> Steps:
+        """Remove what nobody owns; return what was found."""
+        arguments = {"hosts": (yield from self._look(whole=True)), "leaks": True}
+        found = self._decide(session_survey, **arguments)
+        if not found["tidy"]:
+            yield from self._tidy(found["chores"])
+        return found["findings"]
+
+    def queue(self) -> Steps:
+        """Return what session_queue says."""
+        return self._decide(session_queue, hosts=(yield from self._look()))
+
+    def schedule(self) -> Steps:
+        """Launch who waits and has room; return by name what became of each."""
+        queue = yield from self.queue()
+        assert not queue.get("failed"), queue
+        if not queue["tidy"]:
+            yield from self._tidy(queue["chores"])
+            queue = yield from self.queue()
+        outcomes = {}
+        for one in queue["launchable"]:
+            outcomes[one["session_name"]] = yield from self.launch_from_queue(one)
+        return outcomes
+
+    def launch(self, asked: Request, owner: str = "alice", **options: Any) -> Steps:
+        """Launch a session, or let it wait; return the outcome."""
+        return self._launch(launch_request(asked, owner, **options), from_queue=False)
+
+    def launch_from_queue(self, launchable: Result) -> Steps:
+        """Launch one of those of which session_queue says that they have room; return the outcome."""
+        return self._launch(launchable, from_queue=True)
+
+    def _launch(self, asked: Result, from_queue: bool) -> Steps:
+        begin = launch.begin(asked, list(self.hosts), self.now, from_queue=from_queue)
+        state = yield from self._verb(launch, begin)
+        if "failure" in state:
+            return Outcome("FAILED", state["failure"].splitlines())
+        return Outcome(state["outcome"]["status"], state["outcome"]["report"])

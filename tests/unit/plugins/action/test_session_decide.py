@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What Ansible gets of a decision: the state, what is handed on, what people are shown, or a failure."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.action import session_decide as action
+from ansible_collections.cluster_compute.session.plugins.action import session_step
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
+    BROKEN,
+    Launch,
+)
+
+CHECKOUT = Path(__file__).resolve().parents[4]
+
+
+class Hostvars(dict[str, Any]):
+    """Variables of hosts, as Ansible gives them."""
+
+    def raw_get(self, name: str) -> Any:
+        return self[name]
+
+
+def decided(launch: Launch, answers: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    """Return the result of the action after answers of hosts."""
+    found: Any = object.__new__(action.ActionModule)
+    found._task = SimpleNamespace(args={"verb": "launch", **arguments}, check_mode=False)
+    hostvars = Hostvars({host: {"launch_answer": answers.get(host)} for host in launch.hosts})
+    variables = {
+        "launch_state": launch.state,
+        "hostvars": hostvars,
+        "inventory_hostname": "h1",
+        "ansible_play_hosts_all": list(launch.hosts),
+    }
+    return dict(found.run(task_vars=variables))
+
+
+@pytest.fixture(autouse=True)
+def without_ansible(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (action, session_step):
+        monkeypatch.setattr(module.ActionBase, "run", lambda *_given: {})
+
+
+def started(launch: Launch) -> dict[str, Any]:
+    return {host: launch._started(host) for host in launch.hosts}
+
+
+def test_a_decision_returns_the_next_state() -> None:
+    launch = Launch().until("start")
+    result = decided(launch, started(launch))
+    assert (result["changed"], result["step"], result["outcome"]["status"]) == (False, "", "RUNNING")
+    assert "ansible_stats" not in result
+
+
+def test_another_step_than_that_which_is_meant_is_not_judged() -> None:
+    launch = Launch().until("start")
+    assert decided(launch, {}, after="hold")["step"] == "start"
+
+
+def test_the_end_is_shown_alone_and_was_handed_on_before() -> None:
+    launch = Launch(hands_on=True).until("hold")
+    granted = {host: {**BROKEN, "granted": True, "reasons": [], "undecided": []} for host in launch.hosts}
+    for host, answer in granted.items():
+        answer["public_keys"] = launch._keys(host)
+    told = decided(launch, granted)
+    data = told["ansible_stats"]["data"]["cluster_compute_session"]
+    assert (told["step"], data["status"], len(data["replicas"])) == ("start", "RUNNING", 3)
+    assert "_ansible_verbose_always" not in told
+    launch.answer()
+    shown = decided(launch, started(launch), says=True)
+    assert set(shown) == {"changed", "msg", "_ansible_verbose_always"}
+    assert shown["msg"][1].startswith("REPLICA ")
+
+
+def test_a_failure_is_handed_on_before_the_run_fails() -> None:
+    launch = Launch(hands_on=True).until("start")
+    told = decided(launch, {**started(launch), "h2": BROKEN}, says=True)
+    assert (told["step"], told["ansible_stats"]["data"]["cluster_compute_session"]["status"]) == ("undo", "ERROR")
+    launch.answer(h2=BROKEN)
+    answers = {host: {"actions": [], "sessions": [], "tombstones": []} for host in launch.hosts}
+    failed = decided(launch, answers)
+    assert failed["failed"]
+    assert "h2: The disk is full." in failed["msg"]
+
+
+def test_a_host_without_a_part_in_a_step_is_skipped() -> None:
+    launch = Launch().until("hold")
+    step: Any = object.__new__(session_step.ActionModule)
+    for arguments, host in (({"step": "start"}, "h1"), ({}, "h9")):
+        step._task = SimpleNamespace(args={"verb": "launch", **arguments})
+        assert step.run(task_vars={"launch_state": launch.state, "inventory_hostname": host})["skipped"]
+
+
+def test_an_action_is_found_behind_every_module_that_a_verb_calls() -> None:
+    """Some have an action of their own; the others are called as they are."""
+    verbs = [Path(one.__file__).read_text(encoding="utf-8") for one in VERBS.values()]
+    called = {name for text in verbs for name in re.findall(r'call\(\s*"([a-z_]+)"', text)}
+    assert {"host_info", "session_host", "session_images", "session_record", "session_watch"} <= called
+    assert called <= set(ARGUMENTS)
+    own = {name for name in called if (CHECKOUT / "plugins" / "action" / f"{name}.py").exists()}
+    assert own - {"session_host"} == set(session_step.ACTIONS)

@@ -1,0 +1,214 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a host is called: its program started, sent where it is lacking, and all that can go wrong with it told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible_collections.cluster_compute.session.plugins.action import session_host as action
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import MARK
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import ABSENT, DAMAGED, REFUSED, UNKEPT
+
+Say = Callable[[str, "bytes | None"], str]
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """An action, and what its host was asked; `host.say` is what the host writes for a command and its input."""
+    monkeypatch.setattr(action.C, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr(action.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(action.ActionBase, "run", lambda self, _tmp, _task_vars: {})
+    one: Any = object.__new__(action.ActionModule)
+    one._task = SimpleNamespace(
+        action="cluster_compute.session.session_output",
+        args={"state": "known", "session_name": "train"},
+        check_mode=False,
+        delegate_to=None,
+    )
+    one._load_name = "session_output"
+    one._connection = SimpleNamespace(
+        become=None,
+        has_pipelining=True,
+        _shell=SimpleNamespace(tmpdir="/tmp/x", join_path=lambda *parts: "/".join(parts)),
+    )
+    one._templar = SimpleNamespace(template=lambda value: value)
+    asked: list[tuple[str, bytes | None]] = []
+    found = SimpleNamespace(action=one, asked=asked, say=lambda _command, _input: "", rc=0, stderr="")
+
+    def execute(command: str, in_data: bytes | None = None) -> dict[str, Any]:
+        asked.append((command, in_data))
+        return {"rc": found.rc, "stdout": found.say(command, in_data), "stderr": found.stderr}
+
+    one._low_level_execute_command = execute
+    one._compute_environment_string = lambda: ""
+    found.run = lambda **task_vars: one.run(task_vars={"ansible_python_interpreter": "/usr/bin/python3", **task_vars})
+    return found
+
+
+def answer(_command: str, _input: bytes | None) -> str:
+    return f'{MARK}{{"changed": false, "sessions": []}}'
+
+
+def lacking(mark: str) -> Say:
+    """Return a host that has no program until it is sent one."""
+    return lambda command, given: answer(command, given) if given and given.startswith(b"PK") else mark
+
+
+def test_a_host_that_has_the_program_is_called_once(host: Any) -> None:
+    host.say = answer
+    assert host.run() == {"changed": False, "sessions": []}
+    ((command, given),) = host.asked
+    assert command.startswith("/usr/bin/python3 -I -c ")
+    assert b'"session_name": "train"' in given
+    assert b'"days": 7' in given, "defaults go along"
+
+
+def test_a_host_that_lacks_it_is_sent_it(host: Any) -> None:
+    host.say = lacking(ABSENT)
+    assert host.run() == {"changed": False, "sessions": []}
+    assert len(host.asked) == 2
+    assert " keep" in host.asked[1][0]
+
+
+def test_check_mode_lets_the_host_keep_nothing(host: Any) -> None:
+    host.action._task.check_mode = True
+    host.say = lacking(ABSENT)
+    host.run()
+    assert " pass" in host.asked[1][0]
+    assert b'"check_mode": true' in host.asked[1][1]
+
+
+def test_a_call_that_cannot_foretell_is_left_out_in_check_mode(host: Any) -> None:
+    host.action._task.check_mode = True
+    host.action._task.action = "replica_exec"
+    assert host.run()["skipped"]
+    assert host.asked == []
+
+
+def test_damage_and_lack_of_room_are_told(host: Any) -> None:
+    host.say = lacking(DAMAGED)
+    assert "was damaged" in host.run()["warnings"][0]
+    host.say = lambda command, given: f"{UNKEPT}No space left\n{answer(command, given)}"
+    assert host.run()["warnings"] == [
+        "This host cannot keep its program, which is sent with each call: No space left",
+    ]
+
+
+def test_what_the_host_refuses_to_run_fails_in_its_words(host: Any) -> None:
+    host.say = lambda _command, _given: f"\n{REFUSED}/usr/local/lib/x is not trusted: it belongs to the user 7."
+    result = host.run()
+    assert (result["failed"], result["msg"]) == (True, "/usr/local/lib/x is not trusted: it belongs to the user 7.")
+
+
+def test_a_call_that_breaks_down_says_where_and_why(host: Any) -> None:
+    host.rc, host.stderr = 1, "Traceback (most recent call last):\n  ...\nKeyError: 'plan'\n"
+    result = host.run()
+    assert result["failed"]
+    assert "session_output could not run to its end on this host: KeyError: 'plan'." in result["msg"]
+    host.rc, host.stderr = 127, "/bin/sh: 1: /usr/bin/python3: not found\n"
+    assert "/usr/bin/python3: not found" in host.run()["msg"]
+    host.rc, host.stderr = 0, ""
+    assert host.run()["msg"] == "The call session_output ended without an answer."
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "kex_exchange_identification: read: Connection reset by peer",
+        "Connection timed out during banner exchange\nConnection to 192.0.2.1 port 22 timed out",
+        "mux_client_request_session: session request failed: Session open refused by peer\n"
+        "Connection to 192.0.2.1 port 22 timed out",
+    ],
+)
+def test_an_ssh_server_that_is_too_busy_is_asked_again(host: Any, why: str) -> None:
+    failures = [why] * 3
+
+    def say(command: str, given: bytes | None) -> str:
+        if failures:
+            raise AnsibleConnectionFailure(failures.pop())
+        return answer(command, given)
+
+    host.say = say
+    assert host.run()["sessions"] == []
+    assert len(host.asked) == 4
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "connect to host h1 port 22: No route to host",
+        "ssh: connect to host h1 port 22: Connection timed out",
+        "kex_exchange_identification: UNKNOWN port 65535",
+    ],
+)
+def test_a_host_that_is_down_is_not_asked_again(host: Any, why: str) -> None:
+    def say(_command: str, _given: bytes | None) -> str:
+        raise AnsibleConnectionFailure(why)
+
+    host.say = say
+    with pytest.raises(AnsibleConnectionFailure):
+        host.run()
+    assert len(host.asked) == 1
+
+
+def test_where_input_cannot_be_sent_it_goes_by_a_file(host: Any) -> None:
+    written = {}
+    host.say = answer
+    host.action._connection.has_pipelining = False
+    host.action._transfer_data = lambda path, data: written.update({path: data})
+    host.action._fixup_perms2 = lambda _paths, execute: None
+    assert host.run()["sessions"] == []
+    ((command, given),) = host.asked
+    assert command.endswith(" < /tmp/x/asked")
+    assert given is None
+    assert b'"call": "session_output"' in written["/tmp/x/asked"]
+
+
+def test_which_python(host: Any) -> None:
+    host.say = answer
+    host.run(ansible_python_interpreter="auto_silent")
+    assert host.asked[-1][0].startswith("$(command -v /usr/bin/python3 || ")
+    host.run(ansible_python_interpreter="/opt/my python/bin/python3")
+    assert host.asked[-1][0].startswith("'/opt/my python/bin/python3' -I ")
+
+
+def test_arguments_are_checked_before_the_host_is_called(host: Any) -> None:
+    host.action._task.args = {"state": "known", "session_name": "train", "tale": 3}
+    with pytest.raises(AnsibleActionFail, match="tale"):
+        host.run()
+    host.action._task.args = {"state": "known"}
+    with pytest.raises(AnsibleActionFail, match="session_name"):
+        host.run()
+    assert host.asked == []
+
+
+def test_secrets_are_taken_out_of_what_a_host_answers(host: Any) -> None:
+    host.action._task.action = "session_images"
+    host.action._task.args = {"state": "ended", "token": "s3cr3t-t0k3n"}
+    host.say = lambda _command, _given: f'{MARK}{{"changed": false, "problem": "asked with s3cr3t-t0k3n"}}'
+    assert "s3cr3t-t0k3n" not in str(host.run())
+
+
+def test_what_a_program_wrote_is_there_in_lines_too(host: Any) -> None:
+    host.action._task.action = "replica_exec"
+    host.action._task.args = {"session_name": "train", "command": ["true"]}
+    host.say = lambda _command, _given: f'{MARK}{{"changed": true, "rc": 0, "stdout": "a\\nb\\n", "stderr": ""}}'
+    result = host.run()
+    assert (result["stdout_lines"], result["stderr_lines"]) == (["a", "b"], [])
+
+
+def test_an_ssh_server_that_never_has_time_is_given_up_soon(host: Any) -> None:
+    def say(_command: str, _given: bytes | None) -> str:
+        raise AnsibleConnectionFailure("Connection timed out during banner exchange")
+
+    host.say = say
+    with pytest.raises(AnsibleConnectionFailure):
+        host.run()
+    assert len(host.asked) == action.TRIES_OF_SLOW

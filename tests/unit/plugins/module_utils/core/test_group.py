@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Batch sessions end with their command, and with nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import advance, new_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_request
+
+ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"
+
+
+def facts(status: str | None, code: int | None = None, problem: str = "", failed: bool = False) -> GroupFacts:
+    """Return what two hosts say of a session that runs on one of them; status: of its batch command.
+
+    failed: whether a replica has failed as well. The other host has the rules that keep others out, and a job that was
+    lost, as of a launch that was undone.
+    """
+    asked = {
+        "session_name": "train",
+        "session_image": "busybox",
+        "session_batch_command": "train",
+        "session_failure_policy": "strict",
+    }
+    record = new_record(ID, "alice", parse_request(asked).to_dict())
+    plan = {
+        "session": {"id": ID, "name": "train"},
+        "hosts": {"h1": {}},
+        "replicas": [{"name": "main1", "host": "h1"}],
+        "network": None,
+    }
+    record = advance(record, "RUNNING", "Its replicas were started.", hosts=["h1"], plan=plan)
+    one = {"job": batch_job(ID), "replica": "main1", "status": status, "exit_code": code}
+    outcome = {**one, "timed_out": False, "stopped": False, "problem": problem}
+    nothing: dict[str, Any] = {"records": [], "objects": {}, "reservations": [], "tombstones": [], "containers": []}
+    here = {**nothing, "records": [record], "batches": {ID: outcome} if status else {}}
+    if failed:
+        end = {"exit_code": 9, "oom_killed": False, "finished": "2026-01-01T00:00:00Z", "restarts": 0}
+        here["containers"] = [{"session_id": ID, "replica": "sub1", "failure": end}]
+    there = {"objects": {ID: {"name": "train", "kinds": ["rules"]}}, "batches": {ID: {**outcome, "status": "LOST"}}}
+    return GroupFacts({"h1": here, "h2": {**nothing, **there}}, {}, ["h1", "h2"], [], {})
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "reason"),
+    [
+        (("ENDED", 0), "TERMINATED", "Its batch command has ended."),
+        (("ENDED", 3), "ERROR", "Its batch command has ended. main1 on h1 ended with exit code 3."),
+        (("LOST", None, "Gone."), "ERROR", "Its batch command has ended. main1 on h1: Gone."),
+    ],
+)
+def test_a_session_ends_with_its_batch_command(outcome: tuple[Any, ...], status: str, reason: str) -> None:
+    view = facts(*outcome).survey()
+    assert (view.records[ID]["status"], view.records[ID]["report"]) == (status, [reason])
+    assert view.changed == {ID: view.records[ID]}
+    for host in ("h1", "h2"):
+        (removal,) = view.abandoned[host]
+        assert (removal.keep_record, removal.revision) == (True, view.records[ID]["revision"])
+
+
+def test_what_fails_after_the_batch_command_has_ended_is_no_failure() -> None:
+    assert facts("ENDED", 0, failed=True).survey().records[ID]["status"] == "TERMINATED"
+    for outcome in (("RUNNING",), ("LOST", None, "Gone.")):
+        (why,) = facts(*outcome, failed=True).survey().records[ID]["report"]
+        assert why.startswith("Replica sub1 ")
+
+
+@pytest.mark.parametrize("outcome", [("RUNNING",), (None,)])
+def test_one_whose_command_still_runs_is_left_alone(outcome: tuple[Any, ...]) -> None:
+    view = facts(*outcome).survey()
+    assert view.records[ID]["status"] == "RUNNING"
+    assert (view.changed, view.abandoned) == ({}, {})

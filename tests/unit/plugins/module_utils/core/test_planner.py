@@ -1,0 +1,232 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a launch decides where other runs are at work on the same session."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, RenamedHost
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+    COMMITTED,
+    CONFIRMED,
+    Reservation,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
+    Settings,
+    build_plan,
+    hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ERROR,
+    PENDING,
+    RUNNING,
+    Record,
+    advance,
+    new_record,
+    prepared,
+    started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
+
+KEYS = [
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFGmJ/gx/8z/eHNzAzghDtUKw9fasWzqtpwji3eUm1OG",
+]
+IMAGE = f"sha256:{'5' * 64}"
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+
+
+def request(**given: Any) -> Request:
+    values = {"name": "train", "image": "busybox", **given}
+    return parse_request({f"session_{key}": value for key, value in values.items()})
+
+
+def host(*records: Record, held: Sequence[Reservation] = (), number: int = 1, **more: Any) -> dict[str, Any]:
+    """Return the facts of a host with two CPUs."""
+    return {
+        "usable": True,
+        "engine": {"architecture": "x86_64", "limits_swap": True, "image_store": "docker"},
+        "capacity": {"cpus": 2000, "memory": 8 << 30},
+        "topology": {"cores": [{"node": 0, "cpus": [0]}, {"node": 0, "cpus": [1]}], "memory": {"0": 8 << 30}},
+        "containers": [],
+        "foreign_containers": [],
+        "objects": {},
+        "reservations": [one.to_dict() for one in held],
+        "underlay": {"address": f"192.0.2.{number}", "interface": "eth0", "mtu": 1500},
+        "subnets": [],
+        "vnis": [],
+        "ports": [],
+        "images": {"busybox": {"id": "i", "digests": [], "architecture": "amd64"}},
+        "paths": {},
+        "records": list(records),
+        "public_keys": {},
+        "damaged": [],
+        "tombstones": [],
+        "ledger_is_damaged": False,
+        **more,
+    }
+
+
+def planner(asked: Request, away: Sequence[str] = (), **hosts: dict[str, Any]) -> Planner:
+    results = {
+        **{name: {"host": facts} for name, facts in hosts.items()},
+        **{name: {"unreachable": True} for name in away},
+    }
+    group = GroupFacts.read(results, {name: {} for name in results})
+    return Planner(
+        asked,
+        "alice",
+        False,
+        group,
+        Settings(),
+        draw=lambda: str(uuid.uuid4()),
+        read_archive=lambda wanted: read_archive(str(wanted.image_archive)),
+    )
+
+
+def waiting(asked: Request) -> Record:
+    return advance(new_record(SESSION, "alice", asked.to_dict()), PENDING, "No room.", queue={"number": 1})
+
+
+@pytest.mark.parametrize(("stage", "status"), [(CONFIRMED, "WAITING"), (COMMITTED, "SCHEDULED")])
+def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(stage: str, status: str) -> None:
+    asked = request(size=3)
+    idle = {"h1": host(), "h2": host(number=2)}
+    found = place(asked, hosts_from_facts(idle, {}))
+    plan = build_plan(asked, found, SESSION, idle, Settings())
+    claims = claims_of(plan)
+    record = prepared(new_record(SESSION, "alice", asked.to_dict()), plan)
+    done = Reservation(claims["h1"], COMMITTED, "boot", None)
+    other = Reservation(claims["h2"], stage, "boot", None if stage == COMMITTED else 100.0, "run")
+    answer = planner(asked, h1=host(started(record), held=[done]), h2=host(record, held=[other], number=2)).run(
+        tidy=True
+    )
+    assert (answer["status"], answer["fresh"]) == (status, status == "WAITING")
+
+
+@pytest.mark.parametrize("changed", ["its keys", "its port as well", "its last key"])
+def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
+    idle = {"h1": host()}
+    before = request(authorized_keys=KEYS[0])
+    plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), plan))
+    held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
+    asked = {"its keys": {"authorized_keys": KEYS}, "its port as well": {"authorized_keys": KEYS, "ssh_port": 5}}
+    answer = planner(request(**asked.get(changed, {})), h1=host(record, held=held)).run(tidy=True)
+    if changed != "its keys":
+        assert answer["status"] == "DIFFERENT"
+        assert "session_recreate=true" in answer["failure"]
+        assert "authorized_keys.SHA256:" in answer["failure"]
+        return
+    assert (answer["status"], answer["fresh"]) == ("SCHEDULED", False)
+    renewed = answer["record"]
+    assert (renewed["status"], renewed["revision"]) == (RUNNING, record["revision"] + 1)
+    assert renewed["request"]["authorized_keys"] == renewed["plan"]["request"]["authorized_keys"] == KEYS
+    assert renewed["plan"]["replicas"] == plan["replicas"]
+    assert "authorized_keys.SHA256:" in answer["diff"]["after"]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_no_session_is_launched_where_a_host_carries_one_under_another_name(queued: bool) -> None:
+    """Before anything is cleaned up, and without a session from the queue leaving it."""
+    idle = {"h1": host()}
+    before = request(name="demo")
+    plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), plan))
+    here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
+    for asked in (before, request(name="other")):
+        with pytest.raises(RenamedHost, match="node1 is h1 in session demo"):
+            planner(asked, node1=here).decide({}, queued, tidy=False)
+        assert planner(asked, h1=here).decide({}, queued, tidy=False)["status"] == "SCHEDULED"
+
+
+def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
+    idle = {"h1": host()}
+    before = request(size=2, cpus="0.5", memory="256m", env={"GREETING": "hello"})
+    plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), plan))
+    held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
+    asked = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
+    answer = planner(asked, h1=host(record, held=held)).run(tidy=True)
+    assert answer["status"] == "DIFFERENT"
+    assert "session_recreate=true" in answer["failure"]
+    assert "256MiB -> 128MiB" in answer["failure"]
+    assert "128MiB" in answer["diff"]["after"]
+    assert re.search(r"size|replicas", answer["failure"])
+    assert "s3cret" not in str(answer)
+    assert "record" not in answer
+
+
+def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path) -> None:
+    idle = {"h1": host()}
+    asked = request(image_archive=str(tmp_path / "gone.tar"))
+    plan = build_plan(asked, place(asked, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    plan["images"] = {"busybox": {"digest": None, "ids": {"h1": IMAGE}}}
+    record = started(prepared(new_record(SESSION, "alice", asked.to_dict()), plan))
+    held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
+    about = {"id": IMAGE, "digests": [], "architecture": "amd64"}
+    assert planner(asked, h1=host(record, held=held, images={IMAGE: about})).run(tidy=True)["status"] == "SCHEDULED"
+    with pytest.raises(InvalidInput, match=r"gone\.tar"):
+        planner(asked, h1=host(record, held=held, images={IMAGE: None})).run(tidy=True)
+
+
+def test_one_that_waits_is_launched_in_its_turn() -> None:
+    record = waiting(request())
+    assert planner(request(), h1=host(record)).answer_to_one_that_waits(record) is None
+    placed = advance(record, "PREPARING", "x")
+    assert planner(request(), h1=host(placed)).answer_to_one_that_waits(record) is None
+
+
+def test_one_that_was_cancelled_is_not_launched() -> None:
+    answer = planner(request(), h1=host(), h2=host()).answer_to_one_that_waits(waiting(request()))
+    assert answer is not None
+    assert (answer["status"], answer["pending"]) == ("CANCELLED", None)
+
+
+def test_one_that_has_ended_is_not_launched() -> None:
+    record = waiting(request())
+    ended = advance(record, ERROR, "x", report=["Its image is gone."])
+    answer = planner(request(), h1=host(ended)).answer_to_one_that_waits(record)
+    assert answer is not None
+    assert (answer["status"], answer["pending"]["status"]) == ("REFUSED", ERROR)
+    assert "Its image is gone." in answer["report"]
+
+
+def test_one_that_was_asked_for_differently_is_not_launched_as_it_was() -> None:
+    record = waiting(request())
+    changed = advance(record, PENDING, "x", request=request(priority=5).to_dict())
+    answer = planner(request(), h1=host(changed)).answer_to_one_that_waits(record)
+    assert answer is not None
+    assert answer["status"] == "CANCELLED"
+    assert "asked for differently" in answer["report"][1]
+
+
+@pytest.mark.parametrize("known", ["away", "damaged", "an older copy"])
+def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str) -> None:
+    old = waiting(request())
+    record = advance(old, PENDING, "x", request=request(priority=5).to_dict())
+    copies = [old] if known == "an older copy" else []
+    looked_at = planner(
+        request(priority=5),
+        away=["h2"] if known != "damaged" else [],
+        h1=host(*copies, damaged=["The record is damaged."] if known == "damaged" else []),
+    )
+    answer = looked_at.answer_to_one_that_waits(record)
+    assert answer is not None
+    assert (answer["status"], answer["pending"]) == ("PENDING", record)
+    buried = [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
+    told = planner(request(priority=5), away=["h2"], h1=host(tombstones=buried)).answer_to_one_that_waits(record)
+    assert told is not None
+    assert told["status"] == "CANCELLED"

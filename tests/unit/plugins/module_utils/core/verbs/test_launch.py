@@ -1,0 +1,534 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a launch does next, whatever its hosts answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+    ERROR,
+    PENDING,
+    Record,
+    advance,
+    new_record,
+    note_of,
+    started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
+    AWAY,
+    BROKEN,
+    IMAGE,
+    Launch,
+    facts,
+    refused,
+    request,
+)
+
+LOWER, HIGHER = "00000000-0000-4000-8000-000000000000", "ffffffff-0000-4000-8000-000000000000"
+
+
+def from_queue(**options: Any) -> Launch:
+    """Return a launch of a session that waits, up to where it holds its place."""
+    waiting = waiting_record()
+    run = Launch(from_queue=True, waits=waiting, **options)
+    run.hosts = {host: {**one, "records": [waiting]} for host, one in run.hosts.items()}
+    return run
+
+
+def waiting_record() -> Record:
+    record = new_record("aaaaaaaa-0000-4000-8000-000000000000", "alice", request().to_dict())
+    return advance(record, PENDING, "No room.", queue={"number": 1})
+
+
+# ---- the plain way -------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_launch_calls_each_host_three_times() -> None:
+    run = Launch(hands_on=True).until("")
+    assert run.steps == ["look", "hold", "start"]
+    assert run.state["outcome"]["status"] == "RUNNING"
+    assert [line.split()[0] for line in launch.said(run.state)] == [
+        "Session",
+        "REPLICA",
+        "main1",
+        "sub1",
+        "sub2",
+        "Log",
+    ]
+    assert [one["name"] for one in run.state["replicas"]] == ["main1", "sub1", "sub2"]
+    assert json.loads(json.dumps(run.state)) == run.state
+
+
+def test_a_session_that_runs_as_asked_is_looked_at_and_called_once() -> None:
+    again = Launch().until("").run_on()
+    assert again.until("").steps == ["look", "start"]
+    assert set(again.state["public_keys"]) == {"main1", "sub1", "sub2"}
+    assert again.state["outcome"]["status"] == "RUNNING"
+
+
+@pytest.mark.parametrize("lost", ["a key", "its reservation", "nothing, but all keys are to be new"])
+def test_one_that_lacks_keys_or_its_place_holds_it_anew(lost: str) -> None:
+    again = Launch().until("").run_on()
+    if lost == "a key":
+        again.hosts["h2"]["public_keys"] = {}
+    elif lost == "its reservation":
+        again.hosts["h2"]["reservations"] = []
+    else:
+        again.state["regenerate_keys"] = True
+    assert again.until("").steps == ["look", "hold", "start"]
+    assert again.state["record"]["status"] == "RUNNING"
+
+
+def test_what_is_handed_on_is_said_before_the_last_step_and_put_right_where_it_fails() -> None:
+    run = Launch(hands_on=True).until("hold")
+    assert launch.handed_on(run.state) is None
+    run.until("start")
+    told = launch.handed_on(run.state)
+    assert told is not None
+    assert (told["status"], len(told["replicas"])) == ("RUNNING", 3)
+    assert launch.handed_on(Launch(hands_on=True).until("").state) == told
+    run.answer(h2=BROKEN)
+    told = launch.handed_on(run.state)
+    assert told is not None
+    assert (told["status"], told["replicas"]) == (ERROR, [])
+    assert launch.handed_on(Launch().until("").state) is None
+
+
+def test_a_host_is_told_of_the_record_once_and_what_it_has_to_do_alone() -> None:
+    run = Launch().until("hold")
+    told = run.told("h2")
+    assert (told["state"], told["host"], told["record"]) == ("held", "h2", run.record)
+    assert set(told) == {"state", "host", "record", "holder", "claim", "room", "recorded"}
+    run.answer()
+    assert run.told("h2")["public_keys"].keys() == {"main1", "sub1", "sub2"}
+
+
+@pytest.mark.parametrize(("forks", "patience"), [(3, launch.PATIENCE), (2, 0)])
+def test_hosts_that_wait_for_their_turn_are_not_waited_for(forks: int, patience: int) -> None:
+    assert Launch(forks=forks).until("start").told()["patience"] == patience
+
+
+def test_those_that_missed_a_peer_look_for_it_once_all_have_started() -> None:
+    run = Launch().until("start")
+    run.answer(h2={"actions": ["create container"], "unproven": "sub2 on h3 did not answer."})
+    assert (run.step, hosts_of(run.state)) == ("meet", ["h2"])
+    assert run.told("h2")["state"] == "verified"
+    run.answer()
+    assert (run.step, [one["name"] for one in run.state["replicas"]]) == ("", ["main1", "sub1", "sub2"])
+
+
+def test_a_peer_that_never_answers_fails_the_launch() -> None:
+    run = Launch().until("start")
+    run.answer(h2={"actions": [], "unproven": "x"}).answer(h2={"failed": True, "msg": "No packet came back."})
+    assert run.step == "undo"
+    assert run.until("").state["failure"].splitlines()[1] == "h2: No packet came back."
+
+
+def test_a_launch_that_nobody_waits_for_does_not_wait_for_a_late_peer_where_another_has_failed() -> None:
+    run = Launch().until("start").answer(h2={"actions": [], "unproven": "x"}, h3=BROKEN)
+    assert run.step == "undo"
+    assert run.state["failures"] == ["h3: The disk is full."]
+
+
+# ---- hosts that carry no replica -----------------------------------------------------------------------------------
+
+
+def test_a_host_that_carries_no_replica_keeps_a_note_and_only_if_it_has_none() -> None:
+    run = Launch(request(size=2), 3).until("start")
+    assert run.told("h3")["state"] == "prepared"
+    again = run.answer().run_on()
+    record = started(run.record)
+    guarded = {record["id"]: {"name": "train", "kinds": ["rules"]}}
+    again.hosts["h3"] = facts(note_of(record), number=3, objects=guarded)
+    assert hosts_of(again.until("start").state) == ["h1", "h2"]
+    again.answer()
+    unguarded = run.run_on()
+    unguarded.hosts["h3"] = facts(note_of(record), number=3)
+    assert hosts_of(unguarded.until("start").state) == ["h1", "h2", "h3"]
+
+
+@pytest.mark.parametrize(("answer", "step"), [(AWAY, ""), (BROKEN, "undo")])
+def test_a_witness_that_is_away_keeps_nobody_and_one_that_fails_does(answer: dict[str, Any], step: str) -> None:
+    assert Launch(request(size=2), 3).until("start").answer(h3=answer).step == step
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------------
+
+
+def test_one_refusal_gives_all_back_and_plans_anew_from_fresh_facts() -> None:
+    run = Launch().until("hold")
+    first = run.record["id"]
+    run.answer(h2=refused("2 CPUs asked, 0 free of 2."))
+    assert (run.step, hosts_of(run.state)) == ("release", ["h1", "h2", "h3"])
+    assert (run.told()["state"], run.told()["record"]["id"]) == ("released", first)
+    run.answer()
+    assert (run.step, run.state["pause"]) == ("look", True)
+    assert run.until("hold").record["id"] != first
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+
+
+@pytest.mark.parametrize(("other", "step"), [(HIGHER, "hold"), (LOWER, "release")])
+def test_of_two_that_are_undecided_the_one_with_the_lower_id_asks_again(other: str, step: str) -> None:
+    run = Launch().until("hold").answer(h2=refused("x", other))
+    assert (run.step, run.state["pause"]) == (step, step == "hold")
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+
+
+def test_who_asks_again_all_the_time_gives_back_in_the_end() -> None:
+    run = Launch(attempts=3).until("hold")
+    run.answer(h2=refused("x", HIGHER)).answer(h2=refused("x", HIGHER))
+    assert run.answer(h2=refused("x", HIGHER)).step == "release"
+    assert run.answer().step == "queue"
+    outcome = run.answer().state["outcome"]
+    assert outcome["report"] == ["Session train is PENDING: other launches were faster, again and again.", "h2: x"]
+
+
+def test_a_host_that_cannot_answer_is_named_and_nothing_is_started() -> None:
+    run = Launch().until("hold").answer(h2=BROKEN).answer()
+    assert run.step == ""
+    assert run.state["failure"] == (
+        "The session train could not be launched; its place could not be held on every host.\nh2: The disk is full.\n"
+        "Nothing was started. Correct what is said above and launch again."
+    )
+
+
+def test_a_host_that_cannot_make_its_keys_or_folders_fails_the_launch_as_one_that_cannot_start() -> None:
+    unmade = {**refused(""), "granted": True, "reasons": [], "failed": True, "msg": "It is really /etc."}
+    del unmade["public_keys"]
+    run = Launch().until("hold").answer(h2=unmade)
+    assert run.step == "undo"
+    assert run.answer().state["failure"].splitlines()[1] == "h2: It is really /etc."
+    queued = from_queue().until("hold").answer(h2=unmade).answer()
+    assert (queued.step, queued.told()["records"][0]["status"]) == ("keep", ERROR)
+    again = Launch().until("").run_on()
+    again.hosts["h1"]["public_keys"] = {}
+    assert "could not be repaired" in again.until("hold").answer(h1=unmade).state["failure"]
+
+
+def test_a_host_that_went_away_is_planned_around() -> None:
+    run = Launch(hosts=4).until("hold").answer(h2=AWAY).answer()
+    assert run.step == "look"
+    assert run.answer(h2=AWAY).record["hosts"] == ["h1", "h3", "h4"]
+
+
+@pytest.mark.parametrize(("undecided", "fails"), [((HIGHER,), False), ((), True)])
+def test_one_that_runs_waits_for_who_has_not_decided_and_fails_else(undecided: tuple[str, ...], fails: bool) -> None:
+    again = Launch().until("").run_on()
+    again.hosts["h2"]["reservations"] = []
+    again.until("hold").answer(h2=refused("It is taken.", LOWER, *undecided) if not fails else refused("It is taken."))
+    again.answer()
+    assert ("failure" in again.state, again.step) == (fails, "" if fails else "look")
+
+
+# ---- failures ------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_failed_launch_made_is_removed_and_every_reason_told() -> None:
+    run = Launch().until("start").answer(h2=BROKEN, h3={"failed": True, "msg": "No such image"})
+    assert (run.step, hosts_of(run.state)) == ("undo", ["h1", "h2", "h3"])
+    told = run.told()
+    assert (told["state"], told["session_id"], told["undo"]) == ("absent", run.record["id"], True)
+    assert not told["keep_record"]
+    lines = run.answer().state["failure"].splitlines()
+    assert lines[0] == "The session train could not be launched; what this launch had made is removed."
+    assert lines[1:3] == ["h2: The disk is full.", "h3: No such image."]
+
+
+def test_what_could_not_be_undone_is_remembered() -> None:
+    run = Launch(hosts=3, attempts=1).until("start").answer(h2=AWAY)
+    known = {"id": run.record["id"], "name": "train", "hosts": ["h1", "h2", "h3"]}
+    run.answer(h1={"actions": [], "sessions": [known], "tombstones": []}, h2=AWAY)
+    assert (run.step, hosts_of(run.state)) == ("remember", ["h1", "h3"])
+    assert run.told()["tombstones"] == [{"id": run.record["id"], "name": "train", "hosts": ["h2"]}]
+    assert run.answer().state["failure"].splitlines()[1] == "h2: No route."
+
+
+def test_a_host_that_is_lost_while_it_starts_is_planned_around() -> None:
+    run = Launch(hosts=4).until("start").answer(h2=AWAY).answer(h2=AWAY)
+    assert run.step == "look"
+    assert run.answer(h2=AWAY).until("").record["hosts"] == ["h1", "h3", "h4"]
+
+
+def test_what_works_of_a_session_that_runs_stays_where_another_part_fails() -> None:
+    again = Launch().until("").run_on()
+    again.until("start").answer(h2=BROKEN)
+    assert again.step == ""
+    assert again.state["failure"].splitlines()[0] == (
+        "The session train could not be repaired; what works of it stays as it is."
+    )
+
+
+def test_hosts_that_cannot_be_used_are_refused_before_anything_is_asked() -> None:
+    run = Launch().answer(h2={"host": {"usable": False, "problem": "It has no engine."}})
+    assert run.step == ""
+    assert "It has no engine." in run.state["failure"]
+    assert run.state["failure"].startswith("The session cannot be launched.\n")
+
+
+def test_another_request_for_a_session_that_runs_is_refused_with_the_difference() -> None:
+    first = Launch(request(size=2)).until("")
+    again = first.run_on()
+    again.state["request"]["request"] = request(size=1).to_dict()
+    again.answer()
+    assert "was asked for differently" in again.state["failure"]
+    assert "size" in again.state["diff"]["before"] + again.state["diff"]["after"]
+
+
+# ---- replacing -----------------------------------------------------------------------------------------------------
+
+
+def replacing(**given: Any) -> Launch:
+    first = Launch(request(size=2)).until("")
+    run = first.run_on()
+    run.state["request"].update(request=request(size=3, **given).to_dict(), recreate=True)
+    return run
+
+
+def test_one_that_is_replaced_is_removed_before_the_place_is_held() -> None:
+    run = replacing()
+    assert run.until("").steps == ["look", "replace", "hold", "start"]
+    assert run.state["outcome"]["status"] == "RUNNING"
+
+
+def test_shared_folders_are_tried_before_anything_is_removed() -> None:
+    run = replacing(mounts="share:/data")
+    run.hosts = {host: {**one, "volumes": {"share": None}} for host, one in run.hosts.items()}
+    run.answer()
+    assert run.step == "offer"
+    compared = run.answer().answer(h3={"failed": True, "msg": "It is another folder."})
+    assert compared.step == "withdraw"
+    assert compared.answer().state["failure"].splitlines() == [
+        "The session train cannot be launched anew; the one that runs was not touched.",
+        "h3: It is another folder.",
+    ]
+    assert "replace" not in compared.steps
+
+
+def test_a_host_that_was_away_when_the_session_was_replaced_is_cleaned_when_it_is_back() -> None:
+    run = replacing().until("replace")
+    known = {"id": LOWER, "name": "train", "hosts": ["h1"]}
+    run.answer(h1={"actions": [], "sessions": [known], "tombstones": []}, h2=AWAY)
+    assert (run.step, run.told()["tombstones"][0]["hosts"]) == ("remember", ["h2"])
+    assert run.answer().step == "hold"
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+
+
+def test_a_session_that_could_not_be_removed_is_not_replaced() -> None:
+    run = replacing().until("replace").answer(h2=BROKEN)
+    assert run.step == ""
+    assert run.state["failure"].splitlines()[:2] == [
+        "The session train is not removed from every host.",
+        "h2: The disk is full.",
+    ]
+
+
+# ---- the queue and waiting -----------------------------------------------------------------------------------------
+
+
+def test_a_session_without_room_waits_on_every_host() -> None:
+    run = Launch(request(size=5, cpus=2), hosts=5, hands_on=True)
+    others = Launch(request(name="other", cpus=2), hosts=3).until("").run_on().hosts
+    run.hosts.update(others)
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("queue", ["h1", "h2", "h3", "h4", "h5"])
+    told = launch.handed_on(run.state)
+    assert told is not None
+    assert told["status"] == PENDING
+    assert run.told()["records"][0]["status"] == PENDING
+    run.answer()
+    assert run.step == ""
+    assert launch.said(run.state)[0] == "Session train is PENDING, position 1 in the queue."
+
+
+def full(wait: int) -> Launch:
+    run = Launch(hosts=3, wait=wait)
+    run.hosts.update(Launch(request(name="other", cpus="1.5"), hosts=3).until("").run_on().hosts)
+    return run
+
+
+def test_who_waits_looks_again_when_something_has_changed() -> None:
+    run = full(wait=100)
+    run.state["request"]["request"] = request(cpus="1.5").to_dict()
+    assert run.answer().step == "queue"
+    assert run.answer().step == "wait"
+    told = run.told()
+    assert (told["seconds"], told["signature"], told["pause"]) == (100, "as it was", 100 * 1 / 1800)
+    waiting = run.state["waits"]
+    run.hosts = {f"h{number}": facts(waiting, number=number) for number in (1, 2, 3)}
+    run.answer()
+    assert (run.step, run.state["attempt"], run.state["rounds"]) == ("look", 0, 1)
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+    assert run.record["id"] == waiting["id"]
+
+
+def test_who_has_waited_for_too_long_fails_and_stays_in_the_queue() -> None:
+    run = full(wait=100)
+    run.state["request"]["request"] = request(cpus="1.5").to_dict()
+    run.until("queue")
+    run.now += 100
+    assert run.answer().step == ""
+    assert "got no room within 100 seconds (session_wait_seconds); it stays in the queue." in run.state["failure"]
+
+
+def test_in_check_mode_nobody_waits() -> None:
+    run = full(wait=100)
+    run.check_mode = True
+    run.state["request"]["request"] = request(cpus="1.5").to_dict()
+    assert run.until("").state["outcome"]["status"] == PENDING
+
+
+def test_one_that_was_cancelled_while_somebody_waited_for_it_fails() -> None:
+    run = Launch(waits=waiting_record()).answer()
+    assert run.step == ""
+    assert "It was cancelled while it waited." in run.state["failure"]
+
+
+def test_one_from_the_queue_that_was_cancelled_is_an_outcome() -> None:
+    run = Launch(waits=waiting_record(), from_queue=True).answer()
+    assert (run.step, run.state["outcome"]["status"]) == ("", "CANCELLED")
+
+
+def test_one_from_the_queue_that_cannot_be_started_keeps_its_record_with_the_reasons() -> None:
+    run = from_queue().until("start").answer(h2=BROKEN)
+    assert run.told()["keep_record"]
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("keep", ["h1", "h2", "h3"])
+    assert run.told()["records"][0]["status"] == ERROR
+    outcome = run.answer().state["outcome"]
+    assert outcome == {"session_name": "train", "status": ERROR, "report": ["h2: The disk is full."]}
+
+
+def test_one_from_the_queue_whose_host_went_away_tries_again_and_waits_on_in_the_end() -> None:
+    run = from_queue(attempts=2).until("start").answer(h2=AWAY).answer(h2=AWAY)
+    kept = run.told()["records"][0]
+    assert (run.step, kept["status"]) == ("keep", PENDING)
+    run.hosts = {host: {**one, "records": [kept]} for host, one in run.hosts.items()}
+    assert run.answer().step == "look"
+    run.until("start").answer(h2=AWAY).answer(h2=AWAY).answer()
+    assert run.state["outcome"]["status"] == PENDING
+
+
+def test_one_from_the_queue_that_is_refused_waits_on_without_a_failure() -> None:
+    run = from_queue().until("hold").answer(h2=BROKEN).answer()
+    assert run.step == "queue"
+    assert run.answer().state["outcome"]["status"] == PENDING
+
+
+def test_who_is_being_launched_by_another_run_is_asked_for_again_and_left_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Planner, "_current", lambda _self: {"status": "PREPARING", "id": LOWER})
+    run = Launch(attempts=2)
+    assert (run.answer().step, run.state["pause"]) == ("look", True)
+    outcome = run.answer().state["outcome"]
+    assert outcome["report"] == ["Session train is being launched by another run."]
+
+
+# ---- what lies in the way ------------------------------------------------------------------------------------------
+
+
+def test_what_nobody_owns_goes_first_and_the_hosts_are_looked_at_again() -> None:
+    run = Launch()
+    ended = advance(new_record(LOWER, "alice", request().to_dict()), ERROR, "It failed.", report=["Gone."])
+    run.hosts["h1"]["records"] = [ended]
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("tidy", ["h1"])
+    assert (run.told()["session_id"], run.told()["unless_reserved"]) == (LOWER, True)
+    run.hosts["h1"]["records"] = []
+    assert run.answer().step == "look"
+    assert run.until("").steps == ["look", "tidy", "look", "hold", "start"]
+
+
+def test_what_cannot_be_removed_keeps_nobody_from_his_launch() -> None:
+    run = Launch()
+    ended = advance(new_record(LOWER, "alice", request().to_dict()), ERROR, "It failed.", report=["Gone."])
+    run.hosts["h1"]["records"] = [ended]
+    run.answer().answer(h1=BROKEN)
+    assert run.state["warnings"] == ["What nobody owns any more could not be removed from h1: The disk is full."]
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+
+
+# ---- images --------------------------------------------------------------------------------------------------------
+
+
+def lacking(*hosts: str, **options: Any) -> Launch:
+    run = Launch(**options)
+    for host in hosts:
+        run.hosts[host]["images"] = {"busybox": None}
+    return run
+
+
+def test_an_image_goes_from_host_to_host_before_the_place_is_held() -> None:
+    run = lacking("h3", asked=request(image_pull="never")).answer()
+    assert (run.step, run.state["title"]) == ("serve", "Start to serve, round 1 of 1, hosts: 1")
+    run.answer(h1={"port": 8480, "server": {"pid": 5, "start": 7}})
+    assert (run.step, hosts_of(run.state), run.told("h3")["server"]["port"]) == ("receive", ["h3"], 8480)
+    run.answer(h3={"bytes": 5, "seconds": 1.0})
+    assert (run.step, run.state["saying"]) == ("hold", "Say who has got it from whom")
+    assert run.state["lines"] == ["h3 got busybox from h1 (0.0 MB in 1.0 s)."]
+    assert run.record["plan"]["images"]["busybox"]["ids"] == dict.fromkeys(("h1", "h2", "h3"), IMAGE)
+
+
+def test_who_serves_in_vain_is_ended_and_another_asked() -> None:
+    run = lacking("h3", asked=request(image_pull="never")).answer()
+    for _sender in ("h1", "h2"):
+        (sender,) = hosts_of(run.state)
+        run.answer({sender: {"port": 8480, "server": {"pid": 5, "start": 7}}}).answer(h3={"msg": "It ended"})
+    assert (run.step, hosts_of(run.state)) == ("stop", ["h1", "h2"])
+    failure = run.answer().state["failure"]
+    assert failure.startswith("The session cannot be launched: its image cannot be had. Nothing was started.")
+    assert "h3 did not get busybox from h2: It ended." in failure
+
+
+def test_one_host_asks_the_registry_and_all_pull() -> None:
+    run = lacking("h1", "h2", "h3").answer()
+    assert (run.step, hosts_of(run.state)) == ("ask", ["h1"])
+    digest = f"sha256:{'d' * 64}"
+    run.answer(h1={"digests": {"busybox": digest}, "problems": {}})
+    assert (run.step, run.state["title"]) == ("pull", "Pull by digest, side by side, hosts: 3")
+    assert run.state["saying"] == "Say which image it is"
+    came = {"pulled": {"busybox": {"id": IMAGE, "bytes": 5, "seconds": 1.0}}, "problems": {}}
+    assert run.answer(dict.fromkeys(("h1", "h2", "h3"), came)).step == "hold"
+
+
+def test_an_image_that_is_nowhere_ends_one_from_the_queue_with_an_error() -> None:
+    run = from_queue()
+    for one in run.hosts.values():
+        one["images"] = {"busybox": None}
+    run.answer()
+    run.answer(h1={"digests": {}, "problems": {"busybox": "unauthorized"}})
+    assert (run.step, run.told()["records"][0]["status"]) == ("keep", ERROR)
+    assert run.answer().state["outcome"]["status"] == ERROR
+
+
+# ---- batch ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_command_is_started_when_all_replicas_work() -> None:
+    run = Launch(request(batch_command="solve")).until("start").answer()
+    assert (run.step, hosts_of(run.state)) == ("batch", ["h1"])
+    assert (run.told()["command"], run.told()["once"]) == (run.record["request"]["batch_command"], True)
+    assert run.answer().state["outcome"]["status"] == "RUNNING"
+
+
+def test_a_batch_command_that_cannot_be_started_fails_the_launch() -> None:
+    run = Launch(request(batch_command="solve")).until("batch").answer(h1=BROKEN)
+    assert run.step == "undo"
+
+
+# ---- check mode ----------------------------------------------------------------------------------------------------
+
+
+def test_check_mode_goes_the_same_way_and_keeps_what_would_be_done() -> None:
+    run = Launch(check_mode=True, hands_on=True).until("start")
+    run.answer({host: {"actions": ["create container"], "replicas": []} for host in ("h1", "h2", "h3")})
+    assert run.state["outcome"]["status"] == "PLANNED"
+    assert run.state["done"]["h2"] == ["create key", "create container"]
+    assert "PLANNED" in launch.said(run.state)[2]

@@ -1,0 +1,514 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Verbs on hosts in memory: stopped after any answer, followed by any other verb, in any order and number.
+
+The hosts have a real state directory and a real ledger, and what a launch does there but for containers is the
+collection's own (host/launch_steps, host/removal, host/prepare). The engine only remembers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, folders, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_files
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Outside,
+    State,
+    calls_of,
+    combined,
+    hosts_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import launch_steps, prepare
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import launch_request
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts, request
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+NAMES = ("ash", "birch", "cedar")
+HOSTS = ("h1", "h2", "h3")
+LEASE, DEADLINE = 120, 600
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "40"))
+GIVEN = {
+    "claim": None,
+    "room": None,
+    "lease_seconds": LEASE,
+    "holder": None,
+    "record": None,
+    "host": None,
+    "regenerate_keys": False,
+    "deadline_seconds": DEADLINE,
+    "recorded": [],
+    "public_keys": {},
+    "timeout": 60,
+    "patience": 5,
+    "session_name": None,
+    "session_id": None,
+    "keep_record": False,
+    "undo": False,
+    "keep_data": False,
+    "unless_reserved": False,
+    "judged_revision": None,
+    "output_size": "0",
+    "output_days": 7,
+    "output_sessions": 50,
+}
+
+
+class Killed(Exception):
+    """The controller is gone."""
+
+
+class Host:
+    """One host: a state directory, and an engine that remembers containers."""
+
+    def __init__(self, name: str, number: int, root: Path) -> None:
+        self.name, self.number, self.root, self.is_up = name, number, root, True
+        self.containers: dict[str, dict[str, Any]] = {}
+        self.uses_nftables = lambda: False
+
+    def session_containers(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        return [
+            one
+            for one in self.containers.values()
+            if all(one["Labels"].get(key) == value for key, value in (labels or {}).items())
+        ]
+
+    def networks(self, _labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        return []
+
+    def stop_container(self, _name: str, _grace: int) -> None:
+        """Nothing runs in it."""
+
+    def remove_container(self, name: str) -> None:
+        del self.containers[name]
+
+    def create(self, replica: Mapping[str, Any], session: Mapping[str, Any]) -> None:
+        labels = {
+            docker_engine.LABEL_SESSION_ID: session["id"],
+            docker_engine.LABEL_SESSION_NAME: session["name"],
+            docker_engine.LABEL_REPLICA: replica["name"],
+            docker_engine.LABEL_CPUS: str(replica["resources"]["cpus"]),
+            docker_engine.LABEL_MEMORY: str(replica["resources"]["memory"]),
+        }
+        name = replica["container"]
+        assert name not in self.containers, "an engine refuses that"
+        self.containers[name] = {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": labels}
+
+    # ---- what it answers
+
+    def facts(self, name: str) -> dict[str, Any]:
+        state, ledger = StateDirectory(str(self.root)), LedgerFile(str(self.root))
+        records = state.records()[0]
+        objects: dict[str, dict[str, Any]] = {}
+
+        def add(session_id: str, of: str, kind: str) -> None:
+            about = objects.setdefault(session_id, {"name": of, "kinds": []})
+            about["kinds"] = [*about["kinds"], *([] if kind in about["kinds"] else [kind])]
+
+        containers = []
+        for one in self.containers.values():
+            labels = one["Labels"]
+            session_id, of = labels[docker_engine.LABEL_SESSION_ID], labels[docker_engine.LABEL_SESSION_NAME]
+            add(session_id, of, "container")
+            containers.append(
+                {
+                    "name": one["Id"],
+                    "session_id": session_id,
+                    "session_name": of,
+                    "replica": labels[docker_engine.LABEL_REPLICA],
+                    "cpus": int(labels[docker_engine.LABEL_CPUS]),
+                    "memory": int(labels[docker_engine.LABEL_MEMORY]),
+                    "devices": {},
+                    "state": "running",
+                    "exit_code": None,
+                    "failure": None,
+                }
+            )
+        for session_id in state.session_ids():
+            if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
+                add(session_id, "", "state")
+        for session_id, held in ledger.expired().items():
+            add(session_id, held.claim.session_name, "lease")
+        image = {"id": "sha256:" + "5" * 64, "digests": [], "architecture": "amd64"}
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import _own_public_keys
+
+        return facts(
+            *records,
+            held=list(ledger.read().values()),
+            number=self.number,
+            containers=containers,
+            objects=objects,
+            images={"busybox": image, image["id"]: image},
+            tombstones=state.tombstones(),
+            public_keys=_own_public_keys(state, [one for one in records if one["name"] == name]),
+        )
+
+    def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        state = StateDirectory(str(self.root))
+        if module == "host_info":
+            return {"host": self.facts(given["session_name"])}
+        try:
+            if module == "session_record":
+                actions = prepare.keep_records(state, given.get("records", []), False, given.get("recorded", []))
+                actions += prepare.keep_tombstones(state, given.get("tombstones", []), given.get("forget", []), False)
+                return {"changed": bool(actions), "actions": actions}
+            assert module == "session_host", module
+            asked = {**GIVEN, "state_directory": str(self.root), **given}
+            return session_host.STATES[given.get("state", "present")](asked, False)
+        except (SessionError, OSError) as error:
+            return {"failed": True, "msg": str(error)}
+
+    def left(self) -> list[str]:
+        """Return all that a session could have left."""
+        return [*self.containers, *(str(path) for path in self.root.rglob("*") if path.is_file())]
+
+
+def stages_in_memory(context: Context, _public_keys: Any, _check_mode: bool = False) -> Any:
+    """Return what a host makes of a session where the engine only remembers."""
+    there = {
+        one["Labels"][docker_engine.LABEL_REPLICA]
+        for one in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session["id"]})
+    }
+    if context.holder is not None:
+        context.ledger.require(context.session["id"], context.holder)
+    elif len(there) < len(context.replicas):
+        session_record.require_place(context, bool(there))
+    host: Any = context.engine
+    missing = [one for one in context.replicas if one["name"] not in there]
+    directory = context.directory
+    files = [Step("create", "file", "host", lambda: state_files.write_file(directory.host_file, context.host))]
+    makes = [
+        Step(
+            "create",
+            "container",
+            one["container"],
+            lambda one=one: host.create(one, context.session),
+            lambda one=one: host.remove_container(one["container"]),
+        )
+        for one in missing
+    ]
+    begun = [] if directory.host_file.exists() else files
+    return [begun, makes, session_record.record_steps(context), session_record.commit_steps(context)]
+
+
+class World:
+    """Three hosts, and the verbs that are run on them."""
+
+    def __init__(self, root: Path) -> None:
+        self.now, self.ids = 1000.0, itertools.count(1)
+        self.hosts = {name: Host(name, number, root / name) for number, name in enumerate(HOSTS, 1)}
+        self.at: Host = self.hosts["h1"]
+
+    def run(self, verb: Any, state: State, moment: int | None, happens: Callable[[], Any] | None) -> State:
+        """Run a verb; after so many answers of hosts something happens, or else the controller is killed."""
+        answered = itertools.count(1)
+        outside = Outside(
+            now=self.now,
+            draw=lambda: f"{next(self.ids):08x}-0000-4000-8000-000000000000",
+            inventory={name: {} for name in HOSTS},
+        )
+        for _turn in range(200):
+            if not state["step"]:
+                return state
+            answers = {}
+            for name in hosts_of(state):
+                host = self.at = self.hosts[name]
+                if not host.is_up:
+                    answers[name] = {"unreachable": True, "msg": "No route."}
+                    continue
+                results: list[dict[str, Any]] = []
+                for module, asked, _variables in calls_of(state, name):
+                    results.append(host.call(module, asked))
+                    if results[-1].get("failed"):
+                        break
+                answers[name] = combined(results)
+                if next(answered) == moment:
+                    if happens is None:
+                        raise Killed
+                    happens()
+            state = verb.advance(state, answers, outside)
+        raise AssertionError(f"{state['step']} goes on for ever")
+
+    def launch(self, asked: Request, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+        first = launch.begin(launch_request(asked, "alice"), list(HOSTS), self.now, attempts=3)
+        return self.run(launch, first, moment, happens)
+
+    def teardown(self, name: str, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+        first = {**teardown.begin(name, list(HOSTS)), "calls": []}
+        first["calls"] = [
+            {
+                "module": "session_host",
+                "hosts": {host: {} for host in HOSTS},
+                "arguments": {"state": "absent", "session_name": name},
+                "of_state": [],
+                "variables": {},
+            }
+        ]
+        return self.run(teardown, first, moment, happens)
+
+    def act(self, kind: str, what: Any, moment: int | None, meanwhile: Any = None) -> set[str]:
+        """Let one thing happen, and in the midst of it another; return the names of the sessions that are meant."""
+        names: set[str] = set()
+
+        def happens() -> None:
+            names.update(self.act(*meanwhile))
+
+        if kind == "lose":
+            self.hosts[what].is_up = False
+        elif kind == "bring back":
+            self.hosts[what].is_up = True
+        elif kind == "let time pass":
+            self.now += what
+        elif kind == "launch":
+            names.add(what.name)
+            try:
+                state = self.launch(what, moment, happens if meanwhile else None)
+            except Killed:
+                return names
+            if state.get("outcome", {}).get("status") == RUNNING and not meanwhile:
+                assert what.name in self.running()
+        else:
+            names.add(what)
+            with suppress(Killed):
+                self.teardown(what, moment, happens if meanwhile else None)
+        return names
+
+    # ---- what has to hold
+
+    def running(self) -> dict[str, dict[str, Any]]:
+        """Return the sessions that run wholly: name to what they are on all hosts that carry them."""
+        found: dict[str, dict[str, Any]] = {}
+        for host in self.hosts.values():
+            for record in StateDirectory(str(host.root)).records()[0]:
+                if record["status"] == RUNNING and record["plan"] is not None:
+                    found[record["id"]] = record
+        return {
+            record["name"]: {"id": key, **{name: self.part(name, key) for name in record["hosts"]}}
+            for key, record in found.items()
+            if all(self.is_whole(name, record) for name in record["hosts"])
+        }
+
+    def is_whole(self, name: str, record: Mapping[str, Any]) -> bool:
+        host = self.hosts[name]
+        held = LedgerFile(str(host.root)).read().get(record["id"])
+        mine = [one["container"] for one in record["plan"]["replicas"] if one["host"] == name]
+        return held is not None and held.stage == COMMITTED and all(one in host.containers for one in mine)
+
+    def part(self, name: str, session_id: str) -> Any:
+        host = self.hosts[name]
+        files = sorted(StateDirectory(str(host.root)).session(session_id).path.rglob("*"))
+        held = LedgerFile(str(host.root)).read()[session_id]
+        labels = {docker_engine.LABEL_SESSION_ID: session_id}
+        return (
+            [path.read_bytes() for path in files if path.is_file()],
+            held.to_dict(),
+            [one["Id"] for one in host.session_containers(labels)],
+        )
+
+    def check_places(self) -> None:
+        """No place is given twice."""
+        for host in self.hosts.values():
+            held = LedgerFile(str(host.root)).read().values()
+            assert sum(one.claim.cpus for one in held) <= 2000, host.name
+            used = sum(int(one["Labels"][docker_engine.LABEL_CPUS]) for one in host.containers.values())
+            assert used <= 2000, host.name
+
+
+@pytest.fixture(scope="module")
+def patched() -> Iterator[list[World]]:
+    """Let what a host does see the engine and the clock of the world that is asked."""
+    worlds: list[World] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "connect", classmethod(lambda _cls: worlds[-1].at))
+        patch.setattr(launch_steps, "session_stages", stages_in_memory)
+        patch.setattr(
+            launch_steps,
+            "verify",
+            lambda _engine, plan, host, *_more: [
+                {"name": one["name"], "rank": one["rank"], "status": RUNNING}
+                for one in plan["replicas"]
+                if one["host"] == host
+            ],
+        )
+        patch.setattr(link, "session_links", dict)
+        patch.setattr(firewall, "sessions", dict)
+        patch.setattr(folders, "pinned", lambda _session: [])
+        patch.setattr(prepare, "_keep_out", lambda *_given: [])
+        patch.setattr(ledger_file, "boot_id", lambda: "boot")
+        clock = SimpleNamespace(**{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now})
+        patch.setattr(ledger_file, "time", clock)
+        patch.setattr(state_files.os, "fsync", lambda _descriptor: None)
+        patch.setattr(host_steps, "PARALLEL", 1)
+        yield worlds
+
+
+REQUESTS = st.builds(
+    lambda name, size, cpus: request(name=name, size=size, cpus=cpus, max_replicas_per_host=2),
+    st.sampled_from(NAMES),
+    st.integers(1, 4),
+    st.sampled_from(["0.5", "2", "2"]),
+)
+MOMENTS = st.integers(1, 10)
+SIMPLE = st.one_of(
+    st.tuples(st.just("launch"), REQUESTS, st.one_of(st.none(), MOMENTS)),
+    st.tuples(st.just("tear down"), st.sampled_from(NAMES), st.one_of(st.none(), MOMENTS)),
+    st.tuples(st.just("lose"), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.just("bring back"), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
+)
+ACTS = st.one_of(
+    SIMPLE,
+    st.tuples(st.just("launch"), REQUESTS, st.none()),
+    st.tuples(st.just("launch"), REQUESTS, MOMENTS, SIMPLE),
+    st.tuples(st.just("tear down"), st.sampled_from(NAMES), MOMENTS, SIMPLE),
+)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(acts=st.lists(ACTS, min_size=1, max_size=7))
+def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
+    patched: list[World], acts: list[Any]
+) -> None:
+    root = Path(tempfile.mkdtemp(prefix="cluster-compute-model-"))
+    world = World(root)
+    patched.append(world)
+    try:
+        for act in acts:
+            before = world.running()
+            torn_down = [one for one in (act, *act[3:]) if one[0] == "tear down"]
+            meant = world.act(*act)
+            world.check_places()
+            after = world.running()
+            for name, was in before.items():
+                # Who launches what runs changes nothing of it; it may only be torn down.
+                if name not in meant or name not in [one[1] for one in torn_down]:
+                    assert after.get(name) == was, f"{act[0]} changed {name}"
+        end(world)
+    finally:
+        patched.pop()
+        shutil.rmtree(root)
+
+
+def end(world: World) -> None:
+    """Bring all hosts back, and tear all down; nothing may be left then."""
+    for host in world.hosts.values():
+        host.is_up = True
+    world.now += DEADLINE + 1
+    for name in NAMES:
+        world.teardown(name)
+    # What no teardown by name can know of goes with the next verb of any name.
+    world.launch(request(name="last", size=1))
+    world.teardown("last")
+    assert {name: host.left() for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+
+
+@pytest.mark.parametrize("stop", range(1, 14))
+def test_a_launch_is_stopped_after_each_answer(patched: list[World], tmp_path: Path, stop: int) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="ash", size=3, cpus="2", max_replicas_per_host=1)
+    try:
+        try:
+            world.launch(asked, stop)
+            assert stop > 9, "three calls to each of three hosts"
+        except Killed:
+            assert stop <= 9
+        world.now += DEADLINE + 1
+        # It wants what the stopped one held.
+        other = world.launch(request(name="birch", size=3, cpus="2", max_replicas_per_host=1))
+        taken = "ash" in world.running()
+        assert taken == (stop >= 9)
+        assert other["outcome"]["status"] == ("PENDING" if taken else RUNNING)
+        world.teardown("birch")
+        end(world)
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("moment", range(1, 10))
+def test_of_two_launches_that_meet_at_any_moment_one_gets_the_place(
+    patched: list[World], tmp_path: Path, moment: int
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    first, second = (request(name=name, size=3, cpus="2", max_replicas_per_host=1) for name in ("ash", "birch"))
+    ends: list[State] = []
+    try:
+        ends.append(world.launch(first, moment, lambda: ends.append(world.launch(second))))
+        world.check_places()
+        (placed,) = world.running()
+        told = {state["outcome"]["session_name"]: state["outcome"]["status"] for state in ends}
+        assert told.pop(placed) == RUNNING
+        assert list(told.values()) == ["PENDING"]
+        # Of the other there is its request on every host, and nothing that was made under a lease.
+        for host in world.hosts.values():
+            kept = {one["name"]: one["status"] for one in StateDirectory(str(host.root)).records()[0]}
+            assert kept == {placed: RUNNING, **told}
+            assert {one.claim.session_name for one in LedgerFile(str(host.root)).read().values()} == {placed}
+            keys = [path for path in host.root.rglob("*.pub") if world.running()[placed]["id"] not in str(path)]
+            assert keys == []
+        end(world)
+    finally:
+        patched.pop()
+
+
+def test_who_gives_back_takes_all_that_it_made_and_nothing_of_another_run(patched: list[World], tmp_path: Path) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        with pytest.raises(Killed):
+            world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1), 4)
+        host = world.hosts["h1"]
+        (held,) = LedgerFile(str(host.root)).read().values()
+        (record,) = StateDirectory(str(host.root)).records()[0]
+        asked = {"state": "released", "claim": held.claim.to_dict(), "record": record, "host": "h1"}
+        before = host.left()
+        assert any(path.endswith(".pub") for path in before)
+        assert host.call("session_host", {**asked, "holder": "another run"})["changed"] is False
+        assert host.left() == before
+        answer = host.call("session_host", {**asked, "holder": held.holder})
+        assert (answer["changed"], host.left()) == (True, [])
+        assert host.call("session_host", {**asked, "holder": held.holder})["changed"] is False
+    finally:
+        patched.pop()
+
+
+def test_a_lease_that_has_run_out_starts_nothing(patched: list[World], tmp_path: Path) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+
+    def wait() -> None:
+        world.now += LEASE + 1
+
+    try:
+        state = world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1), 6, wait)
+        assert "has run out. Launch again" in state["failure"]
+        assert {name: host.left() for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+    finally:
+        patched.pop()

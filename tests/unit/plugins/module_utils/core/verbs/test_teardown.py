@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a teardown does next, whatever its hosts answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import teardown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Outside,
+    State,
+    calls_of,
+    combined,
+    hosts_of,
+)
+
+OUTSIDE = Outside(0.0, lambda: "")
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+KNOWN = {"id": SESSION, "name": "train", "hosts": ["h1", "h2"]}
+AWAY: dict[str, Any] = {"unreachable": True, "msg": "No route."}
+BROKEN: dict[str, Any] = {"failed": True, "msg": "The engine does not answer"}
+
+
+def done(*sessions: Any, tombstones: Any = ()) -> dict[str, Any]:
+    return {"actions": [], "sessions": list(sessions), "tombstones": list(tombstones)}
+
+
+def begun(**options: Any) -> State:
+    return teardown.begin("train", ["h1", "h2"], **options)
+
+
+def answered(h1: Any, h2: Any, **options: Any) -> State:
+    return teardown.advance(begun(**options), {"h1": h1, "h2": h2}, OUTSIDE)
+
+
+def test_a_session_that_is_removed_everywhere_takes_one_call() -> None:
+    state = answered(done(KNOWN), done(KNOWN), hands_on=True)
+    assert (state["step"], state["report"], "failure" in state) == ("", [], False)
+    assert teardown.handed_on(state) == {"name": "train", "status": "TERMINATED", "report": []}
+
+
+def test_nothing_is_handed_on_before_the_end_nor_where_nobody_asks() -> None:
+    assert teardown.handed_on(begun(hands_on=True)) is None
+    assert teardown.handed_on(answered(done(), done())) is None
+
+
+def test_hosts_that_are_away_are_remembered_by_the_others() -> None:
+    state = answered(done(KNOWN), AWAY)
+    assert (state["step"], hosts_of(state)) == ("remember", ["h1"])
+    ((module, told, variables),) = calls_of(state, "h1")
+    assert (module, told["forget"]) == ("session_record", [])
+    assert told["tombstones"] == [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
+    assert variables == teardown.VARIABLES
+    state = teardown.advance(state, {"h1": {"actions": []}}, OUTSIDE)
+    assert state["failure"].splitlines() == [
+        "The session train is not removed from every host.",
+        "h2 could not be reached and will be cleaned when back, by whatever runs next.",
+    ]
+
+
+def test_a_host_that_is_away_fails_nothing_where_that_is_not_asked() -> None:
+    state = teardown.advance(answered(done(KNOWN), AWAY, fails=False), {}, OUTSIDE)
+    assert (state["step"], "failure" in state, len(state["report"])) == ("", False, 1)
+
+
+def test_one_that_nobody_knows_is_told_so() -> None:
+    state = answered(done(), AWAY)
+    assert state["failure"].endswith("h2 could not be reached, and no other host knows of the session.")
+
+
+def test_a_host_that_fails_says_why_and_what_to_do() -> None:
+    state = teardown.advance(answered(done(KNOWN), BROKEN), {}, OUTSIDE)
+    assert state["failure"].splitlines()[1:] == [
+        "h2: The engine does not answer.",
+        "Correct this and tear the session down again.",
+    ]
+
+
+def test_what_is_cleaned_by_now_is_forgotten() -> None:
+    buried = {"id": SESSION, "name": "train", "hosts": ["h2"]}
+    state = answered(done(tombstones=[buried]), done())
+    assert (state["step"], state["forget"]) == ("remember", [SESSION])
+    assert answered(done(tombstones=[buried]), AWAY)["forget"] == []
+
+
+def test_results_of_many_calls_are_one() -> None:
+    one = combined(
+        [{"changed": True, "actions": ["a"], "diff": {"x": 1}}, {"actions": ["b"], "failed": True, "msg": "No."}]
+    )
+    assert (one["changed"], one["actions"], one["diff"], one["failed"], one["msg"]) == (
+        True,
+        ["a", "b"],
+        [{"x": 1}],
+        True,
+        "No.",
+    )
+    assert combined([{"granted": True}]) == {"granted": True}

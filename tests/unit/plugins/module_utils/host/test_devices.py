@@ -1,0 +1,51 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an engine is told of the accelerators, CPUs and limits of a replica."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import _devices, _ulimits
+
+UUID = "GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43"
+
+
+def replica(nodes: tuple[int, ...] = (), **devices: list[str]) -> dict[str, Any]:
+    """Return the plan's entry of a replica, as far as it matters here."""
+    return {"devices": devices, "memory_nodes": list(nodes), "memlock": None}
+
+
+def test_device_files_are_handed_over_by_name_and_each_once() -> None:
+    told = _devices(replica(card=["/dev/kfd+/dev/dri/renderD128", "/dev/kfd+/dev/dri/renderD129"]))
+    assert [one["PathOnHost"] for one in told["Devices"]] == [
+        "/dev/kfd",
+        "/dev/dri/renderD128",
+        "/dev/dri/renderD129",
+    ]
+    assert all(one["PathOnHost"] == one["PathInContainer"] for one in told["Devices"])
+    assert {one["CgroupPermissions"] for one in told["Devices"]} == {"rwm"}
+    assert told["DeviceRequests"] == []
+
+
+def test_detected_cards_are_asked_for_by_their_own_names() -> None:
+    told = _devices(replica(gpu=[UUID], card=["example.com/card=zero"]))
+    assert told == {
+        "DeviceRequests": [
+            {"Driver": "nvidia", "DeviceIDs": [UUID], "Capabilities": [["gpu"]]},
+            {"Driver": "cdi", "DeviceIDs": ["example.com/card=zero"]},
+        ]
+    }
+
+
+def test_pinned_cpus_bring_the_memory_of_their_nodes() -> None:
+    told = _devices(replica((0, 1), **{PINNED: ["0", "4"]}))
+    assert (told["CpusetCpus"], told["CpusetMems"]) == ("0,4", "0,1")
+    assert _devices(replica()) == {"DeviceRequests": []}
+
+
+def test_a_limit_of_locked_memory_is_soft_and_hard() -> None:
+    assert _ulimits(replica()) == []
+    assert _ulimits({**replica(), "memlock": 65536}) == [{"Name": "memlock", "Soft": 65536, "Hard": 65536}]

@@ -1,0 +1,199 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The program of the hosts' side: sent once, kept under its digest, run only where nobody else could write it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import (
+    ABSENT,
+    DAMAGED,
+    MONTH,
+    REFUSED,
+    UNKEPT,
+)
+from ansible_collections.cluster_compute.session.plugins.plugin_utils import host_program
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import Program, answer_in, said
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """The program as a controller has it."""
+    return host_program.the_program(str(tmp_path_factory.mktemp("controller")))
+
+
+@pytest.fixture
+def program(sent: Program, tmp_path: Path) -> Program:
+    """The same for a host that has none yet."""
+    return replace(sent, folder=str(tmp_path / "host" / "programs"))
+
+
+def known(tmp_path: Path, check_mode: bool = False) -> bytes:
+    arguments = {name: one.get("default") for name, one in ARGUMENTS["session_output"]["argument_spec"].items()}
+    about = {"state": "known", "session_name": "train", "state_directory": str(tmp_path / "state")}
+    return host_program.question("session_output", {**arguments, **about}, check_mode)
+
+
+def run(program: Program, question: bytes, sources: bool = False, keep: bool = True) -> str:
+    """Start the program as a host's shell does and return what it writes."""
+    content = program.path.read_bytes() if sources else b""
+    command = program.command(sys.executable, len(content), keep)
+    done = subprocess.run(["sh", "-c", command], input=content + question, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def kept(program: Program) -> list[Path]:
+    return sorted(Path(program.folder).glob("*"))
+
+
+ANSWER = {"changed": False, "sessions": []}
+
+
+def test_it_is_sent_once_and_found_again(program: Program, tmp_path: Path) -> None:
+    assert said(run(program, known(tmp_path)), ABSENT) is not None
+    assert answer_in(run(program, known(tmp_path), sources=True)) == ANSWER
+    (path,) = kept(program)
+    assert path.name.startswith(program.digest)
+    assert path.stat().st_mode & 0o777 == 0o644
+    before = path.stat()
+    assert answer_in(run(program, known(tmp_path))) == ANSWER
+    assert path.stat() == before
+
+
+def test_check_mode_keeps_nothing(program: Program, tmp_path: Path) -> None:
+    assert answer_in(run(program, known(tmp_path, True), sources=True, keep=False)) == ANSWER
+    assert not Path(program.folder).exists()
+
+
+def test_a_damaged_program_is_not_run(program: Program, tmp_path: Path) -> None:
+    run(program, known(tmp_path), sources=True)
+    (path,) = kept(program)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    output = run(program, known(tmp_path))
+    assert said(output, DAMAGED) is not None
+    assert answer_in(output) is None
+    assert answer_in(run(program, known(tmp_path), sources=True)) == ANSWER
+    assert answer_in(run(program, known(tmp_path))) == ANSWER
+
+
+@pytest.mark.parametrize("place", ["programs", "file", "above"])
+def test_what_others_can_write_is_not_run(program: Program, tmp_path: Path, place: str) -> None:
+    run(program, known(tmp_path), sources=True)
+    (path,) = kept(program)
+    chosen = {"programs": path.parent, "file": path, "above": path.parent.parent}[place]
+    chosen.chmod(chosen.stat().st_mode | 0o020)
+    output = run(program, known(tmp_path))
+    refused = said(output, REFUSED)
+    assert refused is not None
+    assert str(chosen) in refused
+    assert "others can change it" in refused
+    assert answer_in(output) is None
+
+
+def test_what_belongs_to_somebody_else_is_not_run(program: Program, tmp_path: Path) -> None:
+    assert os.geteuid() == 0, "the tests run as root, as the whole check does"
+    run(program, known(tmp_path), sources=True)
+    (path,) = kept(program)
+    os.chown(path, 4321, 4321)
+    refused = said(run(program, known(tmp_path)), REFUSED)
+    assert refused is not None
+    assert "4321" in refused
+
+
+def test_a_link_is_not_followed(program: Program, tmp_path: Path) -> None:
+    run(program, known(tmp_path), sources=True)
+    (path,) = kept(program)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert said(run(program, known(tmp_path)), REFUSED) is not None
+
+
+def test_a_host_that_cannot_keep_it_runs_it_all_the_same(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    crowded = replace(program, folder=str(tmp_path / "file" / "programs"))
+    output = run(crowded, known(tmp_path), sources=True)
+    assert said(output, UNKEPT)
+    assert answer_in(output) == ANSWER
+
+
+def test_programs_that_nobody_uses_go_after_a_month(program: Program, tmp_path: Path) -> None:
+    run(program, known(tmp_path), sources=True)
+    (path,) = kept(program)
+    old, young = path.with_name("old.pyz"), path.with_name("young.pyz")
+    for other, age in ((old, MONTH + 60), (young, MONTH - 60)):
+        other.write_text("", encoding="utf-8")
+        os.utime(other, (time.time() - age,) * 2)
+    run(program, known(tmp_path), sources=True)
+    assert kept(program) == sorted([path, young])
+
+
+def test_a_program_that_is_used_is_not_old(program: Program, tmp_path: Path) -> None:
+    run(program, known(tmp_path), sources=True)
+    (path,) = kept(program)
+    os.utime(path, (time.time() - MONTH,) * 2)
+    run(program, known(tmp_path))
+    assert path.stat().st_mtime > time.time() - 60
+
+
+def test_the_digest_follows_from_names_and_texts() -> None:
+    sources = {"a.py": b"1", "b.py": b"2"}
+    assert host_program.digest(sources) == host_program.digest(dict(reversed(sources.items())))
+    others = [{"a.py": b"1", "b.py": b"3"}, {"a.py": b"2", "b.py": b"1"}, {"a.py": b"1"}, {"a.py": b"1", "c.py": b"2"}]
+    assert len({host_program.digest(one) for one in [sources, *others]}) == 5
+
+
+def test_one_run_of_ansible_makes_the_archive_once(tmp_path: Path) -> None:
+    first = host_program.the_program(str(tmp_path))
+    before = first.path.stat()
+    assert host_program.the_program(str(tmp_path)) == first
+    assert first.path.stat() == before
+
+
+@pytest.mark.parametrize("call", sorted(ARGUMENTS))
+def test_every_call_has_its_module_and_its_code(call: str) -> None:
+    module: Any = import_module(f"ansible_collections.cluster_compute.session.plugins.modules.{call}")
+    code: Any = import_module(f"ansible_collections.cluster_compute.session.plugins.module_utils.host.calls.{call}")
+    assert callable(module.main)
+    assert callable(code.call)
+
+
+def test_a_fault_of_the_program_is_told(program: Program) -> None:
+    content = program.path.read_bytes()
+    command = program.command(sys.executable, len(content), keep=False)
+    done = subprocess.run(["sh", "-c", command], input=content + b"{}", capture_output=True, check=False)
+    assert done.returncode == 1
+    assert b"KeyError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("output", "wanted"),
+    [
+        ("", None),
+        ('Welcome!\nCLUSTER-COMPUTE-ANSWER {"changed": true}\n', {"changed": True}),
+        ('CLUSTER-COMPUTE-ANSWER {"changed": true}\r\n', {"changed": True}),
+        ("CLUSTER-COMPUTE-ANSWER 3", None),
+    ],
+)
+def test_the_answer_is_found_in_what_a_host_writes(output: str, wanted: Any) -> None:
+    assert answer_in(output) == wanted
+
+
+@pytest.mark.parametrize("call", sorted(name for name, one in ARGUMENTS.items() if "state" in one["argument_spec"]))
+def test_every_state_that_can_be_asked_for_is_one(call: str) -> None:
+    code: Any = import_module(f"ansible_collections.cluster_compute.session.plugins.module_utils.host.calls.{call}")
+    choices = ARGUMENTS[call]["argument_spec"]["state"]["choices"]
+    assert choices == list(getattr(code, "STATES", {"present": None, "absent": None}))

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The roles of verbs are loops: what is decided is in the core, and what people read is short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+LONGEST = {"launch": 8, "teardown": 4}
+"""Banners of tasks that a run shows at most, those that pass included, where nothing rare is to be done."""
+
+
+def tasks_of(role: str, name: str) -> list[dict[str, Any]]:
+    text = (CHECKOUT / "roles" / role / "tasks" / f"{name}.yml").read_text(encoding="utf-8")
+    return list(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("verb", LONGEST)
+def test_a_plain_run_shows_few_tasks(verb: str) -> None:
+    playbook = yaml.safe_load((CHECKOUT / "playbooks" / f"{verb}_cluster.yml").read_text(encoding="utf-8"))
+    shown = 0
+    for play in playbook:
+        for task in play["tasks"]:
+            role = task.get("ansible.builtin.import_role")
+            assert role is None or role["rolespec_validate"] is False, "that would be a task of its own"
+            shown += len(tasks_of(verb, "main")) if role else 1
+    assert shown <= LONGEST[verb]
+
+
+@pytest.mark.parametrize("verb", LONGEST)
+def test_no_task_decides(verb: str) -> None:
+    for path in sorted((CHECKOUT / "roles" / verb / "tasks").glob("*.yml")):
+        for task in yaml.safe_load(path.read_text(encoding="utf-8")):
+            asked = str(task.get("when", ""))
+            assert asked in ("", f"{verb}_state.lines is defined") or f"{verb}_state.step" in asked, task["name"]
+            if "ansible.builtin.set_fact" in task:
+                assert list(task["ansible.builtin.set_fact"]) == [f"{verb}_image_secret"]
