@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.cluster_compute.session.plugins.action.session_decide import ARTIFACT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.awx import check_survey
 from ansible_collections.cluster_compute.session.tests.awx.server import TOKEN, Awx, running
 
@@ -278,8 +279,10 @@ def test_what_one_job_hands_on_hides_nothing_from_the_next() -> None:
     handed_on = {
         name for document in documents for one in texts(document, "ansible.builtin.set_stats") for name in one["data"]
     }
+    if any(name.endswith("_hands_on") for document in documents for one in texts(document, "vars") for name in one):
+        handed_on.add(ARTIFACT)
     own = {name for document in documents for name in texts(document, "register")}
     for key in ("ansible.builtin.set_fact", "vars"):
         own |= {name for document in documents for one in texts(document, key) for name in one}
-    assert {"cluster_compute_session", "cluster_compute_plan"} <= handed_on
+    assert {ARTIFACT, "cluster_compute_plan"} <= handed_on
     assert handed_on & own == set()
