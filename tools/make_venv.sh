@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Makes .venv from the pinned requirements, with the first Python of 3.11 or newer that runs.
+# Makes .venv from the pinned requirements: with the distribution's Python where that is 3.11 or newer, which is what a
+# stranger's machine has, else with the first such Python on PATH that runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=.venv
@@ -13,7 +14,7 @@ works() {
 
 if ! works "$venv/bin/python"; then
     python=
-    for candidate in python3.11 python3.12 python3.13 python3; do
+    for candidate in /usr/bin/python3 python3.11 python3.12 python3.13 python3; do
         # Every one on PATH, not only the first: a version manager's shim may stand before one that works.
         while read -r path; do
             case $path in "$PWD/$venv"/*) continue ;; esac

@@ -67,6 +67,22 @@ def test_a_python_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch
     assert matrix.interpreter("9.8") is None
 
 
+def test_the_python_of_the_distribution_comes_before_others_on_the_path(tmp_path: Path) -> None:
+    own = Path("/usr/bin/python3")
+    is_new = "import sys; sys.exit(sys.version_info < (3, 11))"
+    if not own.exists() or subprocess.run([own, "-c", is_new], check=False).returncode:
+        pytest.skip("the distribution's Python is older than 3.11, or there is none")
+    shutil.copytree(TOOLS, tmp_path / "tools")
+    program(tmp_path / "bin", "python3.11", "exit 0")
+    # A module that makes no environment, so that the script ends there.
+    (tmp_path / "venv.py").touch()
+    shell = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(tmp_path)}
+    script = ["bash", str(tmp_path / "tools" / "make_venv.sh")]
+    done = subprocess.run(script, env=shell, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[0] == "Making .venv with /usr/bin/python3"
+    assert done.returncode != 0
+
+
 def test_an_ansible_core_without_a_python_is_named_and_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = load("matrix")
     monkeypatch.setattr(matrix, "interpreter", lambda version: None)
