@@ -179,6 +179,8 @@ class Host:
         if state == "verified":
             return self.verify()
         assert state == "absent", state
+        if given.get("record") is not None:
+            keep_records(self.state, [given["record"]], False, recorded)
         names = ("session_name", "session_id", "keep_record", "unless_reserved")
         return self.remove(
             **{name: given[name] for name in names if name in given}, revision=given.get("judged_revision")

@@ -80,7 +80,8 @@ options:
   record:
     description:
       - The record as M(cluster_compute.session.session_decide) returns it. Required with O(state=offered),
-        O(state=proven), O(state=prepared), O(state=present) and O(state=verified).
+        O(state=proven), O(state=prepared), O(state=present) and O(state=verified). With O(state=absent) and
+        O(keep_record) what becomes of the session, which is written down before anything of it goes.
     type: dict
   host:
     description:

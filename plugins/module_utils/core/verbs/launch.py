@@ -18,7 +18,7 @@
 | start | each confirms its lease, makes its part, finds its peers; others keep a note | meet, batch, undo, the end |
 | meet | those whose peers were late look for them once more | batch, undo, the end |
 | batch | main1's host starts the batch command | undo, or the end |
-| undo | every host removes what this launch has made | remember, keep, look, or the end |
+| undo | every host keeps what becomes of one from the queue, and removes what was made | remember, look, or the end |
 | keep | every host keeps what became of a session from the queue | look, or the end |
 | queue | every host keeps the request | wait, or the end |
 | wait | every host waits until another session gives room back | look |
@@ -644,15 +644,18 @@ class _Launch:
             "keep_record": failed is not None,
             "undo": True,
         }
-        calls = [call("session_host", state["reachable"], asked, (), STATE_DIRECTORY)]
+        own: dict[str, dict[str, Any]] = {host: {} for host in state["reachable"]}
+        if failed is not None:
+            # A session that came from the queue keeps its record and its id. Hosts write down what becomes of it before
+            # its parts go, so that no record says that it runs when they are gone.
+            own = {host: {"record": failed, "recorded": state["recorded"][host]} for host in own}
+        calls = [call("session_host", own, asked, (), STATE_DIRECTORY)]
         return {**state, **step("undo", "Remove what this launch has made", DECIDE, calls)}
 
     def _after_undo(self) -> State:
-        # A session that came from the queue keeps its record and its id; of any other nothing stays, and a host that
-        # went away meanwhile is cleaned when it is back.
-        if self.state["failed_record"] is not None:
-            return self._keep(self.state["failed_record"], self.state["failures"])
-        return self._bury("undone")
+        # Of a session that did not come from the queue nothing stays, and a host that went away meanwhile is cleaned
+        # when it is back.
+        return self._after_keep() if self.state["failed_record"] is not None else self._bury("undone")
 
     def _undone(self) -> State:
         state = self.state

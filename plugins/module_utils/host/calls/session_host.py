@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 # Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
 
@@ -161,6 +162,7 @@ def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Remove everything the session has on this host."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
     from ansible_collections.cluster_compute.session.plugins.module_utils.host import removal, steps
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
 
     engine = Engine.connect()
     state = StateDirectory(asked["state_directory"])
@@ -180,8 +182,13 @@ def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         keeper = None if asked["undo"] else _keeper(engine, state, asked)
         kept = {key: asked[key] for key in ("keep_record", "undo", "keep_data")}
         stages = removal.removal_stages(engine, state, ledger, *meant, known, keeper=keeper, **kept)
+        records = [] if asked["record"] is None else [asked["record"]]
+        with suppress(SessionError, OSError):
+            # First, so that no record says that it runs when its parts are gone. A full disk must not keep them there.
+            keep_records(state, records, check_mode, asked["recorded"])
         if not check_mode:
             steps.perform(stages)
+            keep_records(state, records, check_mode, asked["recorded"])
             if keeper is not None:
                 keeper.finish({one["id"]: one["name"] for one in found["sessions"]})
                 found["warnings"] = keeper.problems

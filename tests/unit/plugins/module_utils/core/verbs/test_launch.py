@@ -205,8 +205,8 @@ def test_a_host_that_cannot_make_its_keys_or_folders_fails_the_launch_as_one_tha
     run = Launch().until("hold").answer(h2=unmade)
     assert run.step == "undo"
     assert run.answer().state["failure"].splitlines()[1] == "h2: It is really /etc."
-    queued = from_queue().until("hold").answer(h2=unmade).answer()
-    assert (queued.step, queued.told()["records"][0]["status"]) == ("keep", ERROR)
+    queued = from_queue().until("hold").answer(h2=unmade)
+    assert (queued.step, queued.told()["record"]["status"]) == ("undo", ERROR)
     again = Launch().until("").run_on()
     again.hosts["h1"]["public_keys"] = {}
     assert "could not be repaired" in again.until("hold").answer(h1=unmade).state["failure"]
@@ -397,21 +397,19 @@ def test_one_from_the_queue_that_was_cancelled_is_an_outcome() -> None:
 
 def test_one_from_the_queue_that_cannot_be_started_keeps_its_record_with_the_reasons() -> None:
     run = from_queue().until("start").answer(h2=BROKEN)
-    assert run.told()["keep_record"]
-    run.answer()
-    assert (run.step, hosts_of(run.state)) == ("keep", ["h1", "h2", "h3"])
-    assert run.told()["records"][0]["status"] == ERROR
+    assert (run.step, hosts_of(run.state)) == ("undo", ["h1", "h2", "h3"])
+    assert (run.told()["keep_record"], run.told()["record"]["status"]) == (True, ERROR)
     outcome = run.answer().state["outcome"]
     assert outcome == {"session_name": "train", "status": ERROR, "report": ["h2: The disk is full."]}
 
 
 def test_one_from_the_queue_whose_host_went_away_tries_again_and_waits_on_in_the_end() -> None:
-    run = from_queue(attempts=2).until("start").answer(h2=AWAY).answer(h2=AWAY)
-    kept = run.told()["records"][0]
-    assert (run.step, kept["status"]) == ("keep", PENDING)
+    run = from_queue(attempts=2).until("start").answer(h2=AWAY)
+    kept = run.told()["record"]
+    assert (run.step, kept["status"]) == ("undo", PENDING)
     run.hosts = {host: {**one, "records": [kept]} for host, one in run.hosts.items()}
     assert run.answer().step == "look"
-    run.until("start").answer(h2=AWAY).answer(h2=AWAY).answer()
+    run.until("start").answer(h2=AWAY).answer(h2=AWAY)
     assert run.state["outcome"]["status"] == PENDING
 
 

@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ERROR, RUNNING, advance
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
@@ -451,6 +452,50 @@ def test_a_launch_is_stopped_after_each_answer(patched: list[World], tmp_path: P
         patched.pop()
 
 
+@pytest.mark.parametrize("stop", range(1, 4))
+def test_one_from_the_queue_whose_undoing_is_stopped_runs_nowhere_by_its_record(
+    patched: list[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    answered = itertools.count(1)
+
+    def lose_one_and_stop() -> None:
+        """Lose a host that has not started yet, and kill the controller after so many more answers."""
+        world.hosts["h3"].is_up = False
+        for host in world.hosts.values():
+            monkeypatch.setattr(host, "call", partial(stopping, host.call))
+
+    def stopping(call: Callable[..., Any], *given: Any) -> Any:
+        result = call(*given)
+        if next(answered) == stop:
+            raise Killed
+        return result
+
+    def parts() -> dict[str, tuple[str, bool]]:
+        """Return how the session is by each host's record, and whether its container is there."""
+        return {
+            name: (StateDirectory(str(host.root)).records()[0][0]["status"], bool(host.containers))
+            for name, host in world.hosts.items()
+            if host.is_up
+        }
+
+    try:
+        asked = request(name="ash", size=3, cpus="2", max_replicas_per_host=1)
+        world.launch(request(name="birch", size=1, cpus="2"))
+        assert world.launch(asked)["outcome"]["status"] == "PENDING"
+        world.teardown("birch")
+        with pytest.raises(Killed):
+            world.launch(asked, 7, lose_one_and_stop)
+        # When h2 has started; when h1 is cleaned; when h2 is cleaned as well.
+        running, waiting = (RUNNING, True), ("PENDING", False)
+        assert tuple(parts().values()) == [(running, running), (waiting, running), (waiting, waiting)][stop - 1]
+        monkeypatch.undo()
+        end(world)
+    finally:
+        patched.pop()
+
+
 @pytest.mark.parametrize("moment", range(1, 10))
 def test_of_two_launches_that_meet_at_any_moment_one_gets_the_place(
     patched: list[World], tmp_path: Path, moment: int
@@ -474,6 +519,26 @@ def test_of_two_launches_that_meet_at_any_moment_one_gets_the_place(
             keys = [path for path in host.root.rglob("*.pub") if world.running()[placed]["id"] not in str(path)]
             assert keys == []
         end(world)
+    finally:
+        patched.pop()
+
+
+def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(patched: list[World], tmp_path: Path) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+
+    def stays(_name: str) -> None:
+        raise OSError("It is busy.")
+
+    try:
+        session_id = world.launch(request(name="ash", size=1))["record"]["id"]
+        host = world.at = next(one for one in world.hosts.values() if one.containers)
+        host.remove_container = stays  # type: ignore[method-assign]
+        found = StateDirectory(str(host.root)).records()[0][0]
+        asked = {"state": "absent", "session_id": session_id, "keep_record": True, "undo": True}
+        ended = advance(found, ERROR, "It could not be started.", plan=None, hosts=[])
+        assert "It is busy." in host.call("session_host", {**asked, "record": ended})["msg"]
+        assert StateDirectory(str(host.root)).records()[0] == [ended]
     finally:
         patched.pop()
 
