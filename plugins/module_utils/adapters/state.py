@@ -28,7 +28,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,12 +69,14 @@ class StateDirectory:
     def __init__(self, root: str) -> None:
         self.root = Path(root)
         self.sessions = self.root / "sessions"
+        self.passed_over: set[Path] = set()
+        """Files that check mode would set aside: reading takes them for missing."""
 
     def session(self, session_id: str) -> SessionDirectory:
         """Return the directory of one session. Raises StateError if *session_id* is no UUID."""
         if not is_session_id(session_id):
             raise StateError(f"The session id {session_id!r} is not a UUID; refusing to use it as a path.")
-        return SessionDirectory(self.sessions / session_id)
+        return SessionDirectory(self.sessions / session_id, self.passed_over)
 
     @contextmanager
     def working_on(self, session_id: str) -> Iterator[None]:
@@ -185,8 +187,9 @@ class StateDirectory:
 class SessionDirectory:
     """The state of one session on one host."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, passed_over: Container[Path] = ()) -> None:
         self.path = path
+        self._passed_over = passed_over
         self.record_file = path / "record.json"
         self.public_keys_file = path / "public_keys.json"
         self.host_file = path / "host"
@@ -266,6 +269,8 @@ class SessionDirectory:
         Raises DamagedFile for a malformed record, which is never trusted and never removed silently, and StateError
         for one of a newer release.
         """
+        if self.record_file in self._passed_over:
+            return None
         try:
             text = self.record_file.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

@@ -155,8 +155,10 @@ class _Mender:
         except DamagedLedger:
             paths.append(self.ledger.path)
         for path in paths:
-            target = "another name"
-            if not self.check_mode:
+            if self.check_mode:
+                self.state.passed_over.add(path)
+                target = "another name"
+            else:
                 target = str(self.state.set_aside(path))
             self._did(f"set aside damaged file {path}", "file", str(path), "damaged", target)
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,14 +51,15 @@ def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
         if context.has_ssh:
             steps += _owner_steps(context, replica["name"])
     if context.has_ssh:
-        known = _knows_all(context, public_keys)
+        known = _knows(context, public_keys, "client") and _knows(context, public_keys, "host")
         text = context.directory.public_keys_text(public_keys) if known else None
         steps.append(_write_step(context.directory.public_keys_file, text))
     return [step for step in steps if step is not None]
 
 
-def _knows_all(context: Context, public_keys: PublicKeys) -> bool:
-    return all(_is_known(public_keys.get(member["name"])) for member in context.members)
+def _knows(context: Context, public_keys: PublicKeys, kind: str) -> bool:
+    """Tell whether the public key of a kind of every replica is there; check mode does not have those to be made."""
+    return all(public_keys.get(member["name"], {}).get(kind) for member in context.members)
 
 
 def _owner_steps(context: Context, name: str) -> Stage:
@@ -85,13 +85,14 @@ def _files(context: Context, replica: dict[str, Any], public_keys: PublicKeys) -
     is_login = is_way_in(context, replica)
     owners = context.plan["request"]["authorized_keys"]
     if context.network is not None:
-        known = _knows_all(context, public_keys)
-        trusted = ssh_keys.authorized_keys(context.members, public_keys, context.network["subnet"]) if known else None
-        if trusted is not None and not is_login:
+        trusted = known = None
+        if _knows(context, public_keys, "client"):
+            trusted = ssh_keys.authorized_keys(context.members, public_keys, context.network["subnet"])
             # Who jumps through main1 comes from there.
-            trusted += ssh_keys.owner_keys(owners, context.members[0]["address"])
-        files["ssh/known_hosts"] = ssh_keys.known_hosts(context.members, public_keys) if known else None
-        files["ssh/authorized_keys"] = trusted
+            trusted += "" if is_login else ssh_keys.owner_keys(owners, context.members[0]["address"])
+        if _knows(context, public_keys, "host"):
+            known = ssh_keys.known_hosts(context.members, public_keys)
+        files |= {"ssh/known_hosts": known, "ssh/authorized_keys": trusted}
     if is_login:
         files[f"ssh/{ssh_keys.OWNER_KEYS}"] = ssh_keys.owner_keys(owners)
     if context.has_ssh:
@@ -109,11 +110,6 @@ def _hosts_file(context: Context) -> str:
     lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
     lines += [f"{peer['address']}\t{peer['name']}" for peer in context.members]
     return "\n".join(lines) + "\n"
-
-
-def _is_known(keys: Mapping[str, str | None] | None) -> bool:
-    """Tell whether both public halves of a replica are there; check mode does not have those of keys to be made."""
-    return keys is not None and bool(keys) and all(keys.values())
 
 
 def _write_step(path: Path, content: str | None) -> Step | None:
