@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Room,
     claims_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     PREPARING,
     RUNNING,
@@ -38,7 +39,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     note_of,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,

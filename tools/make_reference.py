@@ -4,13 +4,15 @@
 """Write docs/reference from the sources: playbooks, roles, modules and plugins with all that can be set.
 
 What ansible-doc knows of the collection comes from there; the rest is read from playbooks and the defaults of roles.
-With --check nothing is written, and it is an error if anything would be.
+The table of variables in docs/request.md is made as well. With --check nothing is written, and it is an error if
+anything would be.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -21,6 +23,13 @@ from typing import Any
 import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(CHECKOUT / ".collections"))
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (  # noqa: E402
+    KNOWN_VARIABLES,
+    documented,
+)
+
 FOLDER = CHECKOUT / "docs" / "reference"
 COLLECTION = "cluster_compute.session"
 LAB = "lab"
@@ -33,6 +42,8 @@ HEAD = f"""<!-- SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 <!-- SPDX-License-Identifier: GPL-3.0-or-later -->
 <!-- Made from the sources by '{REMAKE}'; change those. -->
 """
+DESCRIPTION = CHECKOUT / "docs" / "request.md"
+"""Written by hand but for the table of the variables, which follows from `core/model/fields`."""
 SITE = re.compile(r"\bcluster_compute_[a-z_]+\b")
 REQUEST = re.compile(r"\bsession_[a-z_]+\b")
 
@@ -42,22 +53,35 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only tell whether the reference is up to date")
     check = parser.parse_args().check
-    wanted = pages(known())
-    found = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    stale = sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
+    wanted = {FOLDER / name: text for name, text in pages(known()).items()}
+    wanted[DESCRIPTION] = description(DESCRIPTION.read_text(encoding="utf-8"))
+    found = {path: path.read_text(encoding="utf-8") for path in (*FOLDER.glob("*.md"), DESCRIPTION)}
+    stale = sorted(path for path in {*wanted, *found} if wanted.get(path) != found.get(path))
     if check:
         if stale:
-            print(f"docs/reference is not what the sources say: {', '.join(stale)}.")
+            print(f"This is not what the sources say: {', '.join(map(shown, stale))}.")
             print(f"Run '{REMAKE}' (python tools/make_reference.py) and commit what it changes.")
         return int(bool(stale))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in stale:
-        if name in wanted:
-            (FOLDER / name).write_text(wanted[name], encoding="utf-8")
+    for path in stale:
+        if path in wanted:
+            path.write_text(wanted[path], encoding="utf-8")
         else:
-            (FOLDER / name).unlink()
-        print(f"docs/reference/{name}")
+            path.unlink()
+        print(shown(path))
     return 0
+
+
+def shown(path: Path) -> str:
+    """Return a path as people know it."""
+    return os.path.relpath(path, CHECKOUT)
+
+
+def description(text: str) -> str:
+    """Return the document of the request with the table of its variables made anew."""
+    rows = table(["variable", "type", "default", "meaning"], documented())
+    before, after = re.split(r"^\| variable \|.*\n(?:\|.*\n)+\n", text, maxsplit=1, flags=re.MULTILINE)
+    return before + "\n".join(rows) + "\n" + after
 
 
 def known() -> dict[str, dict[str, Any]]:
@@ -177,8 +201,8 @@ def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
         )
         sites |= set(SITE.findall(defaults))
         others |= set(REQUEST.findall(defaults))
-    own = {name for name in sites if name in described("site.md")}
-    others = {name for name in others & described("request.md") if name not in " ".join(reads[only] for only in asked)}
+    own = sites & described("site.md")
+    others = {name for name in others & set(KNOWN_VARIABLES) if name not in " ".join(reads[only] for only in asked)}
     if "launch" in asked:
         others = set()
     if others:

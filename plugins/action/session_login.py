@@ -19,9 +19,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clien
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ENDED, RUNNING, Record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import given
 
 
 class ActionModule(ActionBase):
@@ -123,6 +123,6 @@ def _known(group: GroupFacts, plan: Mapping[str, Any]) -> tuple[dict[str, Any], 
 def _address(variables: Mapping[str, Any], host: str) -> str:
     """Return where users reach a host: what the site says, else where Ansible does."""
     for name in ("cluster_compute_login_address", "ansible_host"):
-        if given(variables.get(name)):
+        if is_given(variables.get(name)):
             return str(variables[name]).strip()
     return host

@@ -10,16 +10,17 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import given, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import PREFIX
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
+    parse_request,
+    read_variable,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
-    KNOWN_ELSEWHERE,
-    PREFIX,
     group_variables,
     launch_request,
-    parse_wait_seconds,
     session_name,
     session_owner,
-    switch,
 )
 
 
@@ -38,20 +39,18 @@ class ActionModule(ActionBase):
         )
         try:
             group, variables = group_variables(PREFIX, task_vars, self._templar.template)
-            if arguments["only"] == "group" and not given(variables.get("session_name")):
+            if arguments["only"] == "group" and not is_given(variables.get("session_name")):
                 return {"changed": False, "session_name": "", "resource_group": group}
             if arguments["only"] != "launch":
                 name = session_name(variables)
                 return {"changed": False, "session_name": name, "resource_group": group}
-            request = parse_request(variables, known=KNOWN_ELSEWHERE)
+            request = parse_request(variables)
             return {
                 "changed": False,
                 **launch_request(
                     request,
                     session_owner(variables | _awx(task_vars)),
-                    recreate=switch(variables, "session_recreate"),
-                    wait=switch(variables, "session_wait"),
-                    wait_seconds=parse_wait_seconds(variables),
+                    **{name: read_variable(name, variables) for name in ("recreate", "wait", "wait_seconds")},
                 ),
                 "resource_group": group,
             }

@@ -24,9 +24,12 @@ description:
     refuse the defaults, with the name of the question and what would be right.
 options:
   _input:
-    description: Questions as AWX has them, each a mapping with C(type), C(question_name), C(variable) and more.
+    description:
+      - Questions as AWX has them, each a mapping with C(type), C(question_name), C(variable) and more.
+      - Or names of questions - V(launch) for all that are asked before a launch, the variable of one of these, such as
+        V(session_name), or a key of O(questions).
     type: list
-    elements: dict
+    elements: raw
     required: true
   name:
     description: Name of the survey.
@@ -44,6 +47,12 @@ options:
     default: {}
   defaults:
     description: Defaults by variable, in place of those of the questions. Variables without a question are left alone.
+    type: dict
+    default: {}
+  questions:
+    description:
+      - Further questions by name. What they do not say is V(text) for C(type), V(false) for C(required), and that name
+        for C(variable).
     type: dict
     default: {}
 """
@@ -65,15 +74,16 @@ _value:
 
 
 def awx_survey(
-    questions: Sequence[Mapping[str, Any]],
+    asked: Sequence[str | Mapping[str, Any]],
     name: str,
     description: str = "",
     choices: Mapping[str, Sequence[str]] | None = None,
     defaults: Mapping[str, Any] | None = None,
+    questions: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Return the survey; raises AnsibleFilterError with all that is wrong with it."""
     try:
-        return make_survey(name, description, questions, choices or {}, defaults or {})
+        return make_survey(name, description, asked, choices or {}, defaults or {}, questions)
     except InvalidInput as error:
         raise AnsibleFilterError(f"The survey cannot be used; nothing was sent.\n{error}") from error
 

@@ -12,25 +12,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    DEFAULT_GROUP,
-    Request,
-    given,
-    is_plain,
-    parse_bool,
-    parse_request,
-    parse_whole,
-)
-
-PREFIX = "session_"
-KNOWN_ELSEWHERE = ("session_regenerate_keys", "session_owner", "session_wait_seconds")
-"""Variables of a launch whose names begin with the prefix and that are no part of a request."""
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_fields import parse_owner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 
 
 def resource_group(variables: Mapping[str, Any], groups: Mapping[str, list[str]]) -> tuple[str, list[str]]:
     """Return the resource group and its hosts. Raises InvalidInput where the group is unknown or empty."""
     asked = variables.get("session_resource_group")
-    group = asked.strip() if isinstance(asked, str) and given(asked) else DEFAULT_GROUP
+    group = asked.strip() if isinstance(asked, str) and is_given(asked) else DEFAULT_GROUP
     hosts = groups.get(group)
     if hosts:
         return group, list(hosts)
@@ -87,27 +78,9 @@ def session_owner(variables: Mapping[str, Any]) -> str:
     """
     for variable in ("session_owner", "awx_user_name", "tower_user_name"):
         value = variables.get(variable)
-        if given(value):
-            if not isinstance(value, str) or not is_plain(value) or len(value) > 255:
-                raise InvalidInput.single(variable, value, "It must be the name of a user.")
-            return value.strip()
+        if is_given(value):
+            return parse_owner(variable, value)
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a user without an entry in passwd, as in a container
         return f"uid-{os.getuid()}"
-
-
-def switch(variables: Mapping[str, Any], variable: str) -> bool:
-    """Return a truth value that is false where it is not given. Raises InvalidInput."""
-    value = variables.get(variable)
-    return given(value) and parse_bool(variable, value)
-
-
-DEFAULT_WAIT = 3600
-LONGEST_WAIT = 7 * 24 * 3600
-
-
-def parse_wait_seconds(variables: Mapping[str, Any]) -> int:
-    """Return for how many seconds a launch with session_wait waits at most. Raises InvalidInput."""
-    value = variables.get("session_wait_seconds")
-    return parse_whole("session_wait_seconds", value, 1, LONGEST_WAIT) if given(value) else DEFAULT_WAIT

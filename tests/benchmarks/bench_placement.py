@@ -15,13 +15,13 @@ import statistics
 import sys
 import time
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
     Placement,
     place,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 
 BOUND = 1.0
 """Seconds that placing 4,096 replicas on 10,000 hosts may take, for one shape and for main1 with its own."""

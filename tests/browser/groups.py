@@ -13,6 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Reservation,
     claims_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import overview
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host, Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
@@ -29,7 +30,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     prepared,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 
 GIB = 1024**3

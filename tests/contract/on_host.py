@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import needs_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
     Settings,
@@ -43,7 +44,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     prepared,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_request
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 
 BUSYBOX = "cluster-compute/busybox:latest"

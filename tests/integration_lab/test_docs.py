@@ -22,13 +22,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     CONTRACT_NAMES,
     CUDA_DEVICES,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    KNOWN_VARIABLES,
-    parse_request,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus, parse_memory
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import KNOWN_ELSEWHERE
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     CHECKOUT,
     DEMO,
@@ -276,28 +271,6 @@ def rows(document: str, prefix: str = "") -> dict[str, list[str]]:
         if line.startswith("| `" + prefix):
             found[cells[0].strip("` ")] = cells[1:]
     return found
-
-
-def test_every_variable_of_a_request_is_described() -> None:
-    assert set(rows("docs/request.md", "session_")) == {*KNOWN_VARIABLES, *KNOWN_ELSEWHERE}
-
-
-def test_the_defaults_of_a_request_are_those_described() -> None:
-    def default(name: str) -> str:
-        return rows("docs/request.md")["session_" + name][1].strip("`")
-
-    request = parse_request({"session_name": "a", "session_image": "b"})
-    resources = request.roles[0].resources
-    assert default("size") == str(request.size)
-    assert default("cpus") == format_cpus(resources.cpus)
-    assert parse_memory(default("memory")) == resources.memory
-    assert parse_memory(default("shm_size")) == resources.shm_size
-    assert default("policy") == request.policy
-    assert default("resource_group") == request.resource_group
-    assert default("master_port") == str(request.master_port)
-    assert default("priority") == str(request.priority)
-    assert request.mode == "single-node"
-    assert parse_request({"session_name": "a", "session_image": "b", "session_size": 2}).mode == "multi-node"
 
 
 def test_the_requests_in_the_documents_are_accepted() -> None:

@@ -24,6 +24,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link, wireguard
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
     Settings,
@@ -33,7 +34,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
     validate_plan,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import new_record, prepared, started
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, removal, steps, verify
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links

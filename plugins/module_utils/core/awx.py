@@ -13,17 +13,21 @@ question, and drops a default that is no valid answer without a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
     KNOWN_VARIABLES,
-    parse_request,
+    questions,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import did_you_mean
 
 TEXT_TYPES = ("text", "textarea", "password")
 CHOICE_TYPES = ("multiplechoice", "multiselect")
+LAUNCH = "launch"
+"""Stands for all questions that are asked before a launch."""
 QUESTION_TYPES = (*TEXT_TYPES, *CHOICE_TYPES, "integer", "float")
 MAXIMUM_COUNT = 999
 """Most runs that a schedule may ask for by COUNT."""
@@ -38,26 +42,51 @@ _RULE = re.compile(r"(?P<kind>RRULE|EXRULE|RDATE|EXDATE)(?:;[^:\s]+)?:(?P<parts>
 def make_survey(
     name: str,
     description: str,
-    questions: Sequence[Mapping[str, Any]],
+    asked: Sequence[str | Mapping[str, Any]],
     choices: Mapping[str, Sequence[str]],
     defaults: Mapping[str, Any],
+    own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Return a survey of *questions* that the server accepts and whose defaults a launch accepts.
+    """Return a survey that the server accepts and whose defaults a launch accepts.
 
-    choices: what there is to choose from, by variable; a question of text with choices becomes one of a choice, and
-    then its default is the first choice unless it is among them. Without choices it stays one of text. defaults: by
-    variable, in place of those in the questions. Of both, what is for no question here is left alone. Raises
-    InvalidInput.
+    asked: questions, or names of such: of one of *own*, of a variable of a launch, or `LAUNCH`, for all that is asked
+    before one. own: further questions by name, which is their variable where they name no other; text that may be left
+    out where they do not say. choices: what there is to choose from, by variable; a question of text with choices
+    becomes one of a choice, and then its default is the first choice unless it is among them. Without choices it stays
+    one of text. defaults: by variable, in place of those in the questions. Of both, what is for no question here is
+    left alone. Raises InvalidInput.
     """
-    spec = [_with_choices(question, choices.get(question["variable"], ()), defaults) for question in questions]
+    spec = [
+        _with_choices(question, choices.get(question["variable"], ()), defaults)
+        for entry in asked
+        for question in _questions(name, entry, own or {})
+    ]
     survey = {"name": name, "description": description, "spec": spec}
     problems = check_survey(survey, name)
     if not problems:
-        sample = {one["variable"]: one["default"] for one in spec if "default" in one}
+        sample = {question["variable"]: question["default"] for question in spec if "default" in question}
         problems += _check_request({key: value for key, value in sample.items() if key in KNOWN_VARIABLES}, name)
     if problems:
         raise InvalidInput(problems)
     return survey
+
+
+def _questions(
+    name: str, entry: str | Mapping[str, Any], own: Mapping[str, Mapping[str, Any]]
+) -> Iterable[Mapping[str, Any]]:
+    """Return the questions that *entry* stands for in the survey *name*."""
+    of_launch = questions()
+    if not isinstance(entry, str):
+        return [entry]
+    if entry == LAUNCH:
+        return of_launch.values()
+    if entry in own:
+        return [{"type": "text", "variable": entry, "required": False, **own[entry]}]
+    if entry not in of_launch:
+        known = (LAUNCH, *own, *of_launch)
+        message = f"There is no such question; there are {', '.join(known)}.{did_you_mean(entry, known)}"
+        raise InvalidInput.single(f"{name}.questions", entry, message)
+    return [of_launch[entry]]
 
 
 def _with_choices(question: Mapping[str, Any], choices: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,18 +11,19 @@ filesystem, origin (what is mounted there), inode, read_only; and of each volume
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import is_below
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    LOCAL_DRIVER,
-    Mount,
-    Request,
-    given,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER, Mount
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
     is_plain,
     split_list,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import is_below
+
+if TYPE_CHECKING:  # hosts read what users write nowhere, so they need not load how it is read
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 
 ROOTS = "cluster_compute_mount_roots"
 DRIVERS = "cluster_compute_volume_drivers"
@@ -82,7 +83,7 @@ def _read(
     inventory: Mapping[str, Any], host: str, variable: str, make: Callable[[object], tuple[str, ...]]
 ) -> tuple[str, ...] | None:
     value = (inventory.get(host) or {}).get(variable)
-    if not given(value):
+    if not is_given(value):
         return None
     try:
         return make(value)

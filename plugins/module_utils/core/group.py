@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import VARIABLE as LIMITS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import Amounts, amounts_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import Waiting
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
@@ -27,7 +28,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     Record,
     advance,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey, survey
 

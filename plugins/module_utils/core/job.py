@@ -12,6 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
+    is_plain,
+    parse_bool,
+    parse_env,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     BATCH,
     JOB_ID,
@@ -21,12 +27,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     read_variables,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    given,
-    is_plain,
-    parse_bool,
-    parse_env,
-)
 
 ENDED, LOST, UNKNOWN = "ENDED", "LOST", "UNKNOWN"
 """What can be said of a job in a replica beside RUNNING: its program ended; nobody watches it any more; its host cannot
@@ -91,7 +91,7 @@ def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
         "stop": parse_bool,
     }
     found, problems = read_variables(variables, "job_", readers)
-    named = {key for key in readers if given(variables.get(f"job_{key}"))}
+    named = {key for key in readers if is_given(variables.get(f"job_{key}"))}
     if "command" in named and "id" in named:
         problems.append(
             Problem("job_id", variables["job_id"], "It names a job that was started before; leave job_command out.")

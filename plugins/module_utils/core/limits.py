@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    MODES,
-    Request,
-    given,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MODES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
     parse_whole,
     split_list,
 )
@@ -85,7 +85,7 @@ class Limits:
     @classmethod
     def from_variable(cls, value: object) -> Limits:
         """Read ``cluster_compute_limits``. Raises InvalidInput with every problem."""
-        if not given(value):
+        if not is_given(value):
             return cls()
         if not isinstance(value, Mapping):
             raise InvalidInput.single(VARIABLE, value, f"It must be a mapping of {', '.join(_KEYS)}.")

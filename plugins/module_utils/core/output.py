@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    given,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
     is_plain,
     parse_bool,
     parse_whole,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import parse_memory
 
 OUT, ERR = "out", "err"
@@ -331,7 +331,7 @@ def read_variables(variables: Mapping[str, Any], prefix: str, readers: Readers) 
     problems = _misspelt(variables, prefix, [prefix + key for key in readers])
     for key, reader in readers.items():
         value = variables.get(prefix + key)
-        if given(value):
+        if is_given(value):
             try:
                 found[key] = reader(prefix + key, value)
             except InvalidInput as error:

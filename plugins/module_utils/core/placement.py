@@ -30,17 +30,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import closest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.packing import (
     SEARCH_WORK,
     Chosen,
     Task,
     Vector,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    MULTI_NODE,
-    SINGLE_NODE,
-    Request,
-    closest,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
     PINNED,

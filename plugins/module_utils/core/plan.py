@@ -64,6 +64,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Room,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import NO_LIMITS, Limits
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
+    is_plain,
+    parse_whole,
+    split_list,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import is_below
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
@@ -74,15 +82,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.place
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS, ports_collide
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    MULTI_NODE,
-    SINGLE_NODE,
-    Request,
-    given,
-    is_plain,
-    parse_whole,
-    split_list,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
     PINNED,
     Devices,
@@ -153,7 +152,7 @@ class Settings:
         def read(key: str, make: Callable[[str, Any], Any]) -> None:
             variable = "cluster_compute_" + key
             value = variables.get(variable)
-            if given(value):
+            if is_given(value):
                 try:
                     values[key] = make(variable, value)
                 except InvalidInput as error:
@@ -235,7 +234,7 @@ def _host(
     def read(key: str, make: Callable[[Any], Any], default: Any) -> Any:
         variable = "cluster_compute_" + key
         value = variables.get(variable)
-        if not given(value):
+        if not is_given(value):
             return default
         try:
             return make(value)

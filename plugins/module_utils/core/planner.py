@@ -22,6 +22,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.image
     needs_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
+    Request,
+    diff_requests,
+    differ_in_keys_only,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
     Settings,
@@ -52,11 +57,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     is_note,
     new_record,
     prepared,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    Request,
-    diff_requests,
-    differ_in_keys_only,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
 

@@ -49,18 +49,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.matri
     Measured,
     slow_pairs,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
+    parse_bool,
+    parse_whole,
+    split_list,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
     Settings,
     hosts_from_facts,
     overlay_mtu,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    Request,
-    given,
-    parse_bool,
-    parse_request,
-    parse_whole,
-    split_list,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
     PINNED,
@@ -118,7 +117,7 @@ class Asked:
         def read(key: str, make: Callable[[str, Any], Any]) -> None:
             variable = f"preflight_{key}"
             value = variables.get(variable)
-            if given(value):
+            if is_given(value):
                 try:
                     values[key] = make(variable, value)
                 except InvalidInput as error:
@@ -139,7 +138,7 @@ class Asked:
         read("matrix_bytes", lambda _variable, value: parse_memory(value))
         read("matrix_ratio", whole(2, 1000))
         read("shared_folders", lambda _variable, value: split_list(value))
-        wanted = {name: variables[name] for name in ASKED if given(variables.get(name))}
+        wanted = {name: variables[name] for name in ASKED if is_given(variables.get(name))}
         has_image = "session_image" in wanted or "session_roles" in wanted
         folders = values.pop("shared_folders", [])
         request = None

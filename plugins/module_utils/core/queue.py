@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
@@ -24,7 +25,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.place
     Shortfall,
     place,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.data 
     WRITES,
     volume_conflict,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import LOCAL_DRIVER
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 PROOF_SECONDS = 2.0

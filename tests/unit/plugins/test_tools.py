@@ -216,6 +216,13 @@ class TestReference:
         assert "make reference" in said
         assert (tmp_path / "roles.md").read_text(encoding="utf-8") == "something else"
 
+    def test_the_variables_of_a_request_are_told_as_the_table_of_fields_has_them(self) -> None:
+        tool = load("make_reference")
+        text = (TOOLS.parent / "docs" / "request.md").read_text(encoding="utf-8")
+        row = "| `session_size` | 1 to 4096 | `1` |"
+        assert row in text
+        assert tool.description(text.replace(row, "| `session_size` | 1 to 5 | `2` |")) == text
+
     def test_every_playbook_and_its_variables_are_there(self) -> None:
         tool = load("make_reference")
         page = tool.playbooks({"launch": {}, "teardown": {}, "login": {}})

@@ -43,6 +43,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Answer,
     decide,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.outcome import (
     PLACED,
     PLANNED,
@@ -66,7 +67,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     advance as revise,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import RULES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import images
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import bury

@@ -197,3 +197,14 @@ def test_every_state_that_can_be_asked_for_is_one(call: str) -> None:
     code: Any = import_module(f"ansible_collections.cluster_compute.session.plugins.module_utils.host.calls.{call}")
     choices = ARGUMENTS[call]["argument_spec"]["state"]["choices"]
     assert choices == list(getattr(code, "STATES", {"present": None, "absent": None}))
+
+
+def test_hosts_do_not_load_how_a_request_is_read() -> None:
+    package = "ansible_collections.cluster_compute.session.plugins.module_utils"
+    calls = Path(import_module(f"{package}.host.calls").__path__[0])
+    lines = [f"import {package}.host.calls.{path.stem}" for path in calls.glob("*.py") if path.stem != "__init__"]
+    text = "\n".join([f"import sys; sys.path[:] = {sys.path!r}", *lines, "print(*sys.modules)"])
+    done = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True)
+    loaded = {name.rpartition(".core.")[2] for name in done.stdout.split() if ".core." in name}
+    assert "model.values" in loaded
+    assert loaded.isdisjoint({"model.fields", "model.read_fields", "model.read_mounts", "model.request"})

@@ -18,11 +18,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.awx i
     resource_groups,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Port, Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import questions
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Port
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 
 ROOT = Path(__file__).resolve().parents[5]
 VARIABLES = yaml.safe_load((ROOT / "roles/awx/vars/main.yml").read_text(encoding="utf-8"))
 QUESTIONS = VARIABLES["awx_questions"]
+DIALOG = questions()
 CHOICES = {"session_resource_group": ["cluster_compute_hosts", "gpu_pool"], "session_image": ["debian:12", "train:1"]}
 TEXT = {"type": "text", "question_name": "Command", "variable": "session_command", "required": False}
 NUMBER = {"type": "integer", "question_name": "Size", "variable": "session_size", "required": True, "default": 1}
@@ -212,8 +215,7 @@ def test_groups_whose_hosts_are_all_for_sessions() -> None:
 
 def dialog() -> dict[str, Any]:
     """Return the survey of a launch as the role makes it."""
-    questions = [QUESTIONS[name] for name in VARIABLES["awx_dialog"]]
-    return make_survey("launch_cluster", "", questions, CHOICES, {})
+    return make_survey("launch_cluster", "", ["launch"], CHOICES, {})
 
 
 def job_variables(answers: dict[str, Any]) -> dict[str, Any]:
@@ -284,34 +286,37 @@ def test_each_field_from_the_answer_to_the_request(variable: str, answer: Any, e
 
 
 def test_no_field_of_the_dialog_is_left_out() -> None:
-    assert [field[0] for field in FIELDS] == VARIABLES["awx_dialog"]
+    assert [field[0] for field in FIELDS] == list(DIALOG)
 
 
 def test_what_nobody_touched_is_what_a_launch_does_by_itself() -> None:
     plain = {"session_name": "train", "session_image": "debian:12", "session_mode": "multi-node"}
     assert request_of() == parse_request(plain)
-    untouched = {name: "" for name in VARIABLES["awx_dialog"] if QUESTIONS[name]["required"] is False}
+    untouched = {name: "" for name, question in DIALOG.items() if question["required"] is False}
     assert len(untouched) == 6
     assert request_of(**untouched) == parse_request(plain)
 
 
-def asked(template: dict[str, Any]) -> list[str]:
-    """Return the questions of a template."""
-    given = template["questions"]
-    if isinstance(given, list):
-        return given
-    begins, _sign, rest = given.strip("{} ").partition(" + ")
-    assert begins == "awx_dialog"
-    return [*VARIABLES["awx_dialog"], *(yaml.safe_load(rest) if rest else [])]
-
-
 def test_every_template_has_a_survey_that_the_server_takes() -> None:
+    surveys = 0
     for template in (*VARIABLES["awx_templates"], VARIABLES["awx_workflow"]):
-        questions = [QUESTIONS[name] for name in asked(template)]
-        if questions:
-            defaults = template.get("defaults", {})
-            made = make_survey(template["name"], template["description"], questions, CHOICES, defaults)
+        if template["questions"]:
+            asked, defaults = template["questions"], template.get("defaults", {})
+            made = make_survey(template["name"], template["description"], asked, CHOICES, defaults, QUESTIONS)
             assert check_survey(made) == []
+            surveys += 1
+    assert surveys == 15
+
+
+def test_a_question_that_is_only_named() -> None:
+    own = {"job_on": {"question_name": "Where"}, "every": {**TEXT, "variable": "session_name"}}
+    first, second, third, fourth = make_survey("x", "", ["job_on", "every", TEXT, "session_ports"], {}, {}, own)["spec"]
+    assert first == {"type": "text", "question_name": "Where", "variable": "job_on", "required": False}
+    assert (second["variable"], third, fourth) == ("session_name", TEXT, DIALOG["session_ports"])
+    with pytest.raises(
+        InvalidInput, match=r"x.questions is 'session_port': There is no .* Did you mean session_ports\?"
+    ):
+        make_survey("x", "", ["session_port"], {}, {}, own)
 
 
 def test_the_workflow_tears_down_however_it_goes_and_fails_where_its_command_does() -> None:

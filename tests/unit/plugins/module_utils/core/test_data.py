@@ -16,8 +16,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.data 
     sharing_problems,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import is_below
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Mount, Request, parse_request
 
 HOSTS = ("h1", "h2", "h3")
 SITE = {host: {ROOTS: ["/srv"]} for host in HOSTS}

@@ -19,10 +19,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     replica_environment,
     slots,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
-    MAXIMUM_ENVIRONMENT_STRING,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
     MAXIMUM_ROLE_NAME,
     MAXIMUM_SIZE,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    MAXIMUM_ENVIRONMENT_STRING,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -15,8 +15,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.limit
     Limits,
     amounts_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -14,6 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Reservation,
     claims_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import overview
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
@@ -31,7 +32,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     prepared,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 
 A = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import packing
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
@@ -21,7 +22,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.place
     Shortfall,
     place,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -20,6 +20,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
@@ -37,7 +39,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan 
     render_shortfall,
     validate_plan,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Mount, Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st

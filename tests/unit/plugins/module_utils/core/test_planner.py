@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Reservation,
     claims_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
     Settings,
@@ -37,7 +38,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     prepared,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
 
 KEYS = [

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.filter.plan_preview import plan_preview
 from ansible_collections.cluster_compute.session.plugins.filter.plan_table import SHOWN, plan_table
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
     Capacity,
     Host,
@@ -26,7 +27,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     prepared,
     started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import parse_request
 
 SESSION = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 GIB = 1024**3

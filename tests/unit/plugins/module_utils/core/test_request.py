@@ -6,21 +6,30 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import CONTRACT_NAMES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem, show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
+    FIELDS,
     KNOWN_VARIABLES,
-    Mount,
-    Port,
+    REQUEST,
+    ROLE,
+    Field,
+    Question,
+    documented,
+    questions,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount, Port
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
     Request,
+    Role,
     diff_requests,
     differ_in_keys_only,
-    parse_bool,
     parse_request,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_bool, parse_choice
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import Resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -500,9 +509,6 @@ def test_unknown_variables_get_the_closest_name():
     assert "Did you mean session_memory?" in problems(memroy="1g")["session_memroy"]
     assert "Known are session_name" in problems(zzzz=1)["session_zzzz"]
     assert "Did you mean session_cpus?" in problems(cpu=1)["session_cpu"]
-    assert parse_request({**variables(), "session_state": 1}, known=["session_state"]) == parse()
-    with pytest.raises(InvalidInput, match="Did you mean session_state"):
-        parse_request({**variables(), "session_sttae": 1}, known=["session_state"])
 
 
 def test_missing_name_and_image():
@@ -829,3 +835,55 @@ def test_a_batch_command_is_text_for_the_shell_or_words() -> None:
     assert batch("") is None
     with pytest.raises(InvalidInput, match="session_batch_command"):
         batch(["a\0"])
+
+
+@dataclass(frozen=True)
+class Coloured(Request):
+    """A request with a variable more."""
+
+    colour: str = ""
+    fields = (
+        *FIELDS,
+        Field(
+            "colour",
+            "`red`, `blue`",
+            "Of the session.",
+            lambda variable, value: parse_choice(variable, value, ("red", "blue")),
+            default="red",
+            choices=("red", "blue"),
+            question=Question("Colour", "Which of them"),
+        ),
+    )
+
+
+def test_a_field_in_the_table_is_all_that_a_new_variable_takes() -> None:
+    red, blue = (parse_request(variables(colour=colour), Coloured) for colour in ("", "blue"))
+    assert isinstance(blue, Coloured)
+    assert blue.colour == "blue"
+    with pytest.raises(InvalidInput, match=r"session_colour is 'bleu': .* Did you mean blue\?"):
+        parse_request(variables(colour="bleu"), Coloured)
+    assert "session_colour" in problems(colour="blue"), "unknown without the field"
+    assert Coloured.from_dict(json.loads(json.dumps(blue.to_dict()))) == blue
+    assert blue.to_dict() == {**parse().to_dict(), "colour": "blue"}
+    assert diff_requests(red, blue) == [("colour", "red", "blue")]
+    assert documented(Coloured.fields)[-1] == ("`session_colour`", "`red`, `blue`", "`red`", "Of the session.")
+    assert questions(Coloured.fields)["session_colour"] == {
+        "type": "multiplechoice",
+        "question_name": "Colour",
+        "question_description": "Which of them",
+        "variable": "session_colour",
+        "required": True,
+        "choices": ["red", "blue"],
+        "default": "red",
+    }
+
+
+def test_every_field_of_a_request_or_a_role_has_its_attribute() -> None:
+    own = {field.name for field in fields(Request)} - {"roles"}
+    assert {field.name for field in FIELDS if field.of == REQUEST} == own
+    of_a_role = {field.name for kind in (Role, Resources) for field in fields(kind)} - {"name", "replicas", "resources"}
+    assert {field.name for field in FIELDS if field.of == ROLE} == of_a_role
+    request = parse()
+    for field in fields(Request):
+        if field.default is not MISSING:
+            assert getattr(request, field.name) == field.default, "what the class says is what the table says"

@@ -14,8 +14,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Reservation,
     claims_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import Record, started
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,

@@ -30,8 +30,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ERROR, RUNNING, advance
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,

@@ -1,0 +1,463 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The variables of a launch, in one table: what is known, read, stored, compared, described and asked follows from it.
+
+A new variable is a new `Field` here, and, where it is part of a request, an attribute of the same name in `request`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.authorized_keys import parse_authorized_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.capabilities import (
+    UNLIMITED,
+    format_memlock,
+    parse_capabilities,
+    parse_memlock,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES, RESTART
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import MISSING, PULL_POLICIES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_fields import (
+    MAXIMUM_SESSION_NAME,
+    parse_archive,
+    parse_batch_command,
+    parse_command,
+    parse_group,
+    parse_hosts,
+    parse_image,
+    parse_name,
+    parse_owner,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_mounts import (
+    parse_mounts,
+    parse_ports,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    Reader,
+    converted,
+    is_given,
+    parse_bool,
+    parse_choice,
+    parse_env,
+    parse_list,
+    parse_whole,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+    format_cpus,
+    format_memory,
+    parse_accelerators,
+    parse_cpus,
+    parse_memory,
+)
+
+PREFIX = "session_"
+"""What the names of all variables of a launch begin with."""
+SINGLE_NODE = "single-node"
+MULTI_NODE = "multi-node"
+MODES = (SINGLE_NODE, MULTI_NODE)
+POLICIES = ("pack", "spread", "inventory")
+DEFAULT_GROUP = "cluster_compute_hosts"
+
+MAXIMUM_SIZE = 4096
+"""Most replicas of a session. Linux passes no environment string above 128 KiB to a program, and TF_CONFIG names
+every replica: with `MAXIMUM_ROLE_NAME` this is where it still fits for sure."""
+MAXIMUM_ROLE_NAME = 16
+
+REQUEST, ROLE, LAYOUT, LAUNCH = "request", "role", "layout", "launch"
+"""What a variable is of: the session; every role, which may say otherwise for itself; which roles there are; this
+launch alone, so that no record has it."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _stored(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, tuple):
+        return [_stored(entry) for entry in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _words(value: Any) -> str:
+    """Return a plain value in words, empty for none."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What AWX asks for a variable, beside what follows from its field.
+
+    lines: whether the answer has several lines. required: whether it has to be answered although the field has no
+    default. limits: least and most characters. default, choices: in place of those of the field.
+    """
+
+    name: str
+    description: str
+    lines: bool = False
+    required: bool = False
+    limits: tuple[int, int] | None = None
+    default: str | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Field:
+    """One variable of a launch.
+
+    name: that of the variable less `PREFIX`, of the attribute, and of the key in the stored form. kind, meaning: for
+    people, in Markdown. parse: from the variable and what was given to the value; raises InvalidInput. of: what it is
+    part of. default: as a user would give it, None where there is none; otherwise: what counts then, in words, and
+    empty: that value. write: from the value to its stored form (JSON), restore: from there to what is parsed again.
+    show: the value in words, empty for none, or several by place. add: what a role that says otherwise has of both.
+    secret: whether differences keep silent about the value. bounds, choices: what is allowed, where that is all.
+    """
+
+    name: str
+    kind: str
+    meaning: str
+    parse: Callable[[str, Any], Any]
+    of: str = REQUEST
+    default: Any = None
+    otherwise: str = "none"
+    empty: Any = None
+    write: Callable[[Any], Any] = _stored
+    restore: Callable[[Any], Any] = _same
+    show: Callable[[Any], str | Mapping[str, str]] = _words
+    add: Callable[[Any, Any], Any] = lambda _inherited, own: own
+    secret: bool = False
+    bounds: tuple[int, int] | None = None
+    choices: tuple[str, ...] = ()
+    question: Question | None = None
+
+    @cached_property
+    def variable(self) -> str:
+        """The name of the variable."""
+        return PREFIX + self.name
+
+    @cached_property
+    def standard(self) -> Any:
+        """The value where nothing is given."""
+        return self.empty if self.default is None else self.parse(self.variable, self.default)
+
+    def read(self, reader: Reader, place: str, given: Any, inherited: Any) -> Any:
+        """Return the value of what was given at *place*, *inherited* where nothing was or nothing that can be used."""
+        if not is_given(given):
+            return inherited
+        try:
+            return self.add(inherited, self.parse(place, given))
+        except InvalidInput as error:
+            reader.problems.extend(error.problems)
+            return inherited
+
+
+def _whole(name: str, least: int, most: int, meaning: str, **more: Any) -> Field:
+    def parse(variable: str, value: Any) -> int:
+        return parse_whole(variable, value, least, most)
+
+    return Field(name, f"{least} to {most}", meaning, parse, bounds=(least, most), **more)
+
+
+def _choice(name: str, choices: tuple[str, ...], meaning: str, **more: Any) -> Field:
+    def parse(variable: str, value: Any) -> str:
+        return parse_choice(variable, value, choices)
+
+    return Field(name, ", ".join(f"`{choice}`" for choice in choices), meaning, parse, choices=choices, **more)
+
+
+def _truth(name: str, meaning: str, **more: Any) -> Field:
+    return Field(name, "true or false", meaning, parse_bool, default=False, **more)
+
+
+FIELDS = (
+    Field(
+        "name",
+        "text",
+        "Name of the session. Containers are named `NAME-REPLICA`.",
+        parse_name,
+        otherwise="required",
+        question=Question(
+            "Session",
+            "Its name: lower-case letters, digits and '-', at most 40",
+            required=True,
+            limits=(1, MAXIMUM_SESSION_NAME),
+        ),
+    ),
+    Field(
+        "resource_group",
+        "inventory group",
+        "The hosts that may be used.",
+        parse_group,
+        default=DEFAULT_GROUP,
+        question=Question("Resource group", "The hosts that may be used"),
+    ),
+    Field(
+        "image",
+        "text",
+        "Image of every replica, by tag, digest or id; hosts that lack it "
+        "[get it](images.md#how-it-comes-to-the-hosts).",
+        parse_image,
+        ROLE,
+        otherwise="required, unless every role names one",
+        empty="",
+        question=Question("Image", "Image of every container", required=True),
+    ),
+    _choice(
+        "image_pull",
+        PULL_POLICIES,
+        "When the registry is asked what the image is, see [Images](images.md#how-it-comes-to-the-hosts).",
+        default=MISSING,
+    ),
+    Field(
+        "image_archive",
+        "absolute path",
+        "File on the controller, made by `docker save`, that holds images of the session.",
+        parse_archive,
+    ),
+    _choice(
+        "mode",
+        MODES,
+        "`single-node` insists on one host. `multi-node` may span hosts, and still takes one host if one can hold all "
+        "replicas.",
+        otherwise="`single-node` for size 1, else `multi-node`",
+        question=Question(
+            "Cluster mode",
+            "A multi-node session still takes one host if one can hold all containers",
+            default=MULTI_NODE,
+            choices=(MULTI_NODE, SINGLE_NODE),
+        ),
+    ),
+    _whole(
+        "size",
+        1,
+        MAXIMUM_SIZE,
+        "Number of replicas: `main1`, `sub1`, `sub2`, …",
+        of=LAYOUT,
+        default=1,
+        question=Question("Cluster size", "Number of containers, the main one included"),
+    ),
+    Field(
+        "cpus",
+        "CPUs",
+        "CPU limit of a replica: `4`, `0.5`, `500m`.",
+        converted(parse_cpus),
+        ROLE,
+        default=1,
+        restore=lambda amount: f"{amount}m" if isinstance(amount, int) and not isinstance(amount, bool) else amount,
+        show=format_cpus,
+        question=Question("CPUs of each container", "4, 0.5 or 500m"),
+    ),
+    Field(
+        "memory",
+        "memory",
+        "Memory limit of a replica; no swap beyond it: `4g`, `512MiB`, `1Gi`.",
+        converted(parse_memory),
+        ROLE,
+        default="1g",
+        show=format_memory,
+        question=Question("Memory of each container", "4g or 512MiB"),
+    ),
+    Field(
+        "shm_size",
+        "memory",
+        "Size of `/dev/shm` in a replica.",
+        converted(lambda value: parse_memory(value, minimum=1)),
+        ROLE,
+        default="64m",
+        show=format_memory,
+        question=Question("Shared memory of each container", "Size of /dev/shm"),
+    ),
+    Field(
+        "accelerators",
+        "mapping or `CLASS=COUNT` list",
+        "Accelerators of a replica by class, see below.",
+        converted(parse_accelerators),
+        ROLE,
+        empty=(),
+        write=dict,
+        show=lambda counts: {kind: str(count) for kind, count in counts},
+        question=Question("Accelerators of each container", "gpu=2, several with commas"),
+    ),
+    _truth("pin_cpus", "Whether a replica gets certain CPUs, see below.", of=ROLE),
+    Field(
+        "capabilities",
+        "list",
+        "What root in a replica may do beyond the default, see below.",
+        lambda variable, value: parse_capabilities(variable, parse_list(variable, value)),
+        ROLE,
+        empty=(),
+    ),
+    Field(
+        "memlock",
+        "memory, `unlimited`",
+        "How much memory a process of a replica may lock, see below.",
+        converted(parse_memlock),
+        ROLE,
+        otherwise="the engine's",
+        write=lambda amount: "unlimited" if amount == UNLIMITED else amount,
+        show=lambda amount: "" if amount is None else format_memlock(amount),
+    ),
+    Field(
+        "mounts",
+        "list",
+        "Folders or files of the hosts, and volumes, that every replica sees, see below.",
+        parse_mounts,
+        empty=(),
+        show=lambda mounts: {mount.target: mount.describe() for mount in mounts},
+        question=Question(
+            "Mounts", "One a line, /folder/on/hosts:/folder/in/containers, with :ro for read-only", lines=True
+        ),
+    ),
+    Field(
+        "env",
+        "mapping or `NAME=value` lines",
+        "Further environment variables of every replica.",
+        lambda variable, value: tuple(sorted(parse_env(variable, value).items())),
+        ROLE,
+        empty=(),
+        write=dict,
+        show=dict,
+        add=lambda inherited, own: tuple(sorted({**dict(inherited), **dict(own)}.items())),
+        secret=True,
+        question=Question("Environment", "One NAME=value a line; no secrets, they are kept with the job", lines=True),
+    ),
+    Field(
+        "ports",
+        "list",
+        "Ports of `main1` to publish on its host.",
+        parse_ports,
+        empty=(),
+        show=lambda ports: {port.socket: str(port.container_port) for port in ports},
+        question=Question("Ports of main1", "8888, or 8080:80 for another number on the host; several with commas"),
+    ),
+    Field(
+        "command",
+        "list or text",
+        "Command of every replica.",
+        parse_command,
+        ROLE,
+        otherwise="the image's",
+        show=lambda words: shlex.join(words or ()),
+        question=Question("Command", "Of every container; empty for that of the image", lines=True),
+    ),
+    Field(
+        "batch_command",
+        "list or text",
+        "What main1 runs once all replicas are ready; the session ends with it, see below.",
+        parse_batch_command,
+        show=lambda words: shlex.join(words or ()),
+    ),
+    Field(
+        "roles",
+        "list of mappings, or JSON text",
+        "Roles with resources, image, environment or command of their own.",
+        lambda _variable, value: value,
+        LAYOUT,
+        otherwise="one `main`, the rest `sub`",
+    ),
+    Field("hosts", "list of hosts", "Use only these.", parse_hosts, otherwise="all of the group", empty=()),
+    Field("excluded_hosts", "list of hosts", "Do not use these.", parse_hosts, empty=()),
+    _whole(
+        "max_replicas_per_host", 1, MAXIMUM_SIZE, "Most replicas of this session on one host.", otherwise="no limit"
+    ),
+    _choice("policy", POLICIES, "Which hosts to prefer where several choices need equally few.", default=POLICIES[0]),
+    _whole("master_port", 1, 65535, "Value of `MASTER_PORT`, and the port in `TF_CONFIG`.", default=12345),
+    _whole(
+        "priority",
+        -1000000,
+        1000000,
+        "Place in the queue: the highest first.",
+        default=0,
+        question=Question("Priority", "The highest is launched first"),
+    ),
+    _truth("wait", "Wait in the launch until there is room.", of=LAUNCH),
+    _whole(
+        "wait_seconds",
+        1,
+        7 * 24 * 3600,
+        "For how long at most; then the launch fails, and the session waits on in the queue.",
+        of=LAUNCH,
+        default=3600,
+    ),
+    Field(
+        "owner",
+        "text",
+        "Whose session it is, as [limits](queue.md#limits) count.",
+        parse_owner,
+        LAUNCH,
+        otherwise="the user of AWX, else the login name",
+    ),
+    _truth("recreate", "Replace a session that runs or waits and whose request has changed.", of=LAUNCH),
+    _truth("regenerate_keys", "Make all SSH keys of the session anew, and those of its tunnel.", of=LAUNCH),
+    _choice("failure_policy", FAILURE_POLICIES, "What follows when a replica fails, see below.", default=RESTART),
+    _whole(
+        "restart_limit",
+        0,
+        1000,
+        "How often a replica that failed is started again, with the policy `restart`.",
+        default=3,
+    ),
+    _truth("encrypted", "Whether everything that goes from host to host has to be encrypted, see below."),
+    Field(
+        "authorized_keys",
+        "list, or a key a line",
+        "Public keys with which you [log in](login.md) to `main1` from outside.",
+        parse_authorized_keys,
+        empty=(),
+        write=lambda keys: [key.text for key in keys],
+        show=lambda keys: {key.fingerprint: f"{key.kind} {key.comment}".strip() for key in keys},
+        question=Question("SSH public keys", "One a line, with which you log in to main1", lines=True),
+    ),
+    _whole("ssh_port", 1, 65535, "Port of `main1`'s host for that.", otherwise="a free one of the site's"),
+)
+
+
+KNOWN_VARIABLES = tuple(field.variable for field in FIELDS)
+
+
+def documented(fields: tuple[Field, ...] = FIELDS) -> list[tuple[str, str, str, str]]:
+    """Return a row of each variable for the reference: its name, what may be given, the default, what it is for."""
+    return [
+        (
+            f"`{field.variable}`",
+            field.kind,
+            field.otherwise if field.default is None else f"`{_words(field.default)}`",
+            field.meaning,
+        )
+        for field in fields
+    ]
+
+
+def questions(fields: tuple[Field, ...] = FIELDS) -> dict[str, dict[str, Any]]:
+    """Return what AWX asks before a launch, by variable, as its surveys have it."""
+    return {field.variable: _asked(field, field.question) for field in fields if field.question is not None}
+
+
+def _asked(field: Field, question: Question) -> dict[str, Any]:
+    default = field.default if question.default is None else question.default
+    made: dict[str, Any] = {
+        "type": "textarea" if question.lines else "text",
+        "question_name": question.name,
+        "question_description": question.description,
+        "variable": field.variable,
+        "required": question.required or default is not None,
+    }
+    limits = question.limits or field.bounds
+    if limits is not None:
+        made["min"], made["max"] = limits
+    if field.bounds is not None:
+        made["type"] = "integer"
+    if field.choices:
+        made["type"], made["choices"] = "multiplechoice", list(question.choices or field.choices)
+    if default is not None:
+        made["default"] = default if field.bounds is not None else _words(default)
+    return made

@@ -1,0 +1,374 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The request: what the user asked for, checked and converted once, where it enters.
+
+Values come from extra vars, the inventory or an AWX survey. All that is wrong is reported together (`InvalidInput`),
+each problem with the name of the variable, the value and what is allowed. What can only be judged by looking at hosts
+is checked in `admission`. Which variables there are is said in `fields`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.authorized_keys import PublicKey
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import RESTART
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import MISSING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
+    FIELDS,
+    MAXIMUM_ROLE_NAME,
+    MAXIMUM_SIZE,
+    MULTI_NODE,
+    PREFIX,
+    REQUEST,
+    ROLE,
+    SINGLE_NODE,
+    Field,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount, Port
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    HIDDEN,
+    Reader,
+    closest,
+    is_given,
+    parse_whole,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS, ports_collide
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import Resources, format_cpus
+
+MAIN = "main"
+
+_ROLE_NAME = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?")
+_AMOUNTS = tuple(field.name for field in dataclasses.fields(Resources))
+"""Fields of a role that are in its resources."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """One role: its replicas are all alike.
+
+    env holds (name, value) sorted by name; command None is the image's. capabilities: beyond the default ones, sorted.
+    memlock: bytes that a process may lock, UNLIMITED, or None for what the engine sets.
+    """
+
+    name: str
+    replicas: int
+    image: str
+    resources: Resources
+    env: tuple[tuple[str, str], ...]
+    command: tuple[str, ...] | None
+    capabilities: tuple[str, ...] = ()
+    memlock: int | None = None
+
+    @classmethod
+    def of(cls, name: str, replicas: int, values: Mapping[str, Any]) -> Role:
+        """Return the role that has these values of the fields of a role."""
+        others = {key: value for key, value in values.items() if key not in _AMOUNTS}
+        return cls(name, replicas, resources=Resources(**{key: values[key] for key in _AMOUNTS}), **others)
+
+    def value(self, field: Field) -> Any:
+        """Return the value of a field."""
+        return getattr(self.resources if field.name in _AMOUNTS else self, field.name)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for; two requests are equal where they ask for the same session.
+
+    roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
+    allowed, where any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive: how images
+    come, which is nothing of the session. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
+    """
+
+    fields: ClassVar[tuple[Field, ...]] = FIELDS
+
+    name: str
+    mode: str
+    roles: tuple[Role, ...]
+    mounts: tuple[Mount, ...]
+    ports: tuple[Port, ...]
+    resource_group: str
+    priority: int
+    hosts: tuple[str, ...]
+    excluded_hosts: tuple[str, ...]
+    max_replicas_per_host: int | None
+    policy: str
+    master_port: int
+    failure_policy: str = RESTART
+    restart_limit: int = 3
+    encrypted: bool = False
+    authorized_keys: tuple[PublicKey, ...] = ()
+    ssh_port: int | None = None
+    batch_command: tuple[str, ...] | None = None
+    image_pull: str = dataclasses.field(default=MISSING, compare=False)
+    image_archive: str | None = dataclasses.field(default=None, compare=False)
+
+    @property
+    def size(self) -> int:
+        """Number of replicas of the whole session."""
+        return sum(role.replicas for role in self.roles)
+
+    def replicas(self) -> list[tuple[str, Role, int]]:
+        """Return (name, role, one-based index in the role) of every replica in rank order, main first."""
+        return [(f"{role.name}{index}", role, index) for role in self.roles for index in range(1, role.replicas + 1)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form that plans and records carry."""
+        stored = {field.name: field.write(getattr(self, field.name)) for field in _of(REQUEST, self.fields)}
+        stored["roles"] = []
+        for role in self.roles:
+            values = {field.name: field.write(role.value(field)) for field in _of(ROLE, self.fields)}
+            resources = {key: values.pop(key) for key in _AMOUNTS}
+            stored["roles"].append({"name": role.name, "replicas": role.replicas, "resources": resources, **values})
+        return stored
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Request:
+        """Read the JSON form back. Raises InvalidInput where it is malformed, or not what `to_dict` makes."""
+        if not isinstance(data, Mapping):
+            raise InvalidInput.single("request", data, "It must be a mapping.")
+        reader = Reader()
+        restore = {field.name: field.restore for field in _of(REQUEST, cls.fields)}
+        for key in sorted({*restore, "roles"}.symmetric_difference(data), key=str):
+            word = "is unknown" if key in data else "is missing"
+            reader.add(f"request.{key}", data.get(key), f"This key {word}.")
+        reader.finish(None)
+        roles = data["roles"] if isinstance(data["roles"], list) else []
+        variables = {
+            PREFIX + key: make(data[key]) for key, make in restore.items() if data[key] is not None and data[key] != []
+        }
+        variables[PREFIX + "roles"] = [_restored(role, cls.fields) for role in roles]
+        request = parse_request(variables, kind=cls)
+        for key, value in request.to_dict().items():
+            if data[key] != value:
+                reader.add(f"request.{key}", data[key], "It is not in the form that the collection writes.")
+        return reader.finish(request)
+
+
+def _of(part: str, fields: Iterable[Field]) -> Iterator[Field]:
+    return (field for field in fields if field.of == part)
+
+
+def _restored(role: Any, fields: Iterable[Field]) -> Any:
+    """Return a stored role as a user would give it, as far as it is one."""
+    if not isinstance(role, Mapping):
+        return role
+    amounts = role.get("resources")
+    flat = {**role, **(amounts if isinstance(amounts, Mapping) else {"cpus": "malformed"})}
+    flat.pop("resources", None)
+    restore = {field.name: field.restore for field in _of(ROLE, fields)}
+    return {key: restore[key](value) if key in restore else value for key, value in flat.items()}
+
+
+def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -> Request:
+    """Return the request that *variables* describe.
+
+    variables: all variables at hand; those whose names do not begin with ``session_`` are left alone.
+    Raises InvalidInput with every problem found.
+    """
+    reader = Reader()
+    _check_names(reader, variables, [field.variable for field in kind.fields])
+    has = {field.name: is_given(variables.get(field.variable)) for field in kind.fields}
+    if not has["name"]:
+        reader.add("session_name", variables.get("session_name"), "A session needs a name.")
+    values = {
+        field.name: field.read(reader, field.variable, variables.get(field.variable), field.standard)
+        for field in kind.fields
+    }
+    base = {field.name: values[field.name] for field in _of(ROLE, kind.fields)}
+    _check_pinned(reader, PREFIX, base)
+    if has["roles"]:
+        before = len(reader.problems)
+        roles = _parse_roles(reader, values["roles"], base, has["image"], list(_of(ROLE, kind.fields)))
+        total = sum(role.replicas for role in roles)
+        if has["size"] and total != values["size"] and len(reader.problems) == before:
+            message = f"session_roles add up to {total} replicas. Leave session_size out, or make them agree."
+            reader.add("session_size", variables["session_size"], message)
+    else:
+        if not has["image"]:
+            reader.add("session_image", variables.get("session_image"), "A session needs an image.")
+        total = values["size"]
+        roles = (Role.of(MAIN, 1, base), *((Role.of("sub", total - 1, base),) if total > 1 else ()))
+    values["mode"] = values["mode"] or (SINGLE_NODE if total == 1 else MULTI_NODE)
+    _check_together(reader, values, has)
+    asked = {field.name: values[field.name] for field in _of(REQUEST, kind.fields)}
+    return reader.finish(kind(roles=roles, **asked))
+
+
+def read_variable(name: str, variables: Mapping[str, Any]) -> Any:
+    """Return the value of one variable alone, by the name of its field. Raises InvalidInput."""
+    (field,) = (field for field in FIELDS if field.name == name)
+    reader = Reader()
+    return reader.finish(field.read(reader, field.variable, variables.get(field.variable), field.standard))
+
+
+def _check_names(reader: Reader, variables: Mapping[str, Any], known: list[str]) -> None:
+    for variable in sorted(str(key) for key in variables if isinstance(key, str) and key.startswith(PREFIX)):
+        if variable not in known:
+            hint = closest(variable[len(PREFIX) :], (name[len(PREFIX) :] for name in known))
+            more = f"Did you mean {PREFIX}{hint}?" if hint else f"Known are {', '.join(known)}."
+            # Its value is not shown: it may be meant for session_env, which holds secrets.
+            reader.add(variable, HIDDEN, f"There is no such variable. {more}")
+
+
+def _check_pinned(reader: Reader, prefix: str, values: Mapping[str, Any]) -> None:
+    if values["pin_cpus"] and values["cpus"] % 1000:
+        message = f"With {prefix}pin_cpus it must be a whole number of CPUs."
+        reader.add(prefix + "cpus", format_cpus(values["cpus"]), message)
+
+
+def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str, bool]) -> None:
+    """Take down what is wrong with values that are right each by itself."""
+    for host in values["hosts"]:
+        if host in values["excluded_hosts"]:
+            message = "This host is in session_hosts, too. Take it out of one of them."
+            reader.add("session_excluded_hosts", host, message)
+    port = values["ssh_port"]
+    if port is not None and not has["authorized_keys"]:
+        message = "It is the port for those whose keys session_authorized_keys holds. Give these, or leave it out."
+        reader.add("session_ssh_port", port, message)
+    if port is not None and any(
+        ports_collide(EVERY_ADDRESS, port, "tcp", other.host_ip, other.host_port, other.protocol)
+        for other in values["ports"]
+    ):
+        reader.add("session_ssh_port", port, "session_ports publishes something else on this port of the host.")
+
+
+def _parse_roles(
+    reader: Reader, value: Any, base: Mapping[str, Any], has_image: bool, fields: list[Field]
+) -> tuple[Role, ...]:
+    """Return the roles, main first. base: the values of those that say nothing else."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            reader.add("session_roles", HIDDEN, "As text it must be a JSON list of roles.")
+            return ()
+    if not isinstance(value, (list, tuple)) or not value:
+        reader.add("session_roles", value, "It must be a list of roles, each a mapping with a name and replicas.")
+        return ()
+    if len(value) > MAXIMUM_SIZE:
+        reader.add("session_roles", f"{len(value)} roles", f"There may be at most {MAXIMUM_SIZE}.")
+        return ()
+    roles: list[Role] = []
+    for position, entry in enumerate(value):
+        place = f"session_roles[{position}]"
+        if not isinstance(entry, Mapping):
+            reader.add(place, entry, "It must be a mapping with a name and replicas.")
+            continue
+        reader.unknown_keys(place, entry, ("name", "replicas", *(field.name for field in fields)))
+        name = _role_name(reader, place, entry.get("name"), roles)
+        replicas = _role_replicas(reader, place, entry.get("replicas"), name)
+        if not has_image and not is_given(entry.get("image")):
+            message = "Give the role an image, or all roles one with session_image."
+            reader.add(place + ".image", entry.get("image"), message)
+        values = {
+            field.name: field.read(reader, f"{place}.{field.name}", entry.get(field.name), base[field.name])
+            for field in fields
+        }
+        _check_pinned(reader, place + ".", values)
+        roles.append(Role.of(name, replicas, values))
+    mains = [role for role in roles if role.name == MAIN]
+    if not mains:
+        reader.add("session_roles", [role.name for role in roles], "One of the roles must be main, with one replica.")
+    _check_replicas(reader, roles)
+    return tuple(mains + [role for role in roles if role.name != MAIN])
+
+
+def _role_name(reader: Reader, place: str, name: Any, others: Iterable[Role]) -> str:
+    if not isinstance(name, str) or _ROLE_NAME.fullmatch(name) is None or len(name) > MAXIMUM_ROLE_NAME:
+        reader.add(
+            place + ".name",
+            name,
+            f"It must have at most {MAXIMUM_ROLE_NAME} characters: lower-case letters, digits and '-', "
+            "a letter first and no '-' last.",
+        )
+        return ""
+    if any(role.name == name for role in others):
+        reader.add(place + ".name", name, "Another role has the same name.")
+    return "".join(name)
+
+
+def _role_replicas(reader: Reader, place: str, given: Any, name: str) -> int:
+    replicas = 1
+    if is_given(given):
+        replicas = reader.attempt(partial(parse_whole, place + ".replicas", given, 1, MAXIMUM_SIZE), 1)
+    elif name != MAIN:
+        reader.add(place + ".replicas", given, "Say how many replicas the role has, 1 or more.")
+    if name == MAIN and replicas != 1:
+        reader.add(place + ".replicas", replicas, "The role main has exactly one replica, main1.")
+    return replicas
+
+
+def _check_replicas(reader: Reader, roles: Iterable[Role]) -> None:
+    """Take down too many replicas, and two of the same name."""
+    total = sum(role.replicas for role in roles)
+    if total > MAXIMUM_SIZE:
+        reader.add("session_roles", f"{total} replicas in all", f"A session has at most {MAXIMUM_SIZE} replicas.")
+        return
+    owners: dict[str, str] = {}
+    for role in roles:
+        for index in range(1, role.replicas + 1):
+            replica = f"{role.name}{index}"
+            owner = owners.setdefault(replica, role.name)
+            if owner != role.name:
+                message = f"Its replica {replica} has the same name as one of role {owner}. Rename one."
+                reader.add("session_roles", role.name, message)
+                break
+
+
+def diff_requests(old: Request, new: Request) -> list[tuple[str, str, str]]:
+    """Return (field, old, new) for all that differs, in words; "-" stands for what is not there.
+
+    Values that may be secret are not shown.
+    """
+    before, after = _words_of(old), _words_of(new)
+    result = []
+    for place in {**before, **after}:
+        (left, is_secret), (right, is_secret_now) = before.get(place, ("", False)), after.get(place, ("", False))
+        if (left, place in before) == (right, place in after):
+            continue
+        if is_secret or is_secret_now:
+            left = "set" if place in before else "-"
+            right = "-" if place not in after else "another value" if place in before else "set"
+        result.append((place, left or "-", right or "-"))
+    return result
+
+
+def _words_of(request: Request) -> dict[str, tuple[str, bool]]:
+    """Return what a request says in words, by place, and whether it is secret; what it leaves open is left out."""
+    found = {"roles": (",".join(role.name for role in request.roles), False)}
+
+    def add(place: str, field: Field, value: Any) -> None:
+        shown = field.show(value)
+        if isinstance(shown, Mapping):
+            found.update({f"{place}.{key}": (text, field.secret) for key, text in shown.items()})
+        elif shown:
+            found[place] = (shown, field.secret)
+
+    for role in request.roles:
+        found[f"roles.{role.name}.replicas"] = (str(role.replicas), False)
+        for field in _of(ROLE, request.fields):
+            add(f"roles.{role.name}.{field.name}", field, role.value(field))
+    compared = {field.name for field in dataclasses.fields(request) if field.compare}
+    for field in _of(REQUEST, request.fields):
+        if field.name in compared:
+            add(field.name, field, getattr(request, field.name))
+    return found
+
+
+def differ_in_keys_only(old: Request, new: Request) -> bool:
+    """Tell whether nothing but the owner's keys differs, so that a session that runs can go on as it is.
+
+    The first key and the last one decide whether there is a way in at all, which is made with main1.
+    """
+    has_some = bool(old.authorized_keys) and bool(new.authorized_keys)
+    return has_some and replace(old, authorized_keys=new.authorized_keys) == new
