@@ -120,9 +120,9 @@ class World:
             lambda: {
                 "usable": True,
                 "capacity": {"cpus": 1000, "memory": 2**34},
-                "underlay": link.underlay(UNDERLAY[host]),
-                "subnets": link.subnets(),
-                "vnis": link.vnis(),
+                "underlay": link.underlay(UNDERLAY[host], link.details()),
+                "subnets": link.subnets(link.details()),
+                "vnis": link.vnis(link.details()),
                 "ports": link.listening_ports(),
                 "encryption": wireguard.problem(),
             },

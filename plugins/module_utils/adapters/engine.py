@@ -27,8 +27,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     Body,
     in_path,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import DIRECTORY
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import DIRECTORY
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
 if TYPE_CHECKING:

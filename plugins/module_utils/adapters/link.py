@@ -29,6 +29,9 @@ TUNNEL_PREFIX = "cct"
 """What the names of links begin with that other links of a session lie on."""
 
 
+Links = list[dict[str, Any]]
+"""What iproute2 says of each link."""
+
 TRIAL = (
     "link add name cc-vxlan type vxlan id 1 dstport 4789\n"
     "link add name cc-bridge type bridge\n"
@@ -133,10 +136,10 @@ def session_alias(session_id: str, session_name: str) -> str:
     return f"{ALIAS_PREFIX}{session_id} {session_name}"
 
 
-def session_links() -> dict[str, tuple[str, str]]:
+def session_links(links: Links | None = None) -> dict[str, tuple[str, str]]:
     """Return the links on this host that belong to sessions: link name to (session id, session name)."""
     found = {}
-    for link in _json(["ip", "-j", "link", "show"]):
+    for link in details() if links is None else links:
         alias = link.get("ifalias", "")
         if alias.startswith(ALIAS_PREFIX):
             session_id, _dummy, session_name = alias[len(ALIAS_PREFIX) :].partition(" ")
@@ -145,19 +148,20 @@ def session_links() -> dict[str, tuple[str, str]]:
     return found
 
 
-def details() -> list[dict[str, Any]]:
-    """Return every link of this host with all that the kernel says of it."""
-    return _json(["ip", "-j", "-d", "link", "show"])
+def details() -> Links:
+    """Return every link of this host with its addresses and all that the kernel says of it.
+
+    Functions that take ``links`` take this, for who asks several of them; without it they look themselves.
+    """
+    return _json(["ip", "-j", "-d", "address", "show"])
 
 
 def addresses_on(name: str) -> list[dict[str, Any]]:
     """Return the addresses of the link *name*."""
-    return _addresses("dev", name)
+    return _addresses(_json(["ip", "-j", "address", "show", "dev", name]))
 
 
-def _addresses(*selection: str) -> list[dict[str, Any]]:
-    """Return the addresses of all links, or of those that *selection* means to iproute2."""
-    links = _json(["ip", "-j", "address", "show", *selection])
+def _addresses(links: Links) -> list[dict[str, Any]]:
     return [address for link in links for address in link.get("addr_info", [])]
 
 
@@ -259,18 +263,15 @@ def change_peers(
         run(["ip", "-batch", "-"], "\n".join(lines) + "\n")
 
 
-def vnis() -> list[int]:
+def vnis(links: Links) -> list[int]:
     """Return the VXLAN network identifiers in use on this host, sorted."""
-    return sorted(
-        int(link["linkinfo"]["info_data"]["id"])
-        for link in _json(["ip", "-j", "-d", "link", "show", "type", "vxlan"])
-        if "id" in link.get("linkinfo", {}).get("info_data", {})
-    )
+    about = [link.get("linkinfo", {}) for link in links]
+    return sorted(int(one["info_data"]["id"]) for one in about if one.get("info_kind") == "vxlan")
 
 
-def addresses() -> list[str]:
+def addresses(links: Links) -> list[str]:
     """Return every address of this host, sorted."""
-    return sorted({address["local"] for address in _addresses() if "local" in address})
+    return sorted({address["local"] for address in _addresses(links) if "local" in address})
 
 
 def interface_to(address: str) -> str | None:
@@ -282,10 +283,10 @@ def interface_to(address: str) -> str | None:
     return str(found[0]["dev"]) if found else None
 
 
-def subnets() -> list[str]:
+def subnets(links: Links) -> list[str]:
     """Return every subnet this host has an address in or a route to, default routes excepted, sorted."""
     found = set()
-    for address in _addresses():
+    for address in _addresses(links):
         found.add(str(ipaddress.ip_interface(f"{address['local']}/{address['prefixlen']}").network))
     for family in ("-4", "-6"):
         for route in _json(["ip", "-j", family, "route", "show", "table", "all"]):
@@ -294,13 +295,13 @@ def subnets() -> list[str]:
     return sorted(found)
 
 
-def underlay(wanted: str | None) -> dict[str, Any]:
+def underlay(wanted: str | None, links: Links) -> dict[str, Any]:
     """Return the address, interface and MTU that tunnels of this host use: {"address", "interface", "mtu"}.
 
     *wanted* is an address of this host; without it the source address of the default route is taken, and on a host
     that has none, its only global address. Raises LinkError when there is no such address or the choice is not clear.
     """
-    links = [link for link in _json(["ip", "-j", "address", "show", "up"]) if "LOOPBACK" not in link["flags"]]
+    links = [link for link in links if "UP" in link["flags"] and "LOOPBACK" not in link["flags"]]
     found = [
         {"address": address["local"], "interface": link["ifname"], "mtu": int(link["mtu"])}
         for link in links

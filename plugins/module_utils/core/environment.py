@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import paths
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import is_nvidia_uuid
 
-DIRECTORY = "/etc/cluster-compute"
+DIRECTORY = paths.DIRECTORY
 """Where the files below lie in every replica."""
 ENVIRONMENT_FILE = DIRECTORY + "/environment"
 HOSTFILE = DIRECTORY + "/hostfile"
@@ -27,9 +28,8 @@ SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
 """Where the settings of the session's SSH are mounted, for a client of the image's own."""
 RUNTIME = "/opt/cluster-compute"
 """Where the SSH runtime of the host is mounted."""
-RUNTIME_ON_HOST = "/usr/local/lib/cluster-compute/ssh-runtime"
-RUNTIME_MANIFEST = "manifest"
-"""The file in it that is there when all others are."""
+RUNTIME_ON_HOST = paths.RUNTIME_ON_HOST
+RUNTIME_MANIFEST = paths.RUNTIME_MANIFEST
 SHELL = RUNTIME + "/libexec/dash"
 SERVER = RUNTIME + "/libexec/sshd"
 SERVER_PARTS = {

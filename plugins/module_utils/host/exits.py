@@ -7,13 +7,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
+
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
+
+# A look at a host on which nothing failed does without what is imported below.
 
 ALIVE = ("running", "created", "restarting", "paused", "removing")
 """States of a container that has not ended, as the engine lists them."""
@@ -39,6 +42,8 @@ def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str
     killed = bool(state.get("OOMKilled"))
     if (code == 0 and not killed) or _seconds(str(state.get("StartedAt") or "")) < docker_engine.engine_start():
         return None
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
+
     replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
     finished = str(state.get("FinishedAt") or "")
     return Failure(replica, host, code, killed, finished, directory.read_restarts(replica))
@@ -46,6 +51,8 @@ def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str
 
 def _seconds(stamp: str) -> float:
     """Return an engine's time stamp (RFC 3339 with nanoseconds, in UTC) as seconds; 0 for none."""
+    from datetime import datetime, timezone
+
     try:
         whole = datetime.strptime(stamp.partition(".")[0].rstrip("Z"), "%Y-%m-%dT%H:%M:%S")
     except ValueError:

@@ -14,7 +14,6 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import cpus, firewall, folders, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.accelerators import detect
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
     Engine,
     EngineError,
@@ -29,12 +28,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import (
     RUNTIME_MANIFEST,
     RUNTIME_ON_HOST,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
     PENDING,
     RUNNING,
@@ -84,7 +83,11 @@ def host_facts(
             from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
             facts["encryption"] = wireguard.problem()
-        facts["accelerators"] = detect(accelerators)
+        facts["accelerators"] = {}
+        if accelerators:
+            from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.accelerators import detect
+
+            facts["accelerators"] = detect(accelerators)
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["ports"] = _with_reserved(facts["ports"], reservations)
@@ -122,6 +125,7 @@ def _facts(
     description = engine.facts()
     every = engine.containers()
     networks = engine.networks()
+    links = link.details()
     entries = [entry for entry in every if docker_engine.is_replica(entry)]
     return {
         "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},
@@ -133,11 +137,11 @@ def _facts(
             for entry in every
             if entry not in entries and (name := container_name(entry)).startswith(f"{session_name}-")
         ],
-        "objects": _objects(state, entries, networks),
-        "underlay": link.underlay(underlay_address),
-        "addresses": link.addresses(),
-        "subnets": sorted({*link.subnets(), *_network_subnets(networks)}),
-        "vnis": link.vnis(),
+        "objects": _objects(state, entries, networks, links),
+        "underlay": link.underlay(underlay_address, links),
+        "addresses": link.addresses(links),
+        "subnets": sorted({*link.subnets(links), *_network_subnets(networks)}),
+        "vnis": link.vnis(links),
         "ports": _ports(link.listening_ports(), entries),
         "images": {reference: _image(engine, reference) for reference in sorted(images)},
         "paths": {path: folders.path_facts(path) for path in sorted(set(paths))},
@@ -250,7 +254,7 @@ def _signature(
 
 
 def _objects(
-    state: StateDirectory, containers: list[dict[str, Any]], networks: list[dict[str, Any]]
+    state: StateDirectory, containers: list[dict[str, Any]], networks: list[dict[str, Any]], links: link.Links
 ) -> dict[str, dict[str, Any]]:
     """Return what there is of each session besides its record: id to name and kinds."""
     found: dict[str, dict[str, Any]] = {}
@@ -267,7 +271,7 @@ def _objects(
             session_id = docker_engine.session_id_of(labels)
             if session_id:
                 add(session_id, labels.get(docker_engine.LABEL_SESSION_NAME, ""), kind)
-    for session_id, name in link.session_links().values():
+    for session_id, name in link.session_links(links).values():
         add(session_id, name, survey.LINK)
     for session_id, name in firewall.sessions().items():
         add(session_id, name, survey.RULES)

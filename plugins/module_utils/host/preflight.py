@@ -91,10 +91,11 @@ def examine(
         found["nvidia"] = accelerators.nvidia_models() if NVIDIA in detected_classes(declared).values() else []
     found["underlay"], found["underlay_problem"] = None, ""
     try:
-        found["addresses"] = link.addresses()
-        found["subnets"] = found["host"].get("subnets") or link.subnets()
-        found["vnis"] = link.vnis()
-        found["underlay"] = link.underlay(underlay_address)
+        links = link.details()
+        found["addresses"] = link.addresses(links)
+        found["subnets"] = found["host"].get("subnets") or link.subnets(links)
+        found["vnis"] = link.vnis(links)
+        found["underlay"] = link.underlay(underlay_address, links)
     except SessionError as error:
         found["underlay_problem"] = str(error)
     if encryption:

@@ -6,31 +6,32 @@
 
 The controller sends this file as an argument of the host's Python, with: the folder of the programs, the digest, the
 number of bytes of sources that stand before the question on standard input, and "keep" or "pass" for what to do with
-them afterwards. Where the
-program is not there and no sources came, it says so, and is started again with them. The program is not run where
-others could have written it (Python checks nothing of what it imports).
+them afterwards. Where the program is not there and no sources came, it says so, and is started again with them. The
+program is not run where others could have written it (Python checks nothing of what it imports).
+
+Every call reads this text: what only an installation needs is in `install`, which comes with the sources.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
+import gc
+import importlib
+import io
+import marshal
+import mmap
 import os
 import sys
 import time
-
-# What only an installation needs is imported there: every call starts here.
+import zlib
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 ABSENT = "CLUSTER-COMPUTE-ABSENT"
 DAMAGED = "CLUSTER-COMPUTE-DAMAGED"
 UNKEPT = "CLUSTER-COMPUTE-UNKEPT "
 REFUSED = "CLUSTER-COMPUTE-REFUSED "
-MAIN = "ansible_collections.cluster_compute.session.plugins.module_utils.host.program"
-MONTH = 30 * 86400
+HOST = "ansible_collections.cluster_compute.session.plugins.module_utils.host"
 DAY = 86400
-TIME = (1980, 1, 1, 0, 0, 0)
-HEAD = 65
-"""Bytes before the archive: the digest of its bytes, in hexadecimal, and a line's end."""
 
 
 def tell(text: str) -> None:
@@ -57,64 +58,47 @@ def trusted(path: str) -> bool:
     return True
 
 
-def whole(path: str) -> bool:
-    """Tell whether a program is as it was written."""
-    with open(path, "rb") as file:
-        content = file.read()
-    return content[: HEAD - 1] == hashlib.sha256(content[HEAD:]).hexdigest().encode()
+class Program:
+    """A finder and loader of modules (PEP 451): the program's own, from one file that is read once."""
+
+    def __init__(self, content: memoryview) -> None:
+        """Take what `install.build` made of the sources."""
+        begin = 8 + int(bytes(content[:8]), 16)
+        self.modules: dict[str, tuple[bool, int, int]]
+        end, self.modules = marshal.loads(content[8:begin])
+        self.codes, self.sources = content[begin : begin + end], content[begin + end :]
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return where a module comes from, None for those that are not of the program."""
+        if name not in self.modules:
+            return None
+        return ModuleSpec(name, self, is_package=self.modules[name][0])  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to Python."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module's code."""
+        _is_package, begin, end = self.modules[module.__name__]
+        exec(marshal.loads(self.codes[begin:end]), module.__dict__)
+
+    def get_source(self, name: str) -> str:
+        """Return the text of a module, which the program that runs at boot is made of."""
+        import zipfile
+
+        end = "/__init__.py" if self.modules[name][0] else ".py"
+        with zipfile.ZipFile(io.BytesIO(self.sources)) as archive:
+            return archive.read(name.replace(".", "/") + end).decode()
 
 
-def build(sources: bytes) -> bytes:
-    """Return the program: an archive of the sources and, compiled for this Python, what it runs."""
-    import io
-    import marshal
-    import zipfile
-
-    stream = io.BytesIO(b" " * HEAD)
-    stream.seek(HEAD)
-    with zipfile.ZipFile(io.BytesIO(sources)) as given, zipfile.ZipFile(stream, "a") as made:
-        for name in given.namelist():
-            text = given.read(name)
-            code = marshal.dumps(compile(text, name, "exec", dont_inherit=True))
-            # PEP 552: checked by nobody, for the digest of the whole was.
-            head = importlib.util.MAGIC_NUMBER + b"\x01\0\0\0" + importlib.util.source_hash(text)
-            made.writestr(zipfile.ZipInfo(name, TIME), text)
-            made.writestr(zipfile.ZipInfo(f"{name}c", TIME), head + code)
-    content = stream.getvalue()
-    return hashlib.sha256(content[HEAD:]).hexdigest().encode() + b"\n" + content[HEAD:]
-
-
-def keep(path: str, content: bytes) -> str:
-    """Write a program to its place, and remove those that nobody has used for a month; return why not, if not."""
-    import tempfile
-
-    folder = os.path.dirname(path)
-    try:
-        os.makedirs(folder, 0o755, exist_ok=True)
-        number, aside = tempfile.mkstemp(dir=folder)
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(content)
-                os.fchmod(number, 0o644)
-                file.flush()
-                os.fsync(number)
-            os.replace(aside, path)
-        except BaseException:
-            os.unlink(aside)
-            raise
-        for name in os.listdir(folder):
-            other = os.path.join(folder, name)
-            if other != path and os.lstat(other).st_mtime < time.time() - MONTH:
-                os.unlink(other)
-    except OSError as error:
-        return str(error)
-    return ""
-
-
-def use(path: str) -> int:
+def use(content: memoryview) -> int:
     """Run the program."""
-    sys.path.insert(0, path)
-    return int(importlib.import_module(MAIN).main())
+    # A call ends soon, and what it imports stays: looking for cycles in it takes a tenth of the time.
+    gc.set_threshold(100_000)
+    sys.meta_path.insert(0, Program(content))
+    code = int(importlib.import_module(f"{HOST}.program").main())
+    gc.freeze()  # nor at the end
+    return code
 
 
 def main(folder: str, digest: str, size: str, how: str) -> int:
@@ -126,28 +110,32 @@ def main(folder: str, digest: str, size: str, how: str) -> int:
             "ansible_python_interpreter."
         )
         return 0
-    path = os.path.join(folder, f"{digest}-{sys.implementation.cache_tag}.pyz")
+    path = os.path.join(folder, f"{digest}-{sys.implementation.cache_tag}")
     if size == "0":
-        is_there = trusted(path)
-        if not is_there or not whole(path):
-            tell(DAMAGED if is_there else ABSENT)
+        if not trusted(path):
+            tell(ABSENT)
+            return 0
+        with open(path, "rb") as file:
+            # Mapped, not read: of most of it nothing is used.
+            whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        if bytes(whole[:8]) != b"%08x" % zlib.crc32(whole[8:]):
+            tell(DAMAGED)
             return 0
         if os.lstat(path).st_mtime < time.time() - DAY and os.access(path, os.W_OK):
             os.utime(path)
-        return use(path)
-    content = build(sys.stdin.buffer.read(int(size)))
-    if how == "keep":
-        why = keep(path, content)
-        if not why:
-            return use(path)
-        tell(f"{UNKEPT}{why}")
-    import tempfile
+        return use(whole[8:])
+    import zipfile
 
-    with tempfile.TemporaryDirectory() as aside:
-        path = os.path.join(aside, "host.pyz")
-        with open(path, "wb") as file:
-            file.write(content)
-        return use(path)
+    sources = sys.stdin.buffer.read(int(size))
+    install = ModuleType("install")
+    with zipfile.ZipFile(io.BytesIO(sources)) as archive:
+        exec(archive.read(f"{HOST.replace('.', '/')}/install.py"), install.__dict__)
+    content = install.build(sources)
+    if how == "keep":
+        why = install.keep(path, b"%08x" % zlib.crc32(content) + content)
+        if why:
+            tell(f"{UNKEPT}{why}")
+    return use(memoryview(content))
 
 
 if __name__ == "__main__":

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.install import MONTH
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import (
     ABSENT,
     DAMAGED,
-    MONTH,
     REFUSED,
     UNKEPT,
 )
@@ -90,6 +91,18 @@ def test_a_damaged_program_is_not_run(program: Program, tmp_path: Path) -> None:
     assert answer_in(run(program, known(tmp_path))) == ANSWER
 
 
+def test_the_program_that_runs_at_boot_is_made_of_the_same_sources(program: Program, tmp_path: Path) -> None:
+    run(program, known(tmp_path), sources=True)
+    path = tmp_path / "lib" / "host.pyz"
+    about = {"state": "present", "path": str(path), "state_directory": "/var/lib/elsewhere"}
+    answer = answer_in(run(program, host_program.question("host_boot", about, False)))
+    assert answer is not None
+    assert answer["changed"], answer
+    assert path.read_bytes() == boot_install.build("/var/lib/elsewhere")
+    done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=False)
+    assert "Put back what is missing" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("place", ["programs", "file", "above"])
 def test_what_others_can_write_is_not_run(program: Program, tmp_path: Path, place: str) -> None:
     run(program, known(tmp_path), sources=True)
@@ -133,7 +146,7 @@ def test_a_host_that_cannot_keep_it_runs_it_all_the_same(program: Program, tmp_p
 def test_programs_that_nobody_uses_go_after_a_month(program: Program, tmp_path: Path) -> None:
     run(program, known(tmp_path), sources=True)
     (path,) = kept(program)
-    old, young = path.with_name("old.pyz"), path.with_name("young.pyz")
+    old, young = path.with_name("old"), path.with_name("young")
     for other, age in ((old, MONTH + 60), (young, MONTH - 60)):
         other.write_text("", encoding="utf-8")
         os.utime(other, (time.time() - age,) * 2)

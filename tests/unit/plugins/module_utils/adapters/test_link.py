@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError, listens, underlay
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError, listens
 
 
 def test_a_socket_listens_on_its_own_address_and_port_while_it_is_open() -> None:
@@ -42,6 +42,10 @@ LINKS = [
     interface("eth1", "198.51.100.11", mtu=9000),
     interface("docker0", "172.17.0.1"),
 ]
+
+
+def underlay(wanted: str | None) -> dict[str, Any]:
+    return link.underlay(wanted, link.details())
 
 
 def here(monkeypatch: pytest.MonkeyPatch, *links: dict[str, Any], route: str = "") -> None:
