@@ -15,8 +15,11 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import SITE_VARIABLES, pick
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import REGISTRIES, parse_registries
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
+    REGISTRIES,
+    parse_registries,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive

@@ -15,7 +15,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     REGISTRIES,
     parse_registries,
     registry_of,

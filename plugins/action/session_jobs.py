@@ -22,13 +22,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
     parse_job_request,
     plan_job,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     BATCH,
     batch_job,
     rank_order,
     shown,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
 PREFIX = "job_"

@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.client_configuration import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.client_configuration import (
     CONFIGURATION,
     check_directory,
     check_login,
     client_files,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import validate_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ENDED, RUNNING, Record
 
 
 class ActionModule(ActionBase):

@@ -14,6 +14,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     BATCH,
     NO_JOB,
@@ -25,7 +26,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     speaker,
     time_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ENDED, PENDING
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
 PREFIX = "logs_"

@@ -13,12 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import parse_port_pool
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import roots_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import SITE_VARIABLES, pick
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import read_measured
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES, Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import (
     ASKED,
     Answers,
@@ -28,6 +25,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.prefl
     proofs_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.report import answer_of, problems_of, report
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import parse_port_pool
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import roots_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES, Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import Trial, rounds
 
 

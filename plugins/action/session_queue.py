@@ -18,9 +18,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     pick,
     waiting_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import queue_entry
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings, hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import queue_entry
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import launch_request
 
 

@@ -11,9 +11,12 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, chores, has_chores
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import findings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import hosts_from_facts, room_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_note, note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_note, note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+    hosts_from_facts,
+    room_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import findings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Survey
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.outcome import table
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.preview import common
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus, format_memory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
+    format_cpus,
+    format_memory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import table
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.preview import common
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import devices, images
 
 DOCUMENTATION = r"""

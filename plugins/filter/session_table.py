@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.outcome import table_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import table_of
 
 DOCUMENTATION = r"""
 name: session_table

@@ -106,7 +106,7 @@ from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.utils.unsafe_proxy import wrap_var
 from ansible.vars.manager import VariableManager
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import SITE_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
 
 try:
     from ansible.template import trust_as_template

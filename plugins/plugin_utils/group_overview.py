@@ -16,10 +16,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     pick,
     waiting_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import overview
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings, hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
 
 
 def read_overview(

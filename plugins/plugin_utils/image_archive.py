@@ -14,7 +14,7 @@ import zlib
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import full_name
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import full_name
 
 VARIABLE = "session_image_archive"
 LARGEST_DOCUMENT = 4 * 1024**2

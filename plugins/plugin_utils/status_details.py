@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_cpus
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, join, words
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (
     NOTHING,

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import format_cpus
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_cpus
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, join, words
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_details import drawer, waiting_drawer
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (

@@ -16,7 +16,7 @@ import sys
 import time
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
     Capacity,
     Host,
     Placement,

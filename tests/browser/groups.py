@@ -8,21 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
-    COMMITTED,
-    Reservation,
-    claims_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.overview import overview
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host, Placement, place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
-    Settings,
-    build_plan,
-    hosts_from_facts,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import Waiting, take_turns
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
     advance,
@@ -30,6 +16,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     prepared,
     started,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Reservation,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host, Placement, place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 
 GIB = 1024**3

@@ -25,25 +25,29 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import needs_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Placement, place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
-    Settings,
-    build_plan,
-    check_request_against_hosts,
-    hosts_from_facts,
-    images_of,
-    room_of,
-    with_images,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     Record,
     new_record,
     prepared,
     started,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
+    check_request_against_hosts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import (
+    build_plan,
+    images_of,
+    with_images,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+    hosts_from_facts,
+    room_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 
 BUSYBOX = "cluster-compute/busybox:latest"

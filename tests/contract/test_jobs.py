@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import JobOutput, OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, advance
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ERROR, advance
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     HERE,

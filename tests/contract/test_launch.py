@@ -17,14 +17,18 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    PREPARING,
+    RUNNING,
+    is_note,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     CONFIRMED,
     LEASED,
     Claim,
     Room,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, RUNNING, is_note
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,

@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import ERROR, RUNNING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, RUNNING
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     HERE,
     Call,

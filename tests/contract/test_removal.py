@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import note_of
 from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Call, Host, output_of, things
 
 

@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
     ssh_server,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     RUNTIME_ON_HOST,
     SSH_PORT,
 )

@@ -18,12 +18,12 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     CONTRACT_NAMES,
     CUDA_DEVICES,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     CHECKOUT,
     DEMO,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     chain_name,
     inner_bridge,
 )

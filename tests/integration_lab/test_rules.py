@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     egress_bridge,
     isolation_of,
     nft_rules,
@@ -94,7 +94,7 @@ table ip docker-bridges {{
 """What an engine's translation of a published port comes down to."""
 CHANGE = """
 import json, sys
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import isolation_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import isolation_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, steps
 plan = json.loads(sys.argv[2])
 wanted = isolation_of(plan, "h1")

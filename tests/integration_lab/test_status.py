@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import CONTRACT_NAMES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import CONTRACT_NAMES
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     BUSYBOX,
     HOSTS,

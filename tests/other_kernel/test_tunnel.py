@@ -24,16 +24,20 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link, wireguard
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Placement, place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
-    Settings,
-    build_plan,
-    check_request_against_hosts,
-    hosts_from_facts,
-    validate_plan,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    new_record,
+    prepared,
+    started,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import new_record, prepared, started
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
+    check_request_against_hosts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, removal, steps, verify
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links

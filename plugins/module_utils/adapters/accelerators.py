@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.program import run
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.detection import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import (
     NVIDIA,
     CdiDevice,
     declared_paths,
@@ -22,7 +23,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.detec
     parse_nvidia_models,
     read_cdi,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 PROGRAM = "nvidia-smi"
 PATIENCE = 20

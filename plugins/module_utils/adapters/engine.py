@@ -28,8 +28,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
     in_path,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import DIRECTORY
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import DIRECTORY
 
 if TYPE_CHECKING:
     import tarfile

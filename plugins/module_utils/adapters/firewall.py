@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import USER_CHAIN, Rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import USER_CHAIN, Rules
 
 IPTABLES = "iptables"
 IP6TABLES = "ip6tables"

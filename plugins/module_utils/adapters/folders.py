@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import is_below
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
 
 PINS = "/run/cluster-compute-data"
 """Where pinned folders are mounted; gone with the boot. Nothing here is ever removed but empty folders and files."""

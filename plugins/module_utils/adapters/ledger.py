@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import make_directory, write_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     Answer,
     Claim,
     InvalidLedger,

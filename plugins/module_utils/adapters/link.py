@@ -21,8 +21,11 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import EGRESS_PREFIX, INNER_PREFIX
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
+    EGRESS_PREFIX,
+    INNER_PREFIX,
+)
 
 ALIAS_PREFIX = "cluster-compute "
 TUNNEL_PREFIX = "cct"

@@ -30,13 +30,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     make_directory,
     write_file,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     JOB_ID,
     Line,
     read_stored,
     stored,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
 
 ABOUT_SCHEMA = 1
 

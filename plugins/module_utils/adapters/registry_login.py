@@ -13,7 +13,10 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.program import run
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import DEFAULT_REGISTRY, registry_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
+    DEFAULT_REGISTRY,
+    registry_of,
+)
 
 HUB = "https://index.docker.io/v1/"
 """What the login of Docker Hub is kept by."""

@@ -20,9 +20,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     make_directory,
     write_file,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm

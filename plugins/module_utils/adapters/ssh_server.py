@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     listens,
     run_in_network_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import SERVER
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import SERVER
 
 SECONDS = 5.0
 """For how long to wait for an answer, or for the end."""

@@ -15,12 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import VARIABLE as LIMITS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.limits import Amounts, amounts_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import HOST_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import Waiting
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
     RUNNING,
@@ -28,7 +23,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     Record,
     advance,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Amounts, amounts_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey, survey
 
 SITE_VARIABLES = (

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
     is_plain,
@@ -26,7 +27,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     rank_order,
     read_variables,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
 
 ENDED, LOST, UNKNOWN = "ENDED", "LOST", "UNKNOWN"
 """What can be said of a job in a replica beside RUNNING: its program ended; nobody watches it any more; its host cannot

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
     is_plain,
     parse_bool,
     parse_whole,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_session_id
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import parse_memory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import parse_memory
 
 OUT, ERR = "out", "err"
 _STREAMS = {1: OUT, 2: ERR}

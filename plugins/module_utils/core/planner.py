@@ -16,37 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     has_chores,
     waiting_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import (
-    Need,
-    needs_again,
-    needs_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
-    Request,
-    diff_requests,
-    differ_in_keys_only,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import Host
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
-    Settings,
-    build_plan,
-    check_request_against_hosts,
-    check_request_fits_idle,
-    hosts_from_facts,
-    images_of,
-    render_shortfall,
-    room_of,
-    validate_plan,
-    with_images,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.queue import (
-    Turn,
-    Waiting,
-    next_number,
-    take_turns,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
     PENDING,
@@ -58,6 +28,40 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     new_record,
     prepared,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
+    Request,
+    diff_requests,
+    differ_in_keys_only,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
+    check_request_against_hosts,
+    check_request_fits_idle,
+    render_shortfall,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import (
+    build_plan,
+    images_of,
+    with_images,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+    hosts_from_facts,
+    room_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
+    Need,
+    needs_again,
+    needs_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
+    Turn,
+    Waiting,
+    next_number,
+    take_turns,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
 
 Archive = Mapping[str, Mapping[str, str]]

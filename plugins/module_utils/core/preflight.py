@@ -18,21 +18,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import images
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import (
-    MAXIMUM_VNI,
-    choose_subnets,
-    parse_port_pool,
-    parse_ssh_ports,
-    parse_vni_pool,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import (
-    NETWORK_FILESYSTEMS,
-    data_of_hosts,
-    mount_problems,
-    roots_of,
-    sharing_problems,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     CoreError,
     InvalidInput,
@@ -56,17 +41,30 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_whole,
     split_list,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
-    Settings,
-    hosts_from_facts,
-    overlay_mtu,
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
+    MAXIMUM_VNI,
+    choose_subnets,
+    parse_port_pool,
+    parse_ssh_ports,
+    parse_vni_pool,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import overlay_mtu
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
+    NETWORK_FILESYSTEMS,
+    data_of_hosts,
+    mount_problems,
+    roots_of,
+    sharing_problems,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
     PINNED,
     count_devices,
     format_memory,
     parse_memory,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import (
     MOST_HOSTS,

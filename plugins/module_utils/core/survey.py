@@ -14,16 +14,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import record as records
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost, printable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model import record as records
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     PENDING,
     PREPARING,
     RUNNING,
     Record,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 
 CONTAINER, NETWORK, LINK, RULES, STATE, LEASE = "container", "network", "link", "rules", "state", "lease"
 """Kinds of things of a session that a host reports in ``objects``: RULES are those of its firewall, STATE is its folder

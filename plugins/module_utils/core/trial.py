@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.addressing import mac_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.findings import Pair
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import mac_of
 
 LINK_SUBNET = ipaddress.ip_network("198.18.0.0/15")
 """Addresses of the links that are made for the time of the trial, each in a network namespace without any other

@@ -22,14 +22,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.folders import FolderError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
     LOCAL_HINT,
     READS,
     WRITES,
     volume_conflict,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 PROOF_SECONDS = 2.0

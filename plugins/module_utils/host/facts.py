@@ -29,16 +29,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Reservation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.paths import (
-    RUNTIME_MANIFEST,
-    RUNTIME_ON_HOST,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     RUNNING,
     Record,
     note_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Reservation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import (
+    RUNTIME_MANIFEST,
+    RUNTIME_ON_HOST,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_exit_code, read_failure
 

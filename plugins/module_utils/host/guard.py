@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import Isolation, Rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation, Rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 ENGINE_SETTINGS = Path("/etc/docker/daemon.json")

@@ -22,7 +22,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.i
     serve_in_background,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import registry_of, suits, tag_for
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
+    registry_of,
+    suits,
+    tag_for,
+)
 
 Logins = Mapping[str, Mapping[str, str]]
 

@@ -35,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.o
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED, LOST, STOPPED, TIMED_OUT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     ERR,
     OUT,
@@ -42,7 +43,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     batch_job,
     time_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
 
 PROCESS_NAME = "cc-job"
 MARK = "CLUSTER_COMPUTE_JOB_ID"

@@ -10,7 +10,7 @@ import base64
 import json
 import zlib
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     InvalidRecord,
     Record,
     read_record,

@@ -20,8 +20,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import CONFIRMED, Claim
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    PREPARING,
+    RUNNING,
+    Record,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CONFIRMED, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, end_proofs
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (

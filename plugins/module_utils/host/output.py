@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.o
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     NO_JOB,
     Line,
@@ -27,7 +28,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     nanoseconds_of,
     time_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.jobs import outcomes
 
 FEW = 1000

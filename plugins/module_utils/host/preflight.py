@@ -30,13 +30,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.folders import FolderError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.probe import Peer
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.data import WRITES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.detection import NVIDIA, detected_classes
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import WRITES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import (
+    NVIDIA,
+    detected_classes,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     RUNTIME_MANIFEST,
     RUNTIME_ON_HOST,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install, data
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts
 

@@ -17,13 +17,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
     StateError,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import CONFIRMED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PREPARING,
     Record,
     is_note,
     note_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CONFIRMED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions, perform

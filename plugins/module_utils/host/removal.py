@@ -17,9 +17,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.isolation import Isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import is_note
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_note
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, guard
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import Keeper
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import STOP_GRACE

@@ -25,8 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Room
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     RUNNING,
     InvalidRecord,
     Record,
@@ -34,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     latest,
     note_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, has_ssh

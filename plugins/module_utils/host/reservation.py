@@ -12,8 +12,8 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Answer, Claim, Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer, Claim, Room
 
 
 def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     DIRECTORY,
     RUNTIME,
     RUNTIME_MANIFEST,
@@ -33,7 +34,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.envir
     SERVER_PARTS,
     SHELL,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 FORM = "2"
 """The form of the folder; another one has it built anew."""

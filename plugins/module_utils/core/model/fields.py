@@ -15,15 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.authorized_keys import parse_authorized_keys
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.capabilities import (
-    UNLIMITED,
-    format_memlock,
-    parse_capabilities,
-    parse_memlock,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES, RESTART
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import MISSING, PULL_POLICIES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_fields import (
     MAXIMUM_SESSION_NAME,
     parse_archive,
@@ -49,7 +42,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_list,
     parse_whole,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capabilities import (
+    UNLIMITED,
+    format_memlock,
+    parse_capabilities,
+    parse_memlock,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import MISSING, PULL_POLICIES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
     format_cpus,
     format_memory,
     parse_accelerators,

@@ -13,11 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
-    DIRECTORY,
-    RUNTIME,
-    SSH_CLIENT_FRAGMENT,
-)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER, Mount, Port
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
@@ -30,7 +25,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_list,
     parse_whole,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS, ports_collide
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+    DIRECTORY,
+    RUNTIME,
+    SSH_CLIENT_FRAGMENT,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
+    EVERY_ADDRESS,
+    ports_collide,
+)
 
 PROTOCOLS = ("tcp", "udp", "sctp")
 REMOTE_TYPES = ("beegfs", "ceph", "cifs", "lustre", "nfs", "nfs4", "smb3", "tmpfs")

@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.authorized_keys import PublicKey
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import RESTART
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import MISSING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
     FIELDS,
     MAXIMUM_ROLE_NAME,
@@ -41,8 +40,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     is_given,
     parse_whole,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS, ports_collide
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import Resources, format_cpus
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import MISSING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
+    EVERY_ADDRESS,
+    ports_collide,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import Resources, format_cpus
 
 MAIN = "main"
 

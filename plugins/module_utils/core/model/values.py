@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, TypeVar
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     CONTRACT_NAMES,
     ENVIRONMENT_NAME,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 
 MAXIMUM_ENVIRONMENT_STRING = 131071
 """Most bytes of NAME=value: Linux' MAX_ARG_STRLEN less the closing NUL."""

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import sentence, why_not
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.distribution import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import with_images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.distribution import (
     Transfer,
     next_round,
     rounds_left,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import CONTROLLER, Need
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import with_images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import CONTROLLER, Need
 
 BATCHES = 8
 """How many transfers a round has for each fork of Ansible: few rounds, and yet no server waits for long."""

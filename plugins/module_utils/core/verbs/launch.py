@@ -35,7 +35,24 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ERROR,
+    PENDING,
+    RUNNING,
+    Record,
+    is_note,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    advance as revise,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import (
+    Planner,
+    undetected,
+    warnings_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     ASK_AGAIN,
     COMMITTED,
     GIVE_BACK,
@@ -43,29 +60,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledge
     Answer,
     decide,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.outcome import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import (
     PLACED,
     PLANNED,
     artifact,
     table_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import (
-    Planner,
-    undetected,
-    warnings_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
-    ERROR,
-    PENDING,
-    RUNNING,
-    Record,
-    is_note,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
-    advance as revise,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import RULES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import images

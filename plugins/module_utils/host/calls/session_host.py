@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 
 def _held(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Hold the claim if it fits, and make the keys under the lease."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import hold
 
     return hold(
@@ -52,7 +52,7 @@ def _started(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _reserved(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Hold the claim if it fits."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import lease
 
     terms = (asked["room"], asked["lease_seconds"], asked["holder"])
@@ -68,7 +68,7 @@ def _reserved(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _released(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Give back what the launch holds."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import release
 
     ledger = LedgerFile(asked["state_directory"])
@@ -122,7 +122,7 @@ def _prepared(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 def _present(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Make what the plan gives to this host and what is missing of it."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
     from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages

@@ -11,9 +11,9 @@ from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_env
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs
 
 DEFAULT_SIZE = 16 * 1024**2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import RUNTIME_ON_HOST
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import RUNTIME_ON_HOST
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
 
 

@@ -14,13 +14,14 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import accounts, environment, failure
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.capabilities import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capabilities import (
     DEFAULT_CAPABILITIES,
     format_memlock,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
     PINNED,
     is_cdi_name,
     is_device_path,

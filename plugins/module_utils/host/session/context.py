@@ -17,9 +17,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import environment
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Room
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 
 PublicKeys = Mapping[str, Mapping[str, str]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import isolation
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step

@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import ledger as rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, claims_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING, started
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, started
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step

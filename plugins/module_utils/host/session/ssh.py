@@ -13,9 +13,9 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, ssh_server
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import accounts, environment
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import LOGIN_PORT, SSH_PORT
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ports import EVERY_ADDRESS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 

@@ -10,9 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import environments
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import COMMITTED, Claim, Reservation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import environments
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Claim,
+    Reservation,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.tests.recorded_hosts import (
     BUSYBOX,
     HOSTS,

@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     file_differs,
     write_file,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     Record,
     advance,

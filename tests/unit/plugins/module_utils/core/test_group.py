@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import advance, new_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import advance, new_record
 
 ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"
 

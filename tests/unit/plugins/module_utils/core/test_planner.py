@@ -14,21 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
-    COMMITTED,
-    CONFIRMED,
-    Reservation,
-    claims_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.placement import place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import (
-    Settings,
-    build_plan,
-    hosts_from_facts,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
     RUNNING,
@@ -38,6 +24,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     prepared,
     started,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    CONFIRMED,
+    Reservation,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
 
 KEYS = [

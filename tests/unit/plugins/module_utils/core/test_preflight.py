@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.findings import ERROR, OK, WARNING, Finding
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.plan import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import (
     Answers,
     Asked,
@@ -22,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.prefl
     proofs_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.report import answer_of, problems_of, report
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,7 +9,6 @@ import json
 from dataclasses import MISSING, dataclass, fields, replace
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.environment import CONTRACT_NAMES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import (
     FIELDS,
@@ -30,7 +29,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_request,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_bool, parse_choice
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.resources import Resources
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import CONTRACT_NAMES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import Resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,14 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import (
-    COMMITTED,
-    CONFIRMED,
-    LEASED,
-    Claim,
-    Reservation,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
     PREPARING,
@@ -28,6 +21,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     prepared,
     read_record,
     started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    CONFIRMED,
+    LEASED,
+    Claim,
+    Reservation,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import (
     CONTAINER,

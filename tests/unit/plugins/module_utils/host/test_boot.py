@@ -141,9 +141,9 @@ class TestProgram:
             names = set(archive.namelist())
         assert f"{PREFIX}/host/repair.py" in names
         assert f"{PREFIX}/adapters/engine.py" in names
-        assert f"{PREFIX}/core/record.py" in names
+        assert f"{PREFIX}/core/model/record.py" in names
         assert {"ansible_collections/__init__.py", f"{PREFIX}/__init__.py", f"{PREFIX}/core/__init__.py"} <= names
-        assert not {f"{PREFIX}/core/addressing.py", f"{PREFIX}/host/boot_install.py"} & names
+        assert not {f"{PREFIX}/core/rules/addressing.py", f"{PREFIX}/host/boot_install.py"} & names
         assert not [name for name in names if "/lab/" in name or "/modules/" in name]
 
     def test_it_runs_where_the_collection_is_not(self, tmp_path: Path) -> None:

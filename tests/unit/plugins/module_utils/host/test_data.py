@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import PREPARING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
 

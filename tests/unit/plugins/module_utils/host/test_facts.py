@@ -14,8 +14,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim, Reservation, Room
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import new_record, prepared
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import new_record, prepared
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, Reservation, Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts
 

@@ -10,7 +10,7 @@ import json
 import zlib
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     InvalidRecord,
     Record,

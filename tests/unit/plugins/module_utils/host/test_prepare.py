@@ -18,13 +18,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
     StateError,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.ledger import Claim, Room
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     advance,
     new_record,
     prepared,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_records,
     make_keys,

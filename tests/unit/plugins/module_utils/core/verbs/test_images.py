@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.images import needs_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.images import Distribution
 
 NAME = "registry.example/train:1"

@@ -9,8 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.record import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
     Record,
@@ -19,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.recor
     note_of,
     started,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (

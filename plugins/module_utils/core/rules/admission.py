@@ -1,0 +1,251 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What is refused before anything is made, because the hosts say that it cannot be; and why a request has to wait."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import SINGLE_NODE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
+    mount_problems,
+    sharing_problems,
+    some_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
+    Host,
+    Placement,
+    Shortfall,
+    format_amount,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
+    EVERY_ADDRESS,
+    ports_collide,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
+    format_cpus,
+    format_memory,
+)
+
+SHOWN_HOSTS = 100
+"""Hosts in the table of a shortfall; the totals count them all."""
+
+
+def check_request_fits_idle(request: Request, hosts: Sequence[Host]) -> None:
+    """Refuse a request for a replica that is larger than every host, even an idle one.
+
+    Raises InvalidInput naming variable, value and the most that any host offers.
+    """
+    allowed = [
+        host
+        for host in hosts
+        if (not request.hosts or host.name in request.hosts) and host.name not in request.excluded_hosts
+    ]
+    problems = []
+    for role in request.roles:
+        asked = role.resources
+        rooms = [host.allocatable for host in allowed]
+        for variable, amount, most, form in (
+            ("session_cpus", asked.cpus, max((room.cpus for room in rooms), default=0), format_cpus),
+            ("session_memory", asked.memory, max((room.memory for room in rooms), default=0), format_memory),
+        ):
+            if allowed and amount > most:
+                problems.append(
+                    Problem(
+                        variable,
+                        form(amount),
+                        f"A replica of role {role.name} is larger than every host of the group; the largest offers "
+                        f"{form(most)} to sessions.",
+                    )
+                )
+    if problems:
+        raise InvalidInput(problems)
+
+
+def check_request_against_hosts(
+    request: Request,
+    facts_by_host: Mapping[str, Mapping[str, Any]],
+    placement: Placement | None = None,
+    current: Mapping[str, Any] | None = None,
+    inventory: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Refuse what the hosts say cannot be: mounts that the site does not allow or that are missing, ports that are
+    taken, names of other containers.
+
+    placement: with it only the used hosts are looked at, and ports on main1's host; without it mounts are looked for
+    on every usable host that the request allows, addresses on any of them, and what is taken is left for later.
+    current: the plan of the same session where it runs already, whose own ports are not in the way. inventory:
+    variables of each host, `HOST_VARIABLES`.
+    Raises InvalidInput with every problem, naming host, variable and value.
+    """
+    problems: list[Problem] = []
+    if placement is not None:
+        names = list(placement.hosts)
+    else:
+        names = [
+            name
+            for name, facts in facts_by_host.items()
+            if facts.get("usable")
+            and (not request.hosts or name in request.hosts)
+            and name not in request.excluded_hosts
+        ]
+    problems += mount_problems(request, names, facts_by_host, inventory or {})
+    problems += _address_problems(request, names, facts_by_host, placement)
+    if placement is not None:
+        problems += sharing_problems(request, names, facts_by_host)
+        problems += _encryption_problems(request, placement, facts_by_host)
+        main_host = placement.assignments[0][1]
+        own = own_ports(current, main_host)
+        wanted = [("session_ports", port.host_ip, port.host_port, port.protocol) for port in request.ports]
+        if request.ssh_port is not None:
+            wanted.append(("session_ssh_port", EVERY_ADDRESS, request.ssh_port, "tcp"))
+        for variable, address, number, protocol in wanted:
+            for taken in facts_by_host[main_host].get("ports") or ():
+                there = (str(taken.get("address", "")), int(taken["port"]), str(taken.get("protocol", "tcp")))
+                if (number, protocol) not in own and ports_collide(address, number, protocol, *there):
+                    another = "another host_port" if variable == "session_ports" else "another port, or none"
+                    problems.append(
+                        Problem(
+                            variable,
+                            f"{address}:{number}/{protocol}",
+                            f"This port is taken on {main_host}, the host of main1. Choose {another}.",
+                        )
+                    )
+                    break
+        for replica, host in placement.assignments:
+            name = f"{request.name}-{replica}"
+            for owner in _owners(facts_by_host[host], name, request.name):
+                problems.append(
+                    Problem(
+                        "session_name",
+                        request.name,
+                        f"The container of replica {replica} would be {name}, which {owner} has on {host} already. "
+                        "Choose another name, or rename that container.",
+                    )
+                )
+    if problems:
+        raise InvalidInput(problems)
+
+
+def _address_problems(
+    request: Request,
+    names: Sequence[str],
+    facts_by_host: Mapping[str, Mapping[str, Any]],
+    placement: Placement | None,
+) -> list[Problem]:
+    """Return which addresses to publish at main1's host does not have; without a placement, none of *names*."""
+    problems = []
+    for port in request.ports:
+        address = ipaddress.ip_address(port.host_ip)
+        if address.is_unspecified or (address.version == 4 and address.is_loopback):
+            continue
+        having = [name for name, facts in facts_by_host.items() if port.host_ip in (facts.get("addresses") or ())]
+        main_host = placement.assignments[0][1] if placement is not None else None
+        if main_host in having or (main_host is None and any(name in having for name in names)):
+            continue
+        why = f"None of {some_of(names)} has this address."
+        if main_host is not None:
+            why = f"main1 would run on {main_host}, which does not have this address."
+        hint = f" Hosts that have it: {some_of(having)}; name one in session_hosts." if having else ""
+        problems.append(Problem("session_ports", f"{port.host_ip}:{port.host_port}/{port.protocol}", why + hint))
+    return problems
+
+
+def _encryption_problems(
+    request: Request, placement: Placement, facts_by_host: Mapping[str, Mapping[str, Any]]
+) -> list[Problem]:
+    """Return which hosts cannot do what a request for encryption needs of them; on one host nothing is needed."""
+    if not request.encrypted or len(placement.hosts) == 1:
+        return []
+    return [
+        Problem(
+            "session_encrypted",
+            True,
+            f"Host {host} cannot do it: {why} Or leave the host out with session_excluded_hosts, or leave out "
+            "session_encrypted.",
+        )
+        for host in placement.hosts
+        if (why := facts_by_host[host].get("encryption", "Nobody looked whether it can."))
+    ]
+
+
+def _owners(facts: Mapping[str, Any], container: str, session: str) -> list[str]:
+    """Return who else than *session* has a container of this name on a host."""
+    owners = [
+        f"session {one.get('session_name')}"
+        for one in facts.get("containers") or ()
+        if one.get("name") == container and one.get("session_name") != session
+    ]
+    return owners + ["somebody else" for name in facts.get("foreign_containers") or () if name == container]
+
+
+def own_ports(current: Mapping[str, Any] | None, host: str) -> set[tuple[int, str]]:
+    replicas = current.get("replicas", ()) if current is not None else ()
+    return {
+        (port["host_port"], port["protocol"])
+        for replica in replicas
+        if replica["host"] == host
+        for port in replica["ports"]
+    }
+
+
+def render_shortfall(shortfall: Shortfall) -> list[str]:
+    """Return why a request is pending as lines of text: a table of hosts and resources, and what would fit.
+
+    Of very many hosts only the first are in the table.
+    """
+    whole = shortfall.mode == SINGLE_NODE
+    what = "the whole session" if whole else "one replica"
+    rows = [("host", "resource", "asked", "free", "missing", "replicas that fit")]
+    for entry in shortfall.hosts[:SHOWN_HOSTS]:
+        rows.extend(
+            (
+                entry.host,
+                row.resource,
+                format_amount(row.resource, row.asked),
+                format_amount(row.resource, row.free),
+                format_amount(row.resource, row.missing),
+                str(entry.fits) if number == 0 else "",
+            )
+            for number, row in enumerate(entry.resources)
+        )
+    rows.extend(
+        (
+            "all hosts",
+            row.resource,
+            format_amount(row.resource, row.asked),
+            format_amount(row.resource, row.free),
+            format_amount(row.resource, row.missing),
+            "",
+        )
+        for number, row in enumerate(shortfall.total)
+    )
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    lines = [
+        f"{_replicas(shortfall.size)} asked, mode {shortfall.mode}: not enough room now. "
+        f"Asked per host is {what}; the last rows compare the whole session with all hosts together."
+    ]
+    if len(shortfall.hosts) > SHOWN_HOSTS:
+        lines.append(f"Of {len(shortfall.hosts)} hosts the first {SHOWN_HOSTS} in inventory order are shown.")
+    lines.extend("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+    if shortfall.largest_size:
+        lines.append(f"Largest size that fits now in mode {shortfall.mode}: {shortfall.largest_size}.")
+    else:
+        lines.append("Not even main1 fits now.")
+    if not shortfall.when_idle:
+        lines.append("It would not fit if no other session held anything either: ask for less, or add hosts.")
+    if not shortfall.proven:
+        lines.append(
+            "The search for a placement of so many different roles was given up, so one may exist. "
+            "Fewer different amounts of resources among the roles make it certain."
+        )
+    return lines
+
+
+def _replicas(number: int) -> str:
+    return "1 replica" if number == 1 else f"{number} replicas"

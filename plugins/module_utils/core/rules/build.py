@@ -1,0 +1,384 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The plan: everything that must be true on the hosts for one session, as plain data that JSON can carry.
+
+It is made from the request, the placement and what the hosts report; `check` judges one that was read back.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
+    addresses,
+    choose_port,
+    choose_ssh_port,
+    choose_subnets,
+    choose_vni,
+    is_free,
+    mac_of,
+    outside,
+    prefix_for,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import own_ports
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned, Topology, give_out
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import data_of_hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import Need
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+
+SCHEMA = 1
+"""Version of the plan's form. A plan of a newer schema is refused, not guessed at."""
+VXLAN_OVERHEAD_IPV4 = 50
+VXLAN_OVERHEAD_IPV6 = 70
+WIREGUARD_OVERHEAD_IPV4 = 60
+"""Bytes that a tunnel puts around a packet: IP 20, UDP 8, type, receiver and counter 16, tag 16. A packet of the full
+size is not padded (J. A. Donenfeld, WireGuard: Next Generation Kernel Network Tunnel, section 5.4.6)."""
+WIREGUARD_OVERHEAD_IPV6 = 80
+LEAST_MTU = 576
+"""An underlay that leaves less than this for the session's network is refused."""
+LEAST_TUNNEL_MTU = 1280
+"""A tunnel carries IPv6, for which a link needs this much (RFC 8200, section 5)."""
+BRIDGE = "bridge"
+VXLAN = "vxlan"
+INTERFACE = "eth1"
+"""Name of the session's interface in every replica that has one; eth0 is the default network's."""
+
+
+def build_plan(
+    request: Request,
+    placement: Placement,
+    session_id: str,
+    hosts_facts: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+    current: Mapping[str, Any] | None = None,
+    free_devices: Mapping[str, Devices] | None = None,
+    inventory: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Return the plan of a session.
+
+    session_id: a UUID in its usual form, new for a new session. hosts_facts: what every usable host of the resource
+    group reports; subnets and identifiers in use on any of them are avoided. current: the plan of the same session,
+    or of the one that it replaces, where there is one already; if it is the same, its subnets and identifier are kept
+    as far as the new plan needs the same, and what it has published is not in the way of either.
+    free_devices: by host, the accelerators and CPUs that the session may have for itself; the first of each class go to
+    the first ranks. inventory: variables of each host, `HOST_VARIABLES`.
+    Raises ValueError for an id that is no UUID, InvalidInput and PoolExhausted.
+    """
+    if str(uuid.UUID(session_id)) != session_id:
+        raise ValueError(f"The session id {session_id} is not written in the usual form of a UUID.")
+    id8 = session_id[:8]
+    host_of = dict(placement.assignments)
+    per_host: dict[str, int] = {}
+    for _replica, host in placement.assignments:
+        per_host[host] = per_host.get(host, 0) + 1
+    in_use = {subnet for facts in hosts_facts.values() for subnet in facts.get("subnets") or ()}
+    network, egress = _networks(
+        request, placement, session_id, hosts_facts, settings, in_use, max(per_host.values()), current
+    )
+    main_host = placement.assignments[0][1]
+    ssh_port = _ssh_port(request, session_id, main_host, hosts_facts[main_host], settings, current)
+    free = free_devices or {}
+    pinned = _pin(request, host_of, hosts_facts, free)
+    entries = entries_of(request, session_id, host_of, placement.node_order, network, free, pinned, ssh_port)
+    data = data_of_hosts(request, placement.hosts, hosts_facts, inventory or {})
+    hosts = {}
+    for host in placement.hosts:
+        underlay = hosts_facts[host].get("underlay") or {}
+        hosts[host] = {
+            "underlay_address": underlay.get("address"),
+            "underlay_interface": underlay.get("interface"),
+            "tunnel_address": _tunnel_address(network, placement.node_order.index(host)),
+            "replicas": [entry["name"] for entry in entries if entry["host"] == host],
+            **data[host],
+        }
+    return {
+        "schema": SCHEMA,
+        "session": {
+            "id": session_id,
+            "name": request.name,
+            "mode": placement.mode,
+            "requested_mode": request.mode,
+            "size": request.size,
+            "resource_group": request.resource_group,
+        },
+        "request": request.to_dict(),
+        "network": network,
+        "egress": {"name": f"cc-{id8}-egress", "subnet": egress},
+        "ssh_port": ssh_port,
+        "hosts": hosts,
+        "images": {
+            reference: {"digest": None, "ids": dict.fromkeys(names)} for reference, names in images_of(entries).items()
+        },
+        "replicas": entries,
+    }
+
+
+def kernel_id(session_id: str, replica: str) -> str:
+    """The id of one replica: main1's is the session's, the others follow from the session's and the name."""
+    return session_id if replica == "main1" else str(uuid.uuid5(uuid.UUID(session_id), replica))
+
+
+def _tunnel_address(network: Mapping[str, Any] | None, node_rank: int) -> str | None:
+    """Return a host's address inside the tunnel of an encrypted session, a link-local one (RFC 4291, section 2.5.6).
+
+    The kernel takes packets for a VXLAN device with such an address from the link it was made for and from no other.
+    """
+    return f"fe80::{node_rank + 1:x}" if network is not None and network["tunnel"] is not None else None
+
+
+def images_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return for each image reference of a plan's replicas the hosts that run it, both in the order of the ranks."""
+    used: dict[str, dict[str, None]] = {}
+    for entry in entries:
+        used.setdefault(entry["image"], {})[entry["host"]] = None
+    return {reference: list(hosts) for reference, hosts in used.items()}
+
+
+def with_images(plan: Mapping[str, Any], needs: Iterable[Need]) -> dict[str, Any]:
+    """Return the plan with what its image references mean, as far as that is settled."""
+    return {**plan, "images": {need.reference: need.pinned() for need in needs}}
+
+
+def entries_of(
+    request: Request,
+    session_id: str,
+    host_of: Mapping[str, str],
+    node_order: Sequence[str],
+    network: Mapping[str, Any] | None,
+    free_devices: Mapping[str, Devices],
+    pinned: Mapping[str, Pinned],
+    ssh_port: int | None,
+) -> list[dict[str, Any]]:
+    """Return the plan's entry of every replica, in rank order."""
+    replicas = request.replicas()
+    names = tuple(name for name, role, index in replicas)
+    given_addresses: Sequence[str | None] = [None] * len(names)
+    if network is not None:
+        given_addresses = addresses(network["subnet"], len(names))
+    node_rank = {host: rank for rank, host in enumerate(node_order)}
+    there: dict[str, int] = {}
+    left = {host: {kind: list(names) for kind, names in devices} for host, devices in free_devices.items()}
+    plain = request.to_dict()
+    ports = list(plain["ports"])
+    if ssh_port is not None:
+        ports.append({"host_ip": EVERY_ADDRESS, "host_port": ssh_port, "container_port": LOGIN_PORT, "protocol": "tcp"})
+    entries = []
+    for rank, ((name, role, index), address) in enumerate(zip(replicas, given_addresses)):
+        host = host_of[name]
+        local_rank = there.get(host, 0)
+        there[host] = local_rank + 1
+        kernel = kernel_id(session_id, name)
+        devices = {kind: _take(left.get(host, {}), kind, count) for kind, count in role.resources.accelerators}
+        own = pinned.get(name, Pinned())
+        if role.resources.pin_cpus:
+            devices[PINNED] = list(own.cpus)
+        entries.append(
+            {
+                "name": name,
+                "role": role.name,
+                "index": index,
+                "rank": rank,
+                "host": host,
+                "local_rank": local_rank,
+                "node_rank": node_rank[host],
+                "kernel_id": kernel,
+                "address": address,
+                "mac": None if address is None else mac_of(address),
+                "container": f"{request.name}-{name}",
+                "image": role.image,
+                "resources": role.resources.to_dict(),
+                "devices": devices,
+                "memory_nodes": list(own.memory_nodes),
+                "command": None if role.command is None else list(role.command),
+                "capabilities": list(role.capabilities),
+                "memlock": role.memlock,
+                "ports": [dict(port) for port in ports] if rank == 0 else [],
+                "mounts": [dict(mount) for mount in plain["mounts"]],
+            }
+        )
+    return entries
+
+
+def _take(left: dict[str, list[str]], kind: str, count: int) -> list[str]:
+    """Return the first names of a class, which are gone from what is left. Raises ValueError where there are fewer."""
+    names = left.get(kind, [])
+    if len(names) < count:
+        raise ValueError(f"There are {len(names)} of {kind} on the host where {count} are expected.")
+    left[kind] = names[count:]
+    return names[:count]
+
+
+def _pin(
+    request: Request,
+    host_of: Mapping[str, str],
+    hosts_facts: Mapping[str, Mapping[str, Any]],
+    free_devices: Mapping[str, Devices],
+) -> dict[str, Pinned]:
+    """Return the CPUs that each replica is given for itself. Raises ValueError where a host has too few."""
+    asked: dict[str, list[tuple[str, int, int]]] = {}
+    for name, role, _index in request.replicas():
+        if role.resources.pin_cpus:
+            amount = (name, role.resources.cpus // 1000, role.resources.memory)
+            asked.setdefault(host_of[name], []).append(amount)
+    pinned: dict[str, Pinned] = {}
+    for host, replicas in asked.items():
+        topology = Topology.from_facts(hosts_facts[host].get("topology") or {})
+        free = topology.among(dict(free_devices.get(host, ())).get(PINNED, ()))
+        pinned.update(give_out(free, replicas))
+    return pinned
+
+
+def _ssh_port(
+    request: Request,
+    session_id: str,
+    host: str,
+    facts: Mapping[str, Any],
+    settings: Settings,
+    current: Mapping[str, Any] | None,
+) -> int | None:
+    """Return the port of main1's host at which the owner logs in; None where nobody's keys are given."""
+    if not request.authorized_keys or request.ssh_port is not None:
+        return request.ssh_port
+    own = own_ports(current, host)
+    taken = {int(one["port"]) for one in facts.get("ports") or () if (int(one["port"]), "tcp") not in own}
+    taken |= {port.host_port for port in request.ports}
+    return choose_ssh_port(settings.ssh_ports, taken, session_id)
+
+
+def _networks(
+    request: Request,
+    placement: Placement,
+    session_id: str,
+    hosts_facts: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+    in_use: set[str],
+    most_on_a_host: int,
+    current: Mapping[str, Any] | None,
+) -> tuple[dict[str, Any] | None, str]:
+    """Return the session's network (None for one replica) and the subnet of the egress network."""
+    id8 = session_id[:8]
+    kept = current if current is not None and current["session"]["id"] == session_id else None
+    old = kept["network"] if kept is not None else None
+    if kept is not None:
+        # The session's own networks are in use by itself.
+        own = [kept["egress"]["subnet"], *([old["subnet"]] if old else [])]
+        in_use = outside(in_use, own)
+    network: dict[str, Any] | None = None
+    if request.size > 1:
+        driver = VXLAN if len(placement.hosts) > 1 else BRIDGE
+        subnet = _kept_subnet(old["subnet"] if old else None, request.size, settings, in_use)
+        if subnet is None:
+            subnet = choose_subnets(settings.subnet_pool, 1, request.size, in_use, session_id)[0]
+        network = {
+            "driver": driver,
+            "name": f"cc-{id8}",
+            "subnet": subnet,
+            "interface": INTERFACE,
+            "mtu": None,
+            "vni": None,
+            "port": None,
+            "link": None,
+            "tunnel": None,
+        }
+        in_use = in_use | {subnet}
+        if driver == VXLAN:
+            vnis = {int(vni) for facts in hosts_facts.values() for vni in facts.get("vnis") or ()}
+            vni = old["vni"] if old else None
+            if vni is None:
+                vni = choose_vni(settings.vni_pool, vnis, session_id)
+            underlays = {host: hosts_facts[host].get("underlay") or {} for host in placement.hosts}
+            mtu = overlay_mtu(underlays, request.encrypted)
+            network.update(mtu=mtu, vni=vni, port=settings.vxlan_port, link=f"ccx{id8}")
+            if request.encrypted:
+                tunnel = {
+                    "link": f"cct{id8}",
+                    "mtu": mtu + VXLAN_OVERHEAD_IPV6,
+                    "vxlan_port": settings.vxlan_port,
+                }
+                network.update(port=_tunnel_port(request, session_id, hosts_facts, settings, old), tunnel=tunnel)
+    egress = _kept_subnet(kept["egress"]["subnet"] if kept else None, most_on_a_host, settings, in_use)
+    if egress is None:
+        egress = choose_subnets(settings.subnet_pool, 1, most_on_a_host, in_use, session_id)[0]
+    return network, egress
+
+
+def _tunnel_port(
+    request: Request,
+    session_id: str,
+    hosts_facts: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+    old: Mapping[str, Any] | None,
+) -> int:
+    """Return the UDP port of a session's tunnel: the one it has, else one that no host has in use."""
+    if old is not None and old["tunnel"] is not None:
+        return int(old["port"])
+    taken = {settings.vxlan_port, *(port.host_port for port in request.ports)}
+    taken.update(int(port["port"]) for facts in hosts_facts.values() for port in facts.get("ports") or ())
+    return choose_port(settings.encrypted_ports, taken, session_id)
+
+
+def _kept_subnet(subnet: str | None, replicas: int, settings: Settings, in_use: Iterable[str]) -> str | None:
+    """The subnet the session has, if a new choice would be of the same size and pool, and nothing else uses it."""
+    if subnet is None or subnet.partition("/")[2] != str(prefix_for(replicas)):
+        return None
+    return subnet if is_free(settings.subnet_pool, subnet, in_use) else None
+
+
+def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]], encrypted: bool = False) -> int:
+    """Return the MTU of a VXLAN over these hosts' underlays: the least of them less the overhead of VXLAN.
+
+    underlays: for each host its underlay's address, interface and mtu. encrypted: whether the VXLAN lies in a tunnel,
+    which has an overhead of its own, and inside which it goes over IPv6.
+    Raises InvalidInput where one is unknown, they mix IPv4 with IPv6, or an MTU leaves too little.
+    """
+    problems = []
+    versions: dict[str, int] = {}
+    for host, underlay in underlays.items():
+        address, mtu = underlay.get("address"), underlay.get("mtu")
+        if not isinstance(address, str) or isinstance(mtu, bool) or not isinstance(mtu, int):
+            problems.append(
+                Problem(
+                    f"cluster_compute_underlay_address of host {host}",
+                    address,
+                    "The address by which the hosts reach each other is unknown, or no interface has it. Set it.",
+                )
+            )
+            continue
+        versions[host] = 6 if ":" in address else 4
+        left = mtu - _overhead(versions[host], encrypted)
+        least = LEAST_TUNNEL_MTU - VXLAN_OVERHEAD_IPV6 if encrypted else LEAST_MTU
+        if left < least:
+            problems.append(
+                Problem(
+                    f"MTU of {underlay.get('interface')} on host {host}",
+                    mtu,
+                    f"It leaves {left} bytes for the session's network; at least {least} are needed.",
+                )
+            )
+    if len(set(versions.values())) > 1:
+        mixed = ", ".join(f"{host} {underlays[host]['address']}" for host in versions)
+        problems.append(
+            Problem(
+                "cluster_compute_underlay_address", mixed, "The hosts of a session must all have IPv4, or all IPv6."
+            )
+        )
+    if problems:
+        raise InvalidInput(problems)
+    overhead = _overhead(max(versions.values()), encrypted)
+    return min(int(underlay["mtu"]) for underlay in underlays.values()) - overhead
+
+
+def _overhead(version: int, encrypted: bool) -> int:
+    """Return the bytes around a packet of the session's network on an underlay of this version of IP."""
+    if encrypted:
+        return VXLAN_OVERHEAD_IPV6 + (WIREGUARD_OVERHEAD_IPV6 if version == 6 else WIREGUARD_OVERHEAD_IPV4)
+    return VXLAN_OVERHEAD_IPV6 if version == 6 else VXLAN_OVERHEAD_IPV4

@@ -1,0 +1,183 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What hosts have for sessions and what of it is free, from what they report and what the inventory says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Callable
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
+    is_plain,
+    parse_whole,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Topology
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import parse_site_devices
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    LEASED,
+    Claim,
+    Reservation,
+    Room,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Capacity, Host
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
+    PINNED,
+    Devices,
+    count_devices,
+    parse_cpus,
+    parse_memory,
+    same_device,
+)
+
+
+def hosts_from_facts(
+    facts_by_host: Mapping[str, Mapping[str, Any]],
+    inventory_vars_by_host: Mapping[str, Mapping[str, Any]],
+    ignore_session: str | None = None,
+    with_undecided: bool = True,
+) -> list[Host]:
+    """Return the usable hosts, in the order of *facts_by_host*, which is the inventory's.
+
+    Allocatable is what ``cluster_compute_cpus`` and ``cluster_compute_memory`` say; where they say nothing, what was
+    detected less ``cluster_compute_reserved_*``. Free is that less what the host's ledger holds and less what
+    labelled containers hold that the ledger does not know, running or not.
+    ignore_session: name of the session being placed, whose own share does not count against it. with_undecided:
+    whether leases count, whose sessions do not know yet whether they start.
+    Raises InvalidInput naming host, variable and value.
+    """
+    hosts = []
+    problems: list[Problem] = []
+    for name, facts in facts_by_host.items():
+        if not facts.get("usable"):
+            continue
+        try:
+            hosts.append(_host(name, facts, inventory_vars_by_host.get(name, {}), ignore_session, with_undecided))
+        except InvalidInput as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InvalidInput(problems)
+    return hosts
+
+
+def _host(
+    name: str,
+    facts: Mapping[str, Any],
+    variables: Mapping[str, Any],
+    ignore_session: str | None,
+    with_undecided: bool,
+) -> Host:
+    problems: list[Problem] = []
+
+    def read(key: str, make: Callable[[Any], Any], default: Any) -> Any:
+        variable = "cluster_compute_" + key
+        value = variables.get(variable)
+        if not is_given(value):
+            return default
+        try:
+            return make(value)
+        except ValueError as error:
+            problems.append(Problem(f"{variable} of host {name}", value, str(error)))
+            return default
+
+    capacity = facts.get("capacity") or {}
+    cpus = read("cpus", parse_cpus, None)
+    memory = read("memory", parse_memory, None)
+    reserved_cpus = read("reserved_cpus", lambda value: parse_cpus(value, minimum=0), 0)
+    reserved_memory = read("reserved_memory", lambda value: parse_memory(value, minimum=0), 0)
+    if cpus is None:
+        cpus = max(0, int(capacity.get("cpus", 0)) - reserved_cpus)
+    if memory is None:
+        memory = max(0, int(capacity.get("memory", 0)) - reserved_memory)
+    pinnable = Topology.from_facts(facts.get("topology") or {}).last(cpus // 1000)
+    engine = facts.get("engine") or {}
+    parse = partial(
+        parse_site_devices,
+        found=facts.get("accelerators") or {},
+        has_cdi=bool(engine.get("cdi")),
+        engine=str(engine.get("version")),
+    )
+    devices = read("accelerators", parse, ()) + (((PINNED, pinnable.names),) if pinnable.cores else ())
+    labels = read("labels", _labels, ())
+    limit = read("max_replicas", _limit, None)
+    if problems:
+        raise InvalidInput(problems)
+    held = held_claims(facts, ignore_session, with_undecided)
+    taken = [device for claim in held for _kind, names in claim.devices for device in names]
+    free_devices = tuple(
+        (kind, tuple(one for one in names if not any(same_device(one, other) for other in taken)))
+        for kind, names in devices
+    )
+    free_cores = pinnable.among(dict(free_devices).get(PINNED, ()))
+    free_devices = tuple((kind, free_cores.names if kind == PINNED else names) for kind, names in free_devices)
+    return Host(
+        name=name,
+        allocatable=Capacity(cpus, memory, _counts(devices, len(pinnable.cores) * pinnable.threads)),
+        free=Capacity(
+            max(0, cpus - sum(claim.cpus for claim in held)),
+            max(0, memory - sum(claim.memory for claim in held)),
+            _counts(free_devices, len(free_cores.cores) * pinnable.threads),
+        ),
+        labels=labels,
+        max_replicas=None if limit is None else max(0, limit - sum(claim.replicas for claim in held)),
+        replica_limit=limit,
+        devices=devices,
+        free_devices=free_devices,
+        threads=pinnable.threads,
+    )
+
+
+def _labels(value: Any) -> tuple[tuple[str, str], ...]:
+    allowed = "It must be a mapping of labels to text, such as {rack: r1, zone: z1}."
+    if not isinstance(value, Mapping):
+        raise ValueError(allowed)
+    labels = []
+    for key, text in value.items():
+        if isinstance(text, int) and not isinstance(text, bool):
+            text = str(text)
+        if not isinstance(key, str) or not isinstance(text, str) or not is_plain(key) or not is_plain(text):
+            raise ValueError(allowed)
+        labels.append((key, text))
+    return tuple(sorted(labels))
+
+
+def _limit(value: Any) -> int:
+    try:
+        return parse_whole("", value, 0, 1_000_000)
+    except InvalidInput as error:
+        raise ValueError(error.problems[0].message) from None
+
+
+def _counts(devices: Devices, pinnable: int) -> tuple[tuple[str, int], ...]:
+    """Return how many there are of each class; of the CPUs so many as replicas can be given."""
+    return tuple((kind, pinnable if kind == PINNED else count) for kind, count in count_devices(devices))
+
+
+def held_claims(facts: Mapping[str, Any], ignore_session: str | None, with_undecided: bool) -> list[Claim]:
+    """Return what sessions hold of a host: its ledger's claims, and containers that the ledger does not know."""
+    reservations = [Reservation.from_dict(entry) for entry in facts.get("reservations") or ()]
+    known = {reservation.claim.session_id for reservation in reservations}
+    claims = [held.claim for held in reservations if with_undecided or held.stage != LEASED]
+    for container in facts.get("containers") or ():
+        if container.get("session_id") not in known:
+            claims.append(
+                Claim(
+                    session_id=str(container.get("session_id") or "unknown"),
+                    session_name=str(container.get("session_name") or ""),
+                    replicas=1,
+                    cpus=int(container.get("cpus") or 0),
+                    memory=int(container.get("memory") or 0),
+                    devices=tuple(
+                        (kind, tuple(names)) for kind, names in sorted((container.get("devices") or {}).items())
+                    ),
+                )
+            )
+    return [claim for claim in claims if ignore_session is None or claim.session_name != ignore_session]
+
+
+def room_of(host: Host) -> Room:
+    """Return what sessions may use of a host in all, as its ledger has to know it."""
+    return Room(host.allocatable.cpus, host.allocatable.memory, host.devices, host.replica_limit)

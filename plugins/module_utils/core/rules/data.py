@@ -1,0 +1,288 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The data that a session mounts: what a site allows, what is wrong with it on the hosts, and who proves it shared.
+
+A host reports of each path that is asked for: kind ("directory", "file", "missing"), real (links resolved), ancestors
+(the path and all folders above it, to what they really are), parent (whether the folder above is there), owner, mode,
+filesystem, origin (what is mounted there), inode, read_only; and of each volume driver, options and maker, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER, Mount
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
+    is_plain,
+    split_list,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
+
+if TYPE_CHECKING:  # hosts read what users write nowhere, so they need not load how it is read
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+
+ROOTS = "cluster_compute_mount_roots"
+DRIVERS = "cluster_compute_volume_drivers"
+
+NETWORK_FILESYSTEMS = frozenset(
+    [
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "fuse.ceph",
+        "fuse.glusterfs",
+        "fuse.sshfs",
+        "gfs2",
+        "gpfs",
+        "lustre",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "orangefs",
+        "smb3",
+    ]
+)
+"""Types of file systems, as the kernel names them, that several hosts mount from the same place."""
+
+OWN_MEMORY = "tmpfs"
+"""The type of file system that the local driver mounts from nowhere else. Each other one the site has to allow by name,
+as "local:nfs": a file server trusts the host that mounts, so what it gives is no less than a path of the host."""
+
+WRITES, READS = "writes", "reads"
+"""What a host does to prove that a folder is the same on all hosts of a session."""
+
+VARIABLE = "session_mounts"
+
+
+def parse_roots(value: object) -> tuple[str, ...]:
+    """Read `ROOTS`. Raises ValueError."""
+    roots = split_list(value)
+    for root in roots:
+        if not isinstance(root, str) or not root.startswith("/") or not is_plain(root) or ".." in root.split("/"):
+            raise ValueError("It must be a list of absolute paths of folders without '..', such as [/srv/shared].")
+    plain = {"/" + "/".join(part for part in root.split("/") if part not in ("", ".")) for root in roots}
+    # Links in a root's path are the site's own. In one below another root, users may have put them there.
+    return tuple(sorted(one for one in plain if not any(one != root and is_below(one, root) for root in plain)))
+
+
+def parse_drivers(value: object) -> tuple[str, ...]:
+    """Read `DRIVERS`. Raises ValueError."""
+    drivers = split_list(value)
+    if not all(isinstance(driver, str) and driver.strip() and is_plain(driver) for driver in drivers):
+        raise ValueError("It must be a list of names of volume drivers, such as [local, local:nfs].")
+    return tuple(sorted({driver.strip() for driver in drivers}))
+
+
+def _read(
+    inventory: Mapping[str, Any], host: str, variable: str, make: Callable[[object], tuple[str, ...]]
+) -> tuple[str, ...] | None:
+    value = (inventory.get(host) or {}).get(variable)
+    if not is_given(value):
+        return None
+    try:
+        return make(value)
+    except ValueError as error:
+        raise InvalidInput.single(f"{variable} of host {host}", value, str(error)) from None
+
+
+def roots_of(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
+    """Return the folders below which sessions may mount paths of *host*. Raises InvalidInput."""
+    return _read(inventory, host, ROOTS, parse_roots) or ()
+
+
+def drivers_of(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
+    """Return the volume drivers that sessions may use on *host*. Raises InvalidInput."""
+    found = _read(inventory, host, DRIVERS, parse_drivers)
+    return (LOCAL_DRIVER,) if found is None else found
+
+
+def mount_problems(
+    request: Request, hosts: Sequence[str], facts: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, Any]
+) -> list[Problem]:
+    """Return what is wrong with the mounts on *hosts*: the first thing of each mount. Raises InvalidInput."""
+    problems = []
+    for mount in {(one.source, one.volume): one for one in request.mounts}.values():
+        for judge in _PATH_RULES if mount.source is not None else _VOLUME_RULES:
+            found: dict[str, list[str]] = {}
+            for host in hosts:
+                message = judge(mount, host, facts[host], inventory)
+                if message:
+                    found.setdefault(message, []).append(host)
+            for message, where in found.items():
+                named = message.format(hosts=some_of(where))
+                problems.append(Problem(VARIABLE, mount.source or mount.volume, named))
+            if found:
+                break
+    return problems
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return names of hosts for a sentence, the first of very many."""
+    shown = ", ".join(names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more hosts"
+
+
+def _text(value: object) -> str:
+    """Return text that may stand in a message before `str.format`."""
+    return str(value).replace("{", "{{").replace("}", "}}")
+
+
+def _path(facts: Mapping[str, Any], mount: Mount) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = facts["paths"][mount.source]
+    return found
+
+
+def _outside(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+    """Judge the path as it is written."""
+    roots = roots_of(inventory, host)
+    if not roots:
+        return (
+            f"The site allows no path of {{hosts}} to be mounted. Who runs it names the folders for that in {ROOTS}, "
+            "such as [/srv/shared]. Or mount a volume."
+        )
+    if not any(is_below(str(mount.source), root) for root in roots):
+        return f"On {{hosts}} the site allows only what is below {_text(', '.join(roots))} ({ROOTS})."
+    return ""
+
+
+def _escaped(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+    """Judge where the path really leads."""
+    found = _path(facts, mount)
+    roots = [root for root in roots_of(inventory, host) if is_below(str(mount.source), root)]
+    if any(is_below(found["real"], found["ancestors"][root]) for root in roots):
+        return ""
+    return (
+        f"On {{hosts}} it is really {_text(found['real'])}, by a symbolic link, and the site allows only what is below "
+        f"{_text(', '.join(roots))} ({ROOTS})."
+    )
+
+
+def _missing(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+    found = _path(facts, mount)
+    if found["kind"] != "missing":
+        return ""
+    if mount.owner is None and mount.mode is None:
+        return (
+            "This source does not exist on {hosts}. Make it there, mount what every host has, or give it an owner or "
+            "a mode, and the launch makes the folder."
+        )
+    if not found["parent"] or mount.source in roots_of(inventory, host):
+        return "This source cannot be made on {hosts}: the folder that it would be in has to exist and be allowed."
+    return ""
+
+
+def _otherwise(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+    """Judge owner and mode of what exists."""
+    found = _path(facts, mount)
+    wrong = [
+        f"{name} {found[name]} where {wanted} is asked"
+        for name, wanted in (("owner", mount.owner), ("mode", mount.mode))
+        if found["kind"] != "missing" and wanted not in (None, found[name])
+    ]
+    return f"On {{hosts}} it has {' and '.join(wrong)}. What exists is not changed: change it there." if wrong else ""
+
+
+def _driver(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+    drivers = drivers_of(inventory, host)
+    kind = dict(mount.driver_options).get("type", OWN_MEMORY) if mount.driver == LOCAL_DRIVER else OWN_MEMORY
+    wanted = str(mount.driver) if kind == OWN_MEMORY else f"{LOCAL_DRIVER}:{kind}"
+    if any(same_driver(wanted, driver) for driver in drivers):
+        return ""
+    allowed = _text(", ".join(drivers) or "no driver")
+    return f"On {{hosts}} the site allows only volumes of {allowed} ({DRIVERS}), and this is one of {_text(wanted)}."
+
+
+def same_driver(one: str, other: str) -> bool:
+    """Tell whether two names are of one volume driver: engines name a plugin with its tag, people may leave it out."""
+    return one.removesuffix(":latest") == other.removesuffix(":latest")
+
+
+def volume_conflict(mount: Mapping[str, Any], found: Mapping[str, Any] | None) -> str:
+    """Return why a session may not mount a volume that exists, a sentence that names no host; else nothing.
+
+    mount: the JSON form. found: driver, options and maker (None if it is not for sessions), None where there is
+    no volume of the name.
+    """
+    if found is None:
+        return ""
+    if found["maker"] is None:
+        return "it was not made by a session, and does not bear the label cluster-compute.volume either."
+    if same_driver(found["driver"], mount["driver"]) and found["options"] == mount["driver_options"]:
+        return ""
+    return (
+        f"it has driver {found['driver']} with options {found['options']}, where driver {mount['driver']} with options "
+        f"{mount['driver_options']} is asked. What exists is not changed: choose another name, or remove it there."
+    )
+
+
+def _conflict(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+    why = volume_conflict(mount.to_dict(), facts["volumes"].get(mount.volume))
+    return f"On {{hosts}} there is a volume of this name: {_text(why)}" if why else ""
+
+
+_PATH_RULES = (_outside, _escaped, _missing, _otherwise)
+_VOLUME_RULES = (_driver, _conflict)
+
+
+def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str, Mapping[str, Any]]) -> list[Problem]:
+    """Return why paths cannot be the same on the *hosts* of a session, as far as facts tell."""
+    problems: dict[str, Problem] = {}
+    for mount in request.mounts:
+        if mount.source is None or mount.shared is False or len(hosts) < 2:
+            continue
+        by_kind: dict[str, list[str]] = {}
+        for host in hosts:
+            by_kind.setdefault(_path(facts[host], mount)["kind"], []).append(host)
+        message = ""
+        if len(by_kind) > 1:
+            words = [f"{kind} on {some_of(where)}" for kind, where in by_kind.items()]
+            message = f"It is not the same on the hosts of the session: {', '.join(words)}."
+        elif "file" in by_kind and mount.shared:
+            message = "That hosts have the same can be proven of folders only. Leave shared out, or mount the folder."
+        elif "file" not in by_kind and _writer(mount, hosts, facts) is None:
+            found = {
+                (about["filesystem"], about["origin"], about["inode"])
+                for about in (_path(facts[host], mount) for host in hosts)
+            }
+            if len(found) > 1 or next(iter(found))[0] not in NETWORK_FILESYSTEMS:
+                message = (
+                    f"No host of the session can write there ({some_of(hosts)}), and they mount no file system of the "
+                    "network from the same place, so it cannot be proven that it is the same folder."
+                )
+        if message:
+            more = "" if mount.shared else f" {LOCAL_HINT}"
+            problems[mount.source] = Problem(VARIABLE, mount.source, message + more)
+    return list(problems.values())
+
+
+LOCAL_HINT = "If each host is to have its own, say shared: false, or :local at the end of the text."
+
+
+def _writer(mount: Mount, hosts: Iterable[str], facts: Mapping[str, Mapping[str, Any]]) -> str | None:
+    return next((host for host in hosts if not _path(facts[host], mount)["read_only"]), None)
+
+
+def data_of_hosts(
+    request: Request, hosts: Sequence[str], facts: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return what the plan says of each host's paths: the roots that allow them, file systems, who proves what."""
+    found = {}
+    for host in hosts:
+        entries = {}
+        for mount in request.mounts:
+            if mount.source is not None:
+                about = _path(facts[host], mount)
+                proof = None
+                if len(hosts) > 1 and mount.shared is not False and about["kind"] != "file":
+                    writer = _writer(mount, hosts, facts)
+                    proof = None if writer is None else WRITES if writer == host else READS
+                entries[mount.source] = {"filesystem": about["filesystem"], "proof": proof}
+        roots = [root for root in roots_of(inventory, host) if any(is_below(source, root) for source in entries)]
+        found[host] = {"mount_roots": roots, "data": entries}
+    return found

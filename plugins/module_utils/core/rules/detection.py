@@ -1,0 +1,192 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Accelerators that a host finds out by itself: which classes, and what its tools and files say of them.
+
+A class is either declared, by the names of its devices, or detected one way: ``nvidia`` asks NVIDIA's own tool, and
+``{cdi: vendor.com/class}`` reads the host's specifications of the Container Device Interface.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
+    ACCELERATORS_ALLOWED,
+    Devices,
+    is_cdi_name,
+    is_device_path,
+    is_nvidia_uuid,
+    parse_devices,
+)
+
+NVIDIA = "nvidia"
+_KIND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9_.-]*")
+_NVIDIA_KIND = "nvidia.com/"
+_CARD = re.compile(r"GPU [0-9]+: .*\(UUID: (GPU-[A-Za-z0-9-]+)\)\s*")
+_INSTANCE = re.compile(r"\s+MIG .*\(UUID: (MIG-[A-Za-z0-9/-]+)\)\s*")
+
+
+def source_of(entry: object) -> str | None:
+    """Return how the devices of a class are detected, `NVIDIA` or the kind of a CDI device; None for declared ones.
+
+    Raises ValueError with a full sentence for what is neither.
+    """
+    if isinstance(entry, str) and entry.strip() == NVIDIA:
+        return NVIDIA
+    if isinstance(entry, Mapping) and list(entry) == ["cdi"]:
+        kind = entry["cdi"]
+        if isinstance(kind, str) and _KIND.fullmatch(kind.strip()):
+            return "".join(kind.strip())
+    if isinstance(entry, Sequence) and not isinstance(entry, str):
+        return None
+    raise ValueError(ACCELERATORS_ALLOWED)
+
+
+def detected_classes(value: object) -> dict[str, str]:
+    """Return the classes of ``cluster_compute_accelerators`` that are to be detected, and how.
+
+    What is malformed is left out: who reads the whole variable refuses it.
+    """
+    found = {}
+    for kind, entry in value.items() if isinstance(value, Mapping) else ():
+        try:
+            source = source_of(entry)
+        except ValueError:
+            continue
+        if source is not None:
+            found[str(kind)] = source
+    return found
+
+
+def declared_paths(value: object) -> dict[str, list[str]]:
+    """Return the device files that ``cluster_compute_accelerators`` names, by class; what is malformed is left out."""
+    found = {}
+    for kind, entry in value.items() if isinstance(value, Mapping) else ():
+        if isinstance(entry, Sequence) and not isinstance(entry, str):
+            names = [name for name in entry if isinstance(name, str) and is_device_path(name)]
+            if names:
+                found[str(kind)] = [path for name in names for path in name.split("+")]
+    return found
+
+
+def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], has_cdi: bool, engine: str) -> Devices:
+    """Return the accelerators of a host: those that ``cluster_compute_accelerators`` names, and those detected.
+
+    found: by class the names that the host detected, the device files behind them, and where links lead. has_cdi:
+    whether its *engine*, a version, hands over CDI devices. Raises ValueError with a full sentence that says what is
+    allowed.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueError(ACCELERATORS_ALLOWED)
+    sources = {kind: source_of(entry) for kind, entry in value.items()}
+    names = {
+        kind: entry if sources[kind] is None else found.get(kind, {}).get("names", []) for kind, entry in value.items()
+    }
+    devices = parse_devices(names)
+    every = [name for _kind, some in devices for name in some]
+    if not has_cdi and any(source not in (None, NVIDIA) for source in (*sources.values(), *filter(is_cdi_name, every))):
+        raise ValueError(
+            f"The host's Docker Engine, {engine}, does not hand over CDI devices. It takes 25.0 or newer, with the "
+            "feature cdi switched on where it is not by itself. Name the device files instead."
+        )
+    if any(map(is_nvidia_uuid, every)) and any(name.startswith(_NVIDIA_KIND) for name in every):
+        raise ValueError(
+            "NVIDIA cards are known by UUID and by CDI name here, so that one card could be given away twice. Use one "
+            "way for all of them."
+        )
+    links = {path: real for about in found.values() for path, real in about.get("links", {}).items()}
+
+    def really(paths: Iterable[str]) -> set[str]:
+        return {links.get(path, path) for path in paths}
+
+    declared = {name: really(name.split("+")) for name in every if is_device_path(name)}
+    if links:
+        for (name, mine), (other, theirs) in combinations(declared.items(), 2):
+            if mine <= theirs or theirs <= mine:
+                raise ValueError(f"{name} and {other} are the same device by a symbolic link. Name it once.")
+    files = {name: really(paths) for about in found.values() for name, paths in about.get("paths", {}).items()}
+    of_classes = [{name: files[name] for name in about.get("paths", {}) if files[name]} for about in found.values()]
+    for number, some in enumerate(of_classes):
+        for name, paths in some.items():
+            for other, theirs in ((other, theirs) for one in of_classes[:number] for other, theirs in one.items()):
+                if paths <= theirs or theirs <= paths:
+                    raise ValueError(f"The CDI devices {other} and {name} share their files. Detect one of the kinds.")
+    for name, mine in declared.items():
+        for other, paths in files.items():
+            if paths and (mine <= paths or paths <= mine):
+                raise ValueError(f"{name} is what the CDI device {other} consists of. Name it one way.")
+    return devices
+
+
+def parse_nvidia(text: str) -> list[str]:
+    """Return the UUIDs of what ``nvidia-smi -L`` lists: of a card in MIG mode its instances, else the card."""
+    found: list[list[str]] = []
+    for line in text.splitlines():
+        card, instance = _CARD.fullmatch(line), _INSTANCE.fullmatch(line)
+        if card:
+            found.append([card.group(1)])
+        elif instance and found:
+            found[-1].append(instance.group(1))
+    return [name for card, *instances in found for name in (instances or [card])]
+
+
+def parse_nvidia_models(text: str) -> list[dict[str, str]]:
+    """Return model and driver of each card that ``nvidia-smi --query-gpu=name,driver_version`` lists as CSV."""
+    rows = [line.rpartition(",") for line in text.splitlines()]
+    return [{"model": name.strip(), "driver": driver.strip()} for name, comma, driver in rows if comma]
+
+
+@dataclass(frozen=True)
+class CdiDevice:
+    """One device of a CDI specification: its full name and the files that it consists of."""
+
+    name: str
+    paths: frozenset[str]
+
+
+def read_cdi(specification: object, kind: str) -> list[CdiDevice]:
+    """Return the devices of *kind* in a specification. Raises ValueError for a malformed one."""
+    if not isinstance(specification, Mapping) or not isinstance(specification.get("kind"), str):
+        raise ValueError("it has no kind")
+    if specification["kind"] != kind:
+        return []
+    found = []
+    for device in _list(specification.get("devices"), "devices"):
+        name = device.get("name")
+        if not isinstance(name, (str, int)) or isinstance(name, bool):
+            raise ValueError("a device has no name")
+        edits = device.get("containerEdits") or {}
+        if not isinstance(edits, Mapping):
+            raise ValueError("its containerEdits are no mapping")
+        nodes = _list(edits.get("deviceNodes"), "deviceNodes")
+        # What a device is called inside a container may differ from what it is on the host.
+        paths = frozenset(str(node.get("hostPath") or node.get("path")) for node in nodes)
+        found.append(CdiDevice(f"{kind}={name}", paths))
+    return found
+
+
+def _list(value: object, what: str) -> list[Mapping[str, Any]]:
+    entries = [] if value is None else value
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise ValueError(f"its {what} are no list of mappings")
+    return entries
+
+
+def different_devices(devices: Iterable[CdiDevice]) -> list[CdiDevice]:
+    """Return the devices without those that put others together, such as ``all``, and without second names of one.
+
+    Tools name the same card by its number and by its UUID, each as a device of its own.
+    """
+    every = list({device.name: device for device in devices}.values())
+    found: list[CdiDevice] = []
+    for device in every:
+        is_sum = any(other.paths and other.paths < device.paths for other in every)
+        is_known = any(device.paths and device.paths == other.paths for other in found)
+        if not is_sum and not is_known and not device.name.endswith("=all"):
+            found.append(device)
+    return found

@@ -1,0 +1,69 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Who sends an image to whom, in rounds: in each, every host that has it serves one that lacks it.
+
+So the number of hosts that have it doubles from round to round, and of n hosts that lack it with h that have it all are
+served after ceil(log2((h + n) / h)) rounds: a binomial tree, in which no host ever sends to two at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import CONTROLLER, Need
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One image on its way from one host, or from the controller, to another."""
+
+    reference: str
+    image: str
+    sender: str
+    receiver: str
+
+
+def next_round(needs: Sequence[Need], limit: int) -> list[Transfer]:
+    """Return the transfers that run side by side next; none where nothing more can be done.
+
+    limit: the most transfers in a round: Ansible runs only so many side by side. In one round a host
+    sends at most one image and receives at most one. The controller sends only what no host can, and one at a time.
+    """
+    found: list[Transfer] = []
+    sending: set[str] = set()
+    receiving: set[str] = set()
+    for need in needs:
+        # Whoever has failed with the most has the fewest to choose from, and chooses first.
+        for receiver in sorted(need.lacking, key=lambda host: -len(need.tried.get(host, ()))):
+            if len(found) >= limit:
+                return found
+            if receiver in receiving:
+                continue
+            sender = next((one for one in need.senders(receiver) if one not in sending), None)
+            if sender is None and CONTROLLER not in sending and _only_the_controller(need, receiver):
+                sender = CONTROLLER
+            if sender is not None:
+                sending.add(sender)
+                receiving.add(receiver)
+                found.append(Transfer(need.reference, str(need.wanted(receiver)), sender, receiver))
+    return found
+
+
+def _only_the_controller(need: Need, receiver: str) -> bool:
+    """Tell whether the controller is to send: it has the image, no host does, and it did not fail to give it yet."""
+    failed = any(CONTROLLER in senders for senders in need.tried.values())
+    return need.archived and not failed and need.wanted(receiver) not in need.has.values()
+
+
+def rounds_left(needs: Sequence[Need], limit: int) -> int:
+    """Return how many rounds it takes if all goes well."""
+    ahead = [Need.from_dict(need.to_dict()) for need in needs]
+    rounds = 0
+    while transfers := next_round(ahead, limit):
+        rounds += 1
+        for transfer in transfers:
+            need = next(one for one in ahead if one.reference == transfer.reference)
+            need.arrived(transfer.receiver, transfer.sender, "")
+    return rounds

@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What every replica is told about its session: environment variables, hostfiles, and the same as a file.
+
+The names and the form of the values follow Backend.AI's cluster sessions, byte for byte (see docs); ``RANK``,
+``NODE_RANK``, the pinning of the session's interface and the MPI variables are additions for frameworks that need
+them. `CONTRACT_NAMES` is the one list of names that a user's own variables may not take.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import paths
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import is_nvidia_uuid
+
+DIRECTORY = paths.DIRECTORY
+"""Where the files below lie in every replica."""
+ENVIRONMENT_FILE = DIRECTORY + "/environment"
+HOSTFILE = DIRECTORY + "/hostfile"
+MPICH_HOSTFILE = DIRECTORY + "/hostfile.mpich"
+SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
+"""Where the settings of the session's SSH are mounted, for a client of the image's own."""
+RUNTIME = "/opt/cluster-compute"
+"""Where the SSH runtime of the host is mounted."""
+RUNTIME_ON_HOST = paths.RUNTIME_ON_HOST
+RUNTIME_MANIFEST = paths.RUNTIME_MANIFEST
+SHELL = RUNTIME + "/libexec/dash"
+SERVER = RUNTIME + "/libexec/sshd"
+SERVER_PARTS = {
+    "SshdSessionPath": RUNTIME + "/libexec/sshd-session",
+    "SshdAuthPath": RUNTIME + "/libexec/sshd-auth",
+}
+"""Programs that the server of OpenSSH 9.8 and newer is split into, by the setting that names them."""
+SSH_PORT = 2200
+"""Where a replica's SSH server listens: not 22, where an image may have a server of its own."""
+LOGIN_PORT = 2201
+"""Where main1's SSH server listens for the session's owner; it is published on main1's host."""
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH of an image that sets none, as Docker Engine has it."""
+
+ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""A portable name of an environment variable, as POSIX has it (lower case allowed)."""
+
+SEED_NAMES = (
+    "BACKENDAI_CLUSTER_SIZE",
+    "BACKENDAI_CLUSTER_HOSTS",
+    "BACKENDAI_CLUSTER_REPLICAS",
+    "BACKENDAI_CLUSTER_HOST",
+    "BACKENDAI_CLUSTER_IDX",
+    "BACKENDAI_CLUSTER_MODE",
+    "BACKENDAI_CLUSTER_ROLE",
+    "BACKENDAI_CLUSTER_LOCAL_RANK",
+    "BACKENDAI_KERNEL_ID",
+    "BACKENDAI_SESSION_ID",
+    "WORLD_SIZE",
+    "WORLD_RANK",
+    "LOCAL_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TF_CONFIG",
+)
+"""The variables that Backend.AI documents."""
+
+INTERFACE_NAMES = (
+    "GLOO_SOCKET_IFNAME",
+    "NCCL_SOCKET_IFNAME",
+    "TP_SOCKET_IFNAME",
+    "UCX_NET_DEVICES",
+    "OMPI_MCA_btl_tcp_if_include",
+    "OMPI_MCA_oob_tcp_if_include",
+    "PRTE_MCA_prte_if_include",
+)
+"""The variables that hold the name of the session's interface; set only where there is a session network."""
+
+MPI_SETTINGS = (
+    # Open MPI 4 reads the first, Open MPI 5 (PRRTE) ignores it and reads the second.
+    ("OMPI_MCA_orte_default_hostfile", HOSTFILE),
+    ("PRTE_MCA_prte_default_hostfile", HOSTFILE),
+    ("HYDRA_HOST_FILE", MPICH_HOSTFILE),
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    # Replicas share the cores of a host by quota: binding would stack every replica on the first cores, and Open
+    # MPI 5 gives up where a replica has more slots than it sees cores.
+    ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+    ("PRTE_MCA_hwloc_default_binding_policy", "none"),
+)
+
+EXTRA_NAMES = ("RANK", "NODE_RANK", "CLUSTER_COMPUTE_HOST", "NVIDIA_VISIBLE_DEVICES")
+NO_CARD = "void"
+"""Tells NVIDIA's runtime to add nothing. Images set ``all``, and where that runtime is the engine's default they would
+see every card of the host."""
+
+CONTRACT_NAMES: frozenset[str] = frozenset(
+    SEED_NAMES + EXTRA_NAMES + INTERFACE_NAMES + tuple(name for name, value in MPI_SETTINGS)
+)
+"""Every name the collection sets in a replica. A user's variable of such a name is refused."""
+
+CUDA_DEVICES = "CUDA_VISIBLE_DEVICES"
+"""Set where a replica has NVIDIA cards and the user has not set it."""
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """What all replicas of a session have in common.
+
+    mode: the effective mode. replicas: all names in rank order, main first. roles: (role, number of replicas), main
+    first. interface: name of the session's interface in every replica, None for a session of one replica.
+    """
+
+    session_id: str
+    mode: str
+    replicas: tuple[str, ...]
+    roles: tuple[tuple[str, int], ...]
+    master_port: int
+    interface: str | None
+    _shared: dict[str, str] = field(init=False, repr=False, compare=False)
+    _tf_cluster: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Made once a session: with thousands of replicas the lists of names are long.
+        shared = {
+            "BACKENDAI_CLUSTER_SIZE": str(len(self.replicas)),
+            "BACKENDAI_CLUSTER_HOSTS": ",".join(self.replicas),
+            "BACKENDAI_CLUSTER_REPLICAS": ",".join("{}:{}".format(*role) for role in self.roles),
+            "BACKENDAI_CLUSTER_MODE": self.mode,
+            "BACKENDAI_SESSION_ID": self.session_id,
+            "WORLD_SIZE": str(len(self.replicas)),
+            "MASTER_ADDR": self.replicas[0],
+            "MASTER_PORT": str(self.master_port),
+        }
+        shared.update(MPI_SETTINGS)
+        if self.interface is not None:
+            shared.update((name, self.interface) for name in INTERFACE_NAMES)
+        workers = [f"{name}:{self.master_port}" for name in self.replicas]
+        object.__setattr__(self, "_shared", shared)
+        object.__setattr__(self, "_tf_cluster", json.dumps({"worker": workers}))
+
+
+def replica_environment(
+    view: SessionView,
+    *,
+    replica: str,
+    role: str,
+    index: int,
+    rank: int,
+    local_rank: int,
+    node_rank: int,
+    kernel_id: str,
+    host: str,
+    devices: Mapping[str, Sequence[str]] | None = None,
+    user: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return every variable of one replica, the user's own included.
+
+    index: one-based in the role. rank: zero-based in the session. local_rank: zero-based among the session's
+    replicas on the same host. node_rank: zero-based index of that host, main's host being 0. host: inventory name.
+    devices: what the replica has by name, by class.
+    ``BACKENDAI_CLUSTER_LOCAL_RANK`` is the global rank, as Backend.AI has it, whatever its name suggests.
+    Raises ValueError where a user's variable takes a name of the contract (a request is checked long before).
+    """
+    environment = dict(user or {})
+    taken = sorted(CONTRACT_NAMES.intersection(environment))
+    if taken:
+        raise ValueError("{} is set by the collection and cannot be set by the user.".format(", ".join(taken)))
+    names = [name for some in (devices or {}).values() for name in some]
+    cards = sum(is_nvidia_uuid(name) or name.startswith("nvidia.com/") for name in names)
+    if cards:
+        # CUDA numbers what a container has from 0 on; some programs read numbers only. Users may narrow it down.
+        environment.setdefault(CUDA_DEVICES, ",".join(map(str, range(cards))))
+    environment.update(view._shared)
+    environment.update(
+        {
+            "BACKENDAI_CLUSTER_HOST": replica,
+            "BACKENDAI_CLUSTER_IDX": str(index),
+            "BACKENDAI_CLUSTER_ROLE": role,
+            "BACKENDAI_CLUSTER_LOCAL_RANK": str(rank),
+            "BACKENDAI_KERNEL_ID": kernel_id,
+            "WORLD_RANK": str(rank),
+            "RANK": str(rank),
+            "LOCAL_RANK": str(local_rank),
+            "NODE_RANK": str(node_rank),
+            "CLUSTER_COMPUTE_HOST": host,
+            "NVIDIA_VISIBLE_DEVICES": ",".join(filter(is_nvidia_uuid, names)) or NO_CARD,
+            "TF_CONFIG": f'{{"cluster": {view._tf_cluster}, "task": {{"type": "worker", "index": {rank}}}}}',
+        }
+    )
+    return environment
+
+
+def environments(plan: Mapping[str, Any], host: str) -> dict[str, dict[str, str]]:
+    """Return the variables of every replica that *plan* gives to *host*: name to environment.
+
+    They follow from the plan and are made where they are needed: a plan that carried them would grow with the square
+    of the session's size, because several of them name every replica.
+    """
+    request, network = plan["request"], plan["network"]
+    view = SessionView(
+        session_id=plan["session"]["id"],
+        mode=plan["session"]["mode"],
+        replicas=tuple(replica["name"] for replica in plan["replicas"]),
+        roles=tuple((role["name"], role["replicas"]) for role in request["roles"]),
+        master_port=request["master_port"],
+        interface=None if network is None else network["interface"],
+    )
+    user = {role["name"]: role["env"] for role in request["roles"]}
+    return {
+        replica["name"]: replica_environment(
+            view,
+            replica=replica["name"],
+            role=replica["role"],
+            index=replica["index"],
+            rank=replica["rank"],
+            local_rank=replica["local_rank"],
+            node_rank=replica["node_rank"],
+            kernel_id=replica["kernel_id"],
+            host=host,
+            devices=replica["devices"],
+            user=user[replica["role"]],
+        )
+        for replica in plan["replicas"]
+        if replica["host"] == host
+    }
+
+
+def slots(cpus: int) -> int:
+    """Return the MPI slots of a replica of so many millicpus: one for each whole CPU, and at least one."""
+    return max(1, cpus // 1000)
+
+
+def hostfile(replicas: Sequence[tuple[str, int]]) -> str:
+    """Return the hostfile of Open MPI, PRRTE and DeepSpeed for (name, slots) in rank order: ``main1 slots=1``."""
+    return "".join("{} slots={}\n".format(*pair) for pair in replicas)
+
+
+def mpich_hostfile(replicas: Sequence[tuple[str, int]]) -> str:
+    """Return the hostfile of MPICH and Intel MPI for (name, slots) in rank order: ``main1:1``."""
+    return "".join("{}:{}\n".format(*pair) for pair in replicas)
+
+
+def environment_file(environment: Mapping[str, str]) -> str:
+    """Return a file that any POSIX shell can source: ``export NAME='value'``, sorted by name.
+
+    Every value stands in single quotes, in which the shell expands nothing; a value may span lines.
+    Raises ValueError for a name that is none, or a value that holds a NUL character.
+    """
+    lines = []
+    for name in sorted(environment):
+        value = environment[name]
+        if ENVIRONMENT_NAME.fullmatch(name) is None or "\0" in value:
+            raise ValueError(f"The variable {name!r} cannot be written to an environment file.")
+        lines.append("export {}='{}'\n".format(name, value.replace("'", "'\\''")))
+    return "".join(lines)

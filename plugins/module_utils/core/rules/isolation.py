@@ -1,0 +1,309 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Who may reach a session: the firewall rules of one session on one host, as iptables and as nftables take them.
+
+A rule bears a digest of itself in its comment, because both programs print rules differently from how they were given,
+and each release in another way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id, tunnel_of
+
+MARK = "cluster-compute"
+"""The first word of the comments of rules; tables of nftables are called so, with id and name of the session."""
+
+USER_CHAIN = "DOCKER-USER"
+"""The chain that Docker Engine keeps for rules of others and passes before its own (Docker docs, packet filtering)."""
+
+INPUT_CHAIN = "INPUT"
+
+EGRESS_PREFIX = "cce"
+INNER_PREFIX = "ccb"
+"""Bridges of sessions are called so. Rules name them, so the name is the same for as long as the session is."""
+
+# What UDP carries begins with 4 bytes of VXLAN flags, then come 24 bits of identifier and 8 reserved ones (RFC 7348).
+_VNI_IPV4 = "0>>22&0x3C@12>>8={vni}"
+_VNI_IPV6 = "52>>8={vni}"
+_PLAIN_UDP_IPV6 = "3&0xFF=17"
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A published port: *host_port* at *address*, or at any of the host's (None), leads to the container's."""
+
+    protocol: str
+    host_port: int
+    container_port: int
+    address: str | None
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """The overlay of a session. endpoints: the underlay addresses of all its hosts.
+
+    interface: the one by which this host reaches the others, None where that is not known. local: this host's own
+    endpoint, None on a host that carries no replica.
+    """
+
+    vni: int
+    port: int
+    endpoints: tuple[str, ...]
+    interface: str | None = None
+    local: str | None = None
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Whether the underlay is IPv6."""
+        return ipaddress.ip_address(self.endpoints[0]).version == 6
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The endpoints of the other hosts."""
+        return tuple(one for one in self.endpoints if one != self.local)
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """What is guarded on one host. egress: the subnet of the way out; None on a host that carries no replica.
+
+    inner: the interface of the session's own network, a bridge or the overlay's link. closed: ports that are published
+    at an IPv4 address of the loopback interface: (protocol, address, port).
+    """
+
+    session_id: str
+    session_name: str
+    tunnel: Tunnel | None
+    egress: str | None = None
+    inner: str | None = None
+    openings: tuple[Opening, ...] = ()
+    closed: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def chain(self) -> str:
+        """The name of the session's own chain."""
+        return chain_name(self.session_id)
+
+
+def chain_name(session_id: str) -> str:
+    """Return the name of a session's own chain; iptables takes at most 28 characters."""
+    return f"cc-{session_id[:8]}"
+
+
+def egress_bridge(session_id: str) -> str:
+    """Return the name of the bridge for the way out."""
+    return f"{EGRESS_PREFIX}{session_id[:8]}"
+
+
+def inner_bridge(session_id: str) -> str:
+    """Return the name of the session's own bridge where one host carries all of it."""
+    return f"{INNER_PREFIX}{session_id[:8]}"
+
+
+def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
+    """Return what is guarded on a *host* that carries replicas of the session."""
+    session, network = plan["session"], plan["network"]
+    openings = []
+    closed = []
+    for replica in plan["replicas"]:
+        for port in replica["ports"] if replica["host"] == host else ():
+            address = ipaddress.ip_address(port["host_ip"] or "0.0.0.0")  # noqa: S104 - published on all
+            if address.version == 6:
+                continue  # there the engine's proxy answers, on the host itself; nothing is forwarded
+            if address.is_loopback:
+                closed.append((port["protocol"], str(address), port["host_port"]))
+            else:
+                wanted = None if address.is_unspecified else str(address)
+                openings.append(Opening(port["protocol"], port["host_port"], port["container_port"], wanted))
+    about = tunnel_of(plan)
+    tunnel = None
+    if about is not None:
+        own = plan["hosts"][host]
+        tunnel = read_tunnel(about, own["underlay_interface"], own["underlay_address"])
+    return Isolation(
+        session["id"],
+        session["name"],
+        tunnel,
+        plan["egress"]["subnet"],
+        None if network is None else network["link"] or inner_bridge(session["id"]),
+        tuple(openings),
+        tuple(closed),
+    )
+
+
+def read_tunnel(about: Mapping[str, Any], interface: str | None, local: str | None = None) -> Tunnel:
+    """Return the tunnel from the JSON form that `record.tunnel_of` gives, and from what is this host's own."""
+    return Tunnel(about["vni"], about["port"], tuple(about["endpoints"]), interface, local)
+
+
+# ---- iptables -------------------------------------------------------------------------------------------------------
+
+Rules = dict[str, list[str]]
+"""Rules without their comments, by chain."""
+
+
+def iptables_rules(isolation: Isolation, ipv6: bool = False) -> Rules:
+    """Return the rules for the table ``filter`` of iptables, or of ip6tables.
+
+    Those of the session's own chain are all there is in it; the others go before what others have in those chains.
+    """
+    found: Rules = {USER_CHAIN: [], INPUT_CHAIN: [], isolation.chain: []}
+    tunnel = isolation.tunnel
+    if tunnel is not None and tunnel.is_ipv6 == ipv6:
+        _iptables_tunnel(found, isolation.chain, tunnel)
+    if ipv6:
+        _ip6tables_egress(found, isolation)
+    else:
+        _iptables_egress(found, isolation)
+    return {chain: rules for chain, rules in found.items() if rules}
+
+
+def _iptables_tunnel(found: Rules, chain: str, tunnel: Tunnel) -> None:
+    to_port = f"-p udp -m udp --dport {tunnel.port}"
+    vni = (_VNI_IPV6 if tunnel.is_ipv6 else _VNI_IPV4).format(vni=tunnel.vni)
+    to_session = f'{to_port} -m u32 --u32 "{vni}"'
+    # A packet that comes from where the others are can as well be sent to them directly.
+    inside = f"! -i {tunnel.interface} " if tunnel.interface else ""
+    if tunnel.is_ipv6:
+        # With an extension header the identifier is elsewhere; no tunnel sends one.
+        strange = f'{to_port} -m u32 ! --u32 "{_PLAIN_UDP_IPV6}" -j DROP'
+        found[USER_CHAIN].append(inside + strange)
+        if tunnel.local is not None:
+            found[INPUT_CHAIN].append(strange)
+    found[USER_CHAIN].append(f"{inside}{to_session} -j {chain}")
+    found[chain] += [f"-d {endpoint} {inside}{to_session} -j DROP" for endpoint in tunnel.endpoints]
+    if tunnel.local is not None:
+        own = f"{chain}-in"
+        found[INPUT_CHAIN].append(f"{to_session} -j {own}")
+        accepted = [f"-s {peer} -d {tunnel.local} -i {tunnel.interface} -j RETURN" for peer in tunnel.peers]
+        found[own] = [*accepted, "-j DROP"]
+
+
+def _iptables_egress(found: Rules, isolation: Isolation) -> None:
+    own = found[isolation.chain]
+    if isolation.inner is not None:
+        inner = isolation.inner
+        found[USER_CHAIN] += [f"-i {inner} -j {isolation.chain}", f"-o {inner} -j {isolation.chain}"]
+        own += [f"-i {inner} -o {inner} -j RETURN", f"-i {inner} -j DROP", f"-o {inner} -j DROP"]
+    if isolation.egress is not None:
+        bridge = egress_bridge(isolation.session_id)
+        found[USER_CHAIN] += [f"-i {bridge} -j {isolation.chain}", f"-o {bridge} -j {isolation.chain}"]
+        own += [f"-i {bridge} -o {bridge} -j RETURN", f"! -s {isolation.egress} -i {bridge} -j DROP"]
+        own.append(f"-o {bridge} -m conntrack --ctstate RELATED,ESTABLISHED -j RETURN")
+        for one in isolation.openings:
+            asked = f"--ctorigdst {one.address} " if one.address else ""
+            own.append(
+                f"-o {bridge} -p {one.protocol} -m {one.protocol} --dport {one.container_port} "
+                f"-m conntrack --ctstate DNAT {asked}--ctorigdstport {one.host_port} -j RETURN"
+            )
+        own.append(f"-o {bridge} -j DROP")
+    for protocol, address, port in isolation.closed:
+        found[INPUT_CHAIN].append(f"-d {address} ! -i lo -p {protocol} -m {protocol} --dport {port} -j DROP")
+
+
+def _ip6tables_egress(found: Rules, isolation: Isolation) -> None:
+    """Let nothing through: replicas have no IPv6, but with NET_RAW one can send it, and neighbours can to it."""
+    links = [isolation.inner] if isolation.inner is not None else []
+    links += [egress_bridge(isolation.session_id)] if isolation.egress is not None else []
+    for link in links:
+        found[USER_CHAIN] += [f"-i {link} -j {isolation.chain}", f"-o {link} -j {isolation.chain}"]
+        found[isolation.chain] += [f"-i {link} -o {link} -j RETURN", f"-i {link} -j DROP", f"-o {link} -j DROP"]
+
+
+def iptables_comment(session_id: str, session_name: str, rule: str) -> str:
+    """Return the comment of a rule: whose it is, and the rule's digest."""
+    return f"{MARK} {session_id} {session_name} {digest(rule)}"
+
+
+def read_comment(comment: str) -> tuple[str, str, str] | None:
+    """Return session id, session name and digest from a rule's comment, None where it is somebody else's."""
+    words = comment.split(" ")
+    if len(words) != 4 or words[0] != MARK or not is_session_id(words[1]):
+        return None
+    return words[1], words[2], words[3]
+
+
+def digest(rule: str) -> str:
+    """Return a short digest of a rule."""
+    return hashlib.sha256(rule.encode()).hexdigest()[:12]
+
+
+# ---- nftables -------------------------------------------------------------------------------------------------------
+
+HOOKS = {
+    "input": "type filter hook input priority -10; policy accept;",
+    "forward": "type filter hook forward priority -10; policy accept;",
+}
+"""Chains of the table of nftables. A packet that any chain of the host drops is gone, whatever another accepts."""
+
+
+def table_name(session_id: str, session_name: str) -> str:
+    """Return the name of a session's table, which is of the family inet."""
+    return f"{MARK}-{session_id}-{session_name}"
+
+
+def read_table_name(name: str) -> tuple[str, str] | None:
+    """Return session id and name from the name of a table, None where it is somebody else's."""
+    prefix, session_id, session_name = name[: len(MARK) + 1], name[len(MARK) + 1 :][:36], name[len(MARK) + 38 :]
+    return (session_id, session_name) if prefix == f"{MARK}-" and is_session_id(session_id) else None
+
+
+def nft_rules(isolation: Isolation) -> Rules:
+    """Return the rules for a table of nftables, by chain; the same as those for iptables."""
+    found: Rules = {"input": [], "forward": []}
+    tunnel = isolation.tunnel
+    if tunnel is not None:
+        family = "ip6" if tunnel.is_ipv6 else "ip"
+        to_session = f"udp dport {tunnel.port} @th,96,24 {tunnel.vni}"
+        inside = f'iifname != "{tunnel.interface}" ' if tunnel.interface else ""
+        found["forward"].append(f"{inside}{family} daddr {_set(tunnel.endpoints)} {to_session} drop")
+        if tunnel.local is not None:
+            # Asking for the state has packets put together from their fragments before they get here.
+            found["input"].append(
+                f'iifname "{tunnel.interface}" {family} saddr {_set(tunnel.peers)} {family} daddr {tunnel.local} '
+                f"{to_session} ct state {{ new, established, related, untracked }} accept"
+            )
+            found["input"].append(f"{to_session} drop")
+    if isolation.inner is not None:
+        inner = isolation.inner
+        found["forward"] += [f'iifname "{inner}" oifname "{inner}" accept']
+        found["forward"] += [f'iifname "{inner}" drop', f'oifname "{inner}" drop']
+    if isolation.egress is not None:
+        bridge = egress_bridge(isolation.session_id)
+        found["forward"] += [
+            f'iifname "{bridge}" oifname "{bridge}" accept',
+            f'iifname "{bridge}" ip saddr != {isolation.egress} drop',
+            f'iifname "{bridge}" meta nfproto ipv6 drop',
+            f'oifname "{bridge}" ct state established,related accept',
+        ]
+        for one in isolation.openings:
+            asked = f"ct original ip daddr {one.address} " if one.address else ""
+            found["forward"].append(
+                f'oifname "{bridge}" {one.protocol} dport {one.container_port} ct status dnat {asked}'
+                f"ct original proto-dst {one.host_port} accept"
+            )
+        found["forward"].append(f'oifname "{bridge}" drop')
+    for protocol, address, port in isolation.closed:
+        found["input"].append(f'iifname != "lo" ip daddr {address} {protocol} dport {port} drop')
+    return {chain: rules for chain, rules in found.items() if rules}
+
+
+def _set(addresses: Iterable[str]) -> str:
+    return f"{{ {', '.join(addresses)} }}"
+
+
+def nft_table(name: str, rules: Rules) -> str:
+    """Return what ``nft -f`` takes to put the table in place of one of the same name, in one transaction."""
+    lines = [f"table inet {name}", f"delete table inet {name}", f"table inet {name} {{"]
+    for chain, some in rules.items():
+        lines += [f"chain {chain} {{", HOOKS[chain]]
+        lines += [f'{rule} comment "{digest(rule)}"' for rule in some]
+        lines.append("}")
+    return "\n".join([*lines, "}"]) + "\n"

@@ -1,0 +1,384 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Who holds what on one host, and whether one more session fits: the rules of reservation, without clock or disk.
+
+A reservation begins as a *lease*: its session has asked several hosts and does not know yet whether all of them
+agreed. It is *confirmed* once all have, and *committed* once the session runs. A lease or a confirmation that is not
+carried on runs out by itself; a committed reservation stays until the session is torn down.
+
+Two sessions that race ask the same hosts at the same moment, each may get some, and neither all. `decide` tells what
+to do then: of two undecided sessions the one with the lower id keeps what it got and asks again, the other gives back
+everything and plans anew. A session therefore waits only for sessions with a higher id, so no circle of waiting can
+close, and the lowest of those that race always comes to an end.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
+    EVERY_ADDRESS,
+    ports_collide,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
+    Devices,
+    format_cpus,
+    format_memory,
+    same_device,
+)
+
+SCHEMA = 1
+LEASED = "leased"
+CONFIRMED = "confirmed"
+COMMITTED = "committed"
+STAGES = (LEASED, CONFIRMED, COMMITTED)
+
+GRANTED = "granted"
+ASK_AGAIN = "ask again"
+GIVE_BACK = "give back"
+
+
+class InvalidLedger(CoreError):
+    """A ledger that was read back is malformed."""
+
+
+class NewerLedger(InvalidLedger):
+    """A ledger was written by a newer release, which can read it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one session takes on one host.
+
+    cpus in thousandths, memory in bytes, devices as (class, names), ports as (address, port, protocol). vni and
+    subnets belong to the session as a whole and are claimed on every host of it.
+    """
+
+    session_id: str
+    session_name: str
+    replicas: int
+    cpus: int
+    memory: int
+    devices: Devices = ()
+    ports: tuple[tuple[str, int, str], ...] = ()
+    vni: int | None = None
+    subnets: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "session_id": self.session_id,
+            "session_name": self.session_name,
+            "replicas": self.replicas,
+            "cpus": self.cpus,
+            "memory": self.memory,
+            "devices": {kind: list(names) for kind, names in self.devices},
+            "ports": [list(port) for port in self.ports],
+            "vni": self.vni,
+            "subnets": list(self.subnets),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Claim:
+        """Read the JSON form back. Raises InvalidLedger."""
+        try:
+            claim = cls(
+                session_id=_text(data["session_id"]),
+                session_name=_text(data["session_name"]),
+                replicas=_count(data["replicas"]),
+                cpus=_count(data["cpus"]),
+                memory=_count(data["memory"]),
+                devices=_devices(data["devices"]),
+                ports=tuple((str(address), _count(port), _text(protocol)) for address, port, protocol in data["ports"]),
+                vni=None if data["vni"] is None else _count(data["vni"]),
+                subnets=tuple(str(ipaddress.IPv4Network(_text(subnet), strict=False)) for subnet in data["subnets"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidLedger(f"A claim in the ledger is malformed: {show(data)} ({error}).") from error
+        return claim
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """One claim and how firmly it is held.
+
+    holder: the run of a launch that made it; two runs of the same session do not share one. boot: the boot of the host
+    during which it was made. expires: seconds since that boot (CLOCK_BOOTTIME) at which it
+    runs out, None once committed. Neither depends on the host's calendar clock, which may be wrong or set.
+    """
+
+    claim: Claim
+    stage: str
+    boot: str
+    expires: float | None
+    holder: str = ""
+
+    def is_live(self, boot: str, now: float) -> bool:
+        """Tell whether it still counts. After a reboot nobody is left to carry on what had not been committed."""
+        if self.expires is None:
+            return True
+        return self.boot == boot and now < self.expires
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "claim": self.claim.to_dict(),
+            "stage": self.stage,
+            "boot": self.boot,
+            "expires": self.expires,
+            "holder": self.holder,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Reservation:
+        """Read the JSON form back. Raises InvalidLedger."""
+        try:
+            stage, expires = data["stage"], data["expires"]
+            if stage not in STAGES or (expires is None) != (stage == COMMITTED):
+                raise ValueError(f"stage {show(stage)} with expiry {show(expires)}")
+            holder = data["holder"]
+            if not isinstance(holder, str):
+                raise ValueError(f"holder {show(holder)}")
+            if expires is not None and (isinstance(expires, bool) or not isinstance(expires, (int, float))):
+                raise ValueError(f"expiry {show(expires)}")
+            until = None if expires is None else float(expires)
+            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), until, holder)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidLedger(f"A reservation in the ledger is malformed: {show(data)} ({error}).") from error
+
+
+@dataclass(frozen=True)
+class Room:
+    """What sessions may use of one host in all. max_replicas None means no limit."""
+
+    cpus: int
+    memory: int
+    devices: Devices = ()
+    max_replicas: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "cpus": self.cpus,
+            "memory": self.memory,
+            "devices": {kind: list(names) for kind, names in self.devices},
+            "max_replicas": self.max_replicas,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Room:
+        """Read the JSON form back. Raises InvalidLedger."""
+        try:
+            limit = data["max_replicas"]
+            return cls(
+                _count(data["cpus"]),
+                _count(data["memory"]),
+                _devices(data["devices"]),
+                None if limit is None else _count(limit),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidLedger(f"The room of the host is malformed: {show(data)} ({error}).") from error
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One host's answer to a claim.
+
+    reasons: full sentences, empty where it is granted. undecided: the sessions whose leases alone are in the way;
+    empty where even without them it would not fit.
+    """
+
+    granted: bool
+    reasons: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+
+
+Ledger = Mapping[str, Reservation]
+"""The reservations of one host by session id."""
+
+
+def read_ledger(data: object) -> dict[str, Reservation]:
+    """Return the ledger from its JSON form. Raises InvalidLedger."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("reservations"), list):
+        raise InvalidLedger(f"The ledger is {show(data)}, where a mapping with a list of reservations is expected.")
+    schema = data.get("schema")
+    if isinstance(schema, int) and not isinstance(schema, bool) and schema > SCHEMA:
+        raise NewerLedger(
+            f"The ledger has schema {schema}, this release of the collection reads schema {SCHEMA}. Use the release "
+            "that wrote it."
+        )
+    if schema != SCHEMA or isinstance(schema, bool) or not isinstance(schema, int):
+        raise InvalidLedger(f"The ledger's schema is {show(schema)}, where {SCHEMA} is expected.")
+    found = [Reservation.from_dict(entry) for entry in data["reservations"]]
+    return {reservation.claim.session_id: reservation for reservation in found}
+
+
+def write_ledger(ledger: Ledger) -> dict[str, Any]:
+    """Return the JSON form of a ledger, in the order of the session ids."""
+    return {"schema": SCHEMA, "reservations": [ledger[key].to_dict() for key in sorted(ledger)]}
+
+
+def live(ledger: Ledger, boot: str, now: float) -> dict[str, Reservation]:
+    """Return the ledger without what has run out."""
+    return {key: reservation for key, reservation in ledger.items() if reservation.is_live(boot, now)}
+
+
+def answer(claim: Claim, ledger: Ledger, strays: Iterable[Claim], room: Room) -> Answer:
+    """Tell whether *claim* fits beside what is held.
+
+    ledger: live reservations; one of the same session is replaced by the claim. strays: containers of sessions that
+    the ledger does not know, which use up the host all the same.
+    """
+    others = {key: reservation for key, reservation in ledger.items() if key != claim.session_id}
+    unknown = [stray for stray in strays if stray.session_id not in ledger and stray.session_id != claim.session_id]
+    held = [reservation.claim for reservation in others.values()] + unknown
+    reasons = _conflicts(claim, held, room)
+    if not reasons:
+        return Answer(True)
+    firm = [reservation.claim for reservation in others.values() if reservation.stage != LEASED] + unknown
+    if _conflicts(claim, firm, room):
+        return Answer(False, tuple(reasons))
+    undecided = sorted(key for key, reservation in others.items() if reservation.stage == LEASED)
+    return Answer(False, tuple(reasons), tuple(undecided))
+
+
+def collisions(claim: Claim, held: Iterable[Claim]) -> list[str]:
+    """Return, in full sentences, what the claim and others cannot both have, however much room there is."""
+    return [reason for other in held if other.session_id != claim.session_id for reason in _collisions(claim, other)]
+
+
+def _conflicts(claim: Claim, held: Sequence[Claim], room: Room) -> list[str]:
+    reasons = []
+    for what, asked, limit, used, form in (
+        ("CPUs", claim.cpus, room.cpus, sum(other.cpus for other in held), format_cpus),
+        ("memory", claim.memory, room.memory, sum(other.memory for other in held), format_memory),
+    ):
+        if asked > limit - used:
+            reasons.append(f"{form(asked)} {what} asked, {form(max(0, limit - used))} free of {form(limit)}.")
+    there = [name for _kind, names in room.devices for name in names]
+    for kind, names in claim.devices:
+        reasons += [
+            f"There is no {kind} {name} for sessions on this host."
+            for name in names
+            if not any(same_device(name, other) for other in there)
+        ]
+    if room.max_replicas is not None:
+        free = room.max_replicas - sum(other.replicas for other in held)
+        if claim.replicas > free:
+            reasons.append(f"{claim.replicas} replicas asked, {max(0, free)} more allowed on this host.")
+    return reasons + collisions(claim, held)
+
+
+def _collisions(claim: Claim, other: Claim) -> list[str]:
+    """Return what two claims cannot both have, whatever the amounts."""
+    whose = f"session {other.session_name} ({other.session_id})"
+    reasons = []
+    if claim.session_name == other.session_name:
+        reasons.append(f"The name {claim.session_name} is taken by {whose}.")
+    theirs_too = [name for _kind, names in other.devices for name in names]
+    for kind, names in claim.devices:
+        reasons += [
+            f"The {kind} {name} is taken by {whose}."
+            for name in names
+            if any(same_device(name, theirs) for theirs in theirs_too)
+        ]
+    for address, port, protocol in claim.ports:
+        if any(ports_collide(address, port, protocol, *theirs) for theirs in other.ports):
+            reasons.append(f"Port {port}/{protocol} is taken by {whose}.")
+    if claim.vni is not None and claim.vni == other.vni:
+        reasons.append(f"The network identifier {claim.vni} is taken by {whose}.")
+    for subnet in claim.subnets:
+        if any(_overlap(_span(subnet), _span(theirs)) for theirs in other.subnets):
+            reasons.append(f"The subnet {subnet} is taken by {whose}.")
+    return reasons
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+@lru_cache(maxsize=65536)
+def _span(subnet: str) -> tuple[int, int]:
+    """Return the first and the last address of an IPv4 network as numbers."""
+    network = ipaddress.IPv4Network(subnet, strict=False)
+    return int(network.network_address), int(network.broadcast_address)
+
+
+def lease(claim: Claim, boot: str, now: float, seconds: float, holder: str = "") -> Reservation:
+    """Return a fresh lease of *seconds*."""
+    return Reservation(claim, LEASED, boot, now + seconds, holder)
+
+
+def advance(reservation: Reservation, stage: str, now: float, seconds: float) -> Reservation:
+    """Return the reservation one stage further, or as it is where it is that far already; never a stage back."""
+    if STAGES.index(stage) < STAGES.index(reservation.stage):
+        return reservation
+    return replace(reservation, stage=stage, expires=None if stage == COMMITTED else now + seconds)
+
+
+def decide(session_id: str, answers: Mapping[str, Answer]) -> str:
+    """Tell what a session does with the answers of all its hosts: GRANTED, ASK_AGAIN or GIVE_BACK.
+
+    It asks again, holding what it got, only where nothing but undecided sessions with higher ids are in the way.
+    """
+    refused = [one for one in answers.values() if not one.granted]
+    if not refused:
+        return GRANTED
+    if all(one.undecided and min(one.undecided) > session_id for one in refused):
+        return ASK_AGAIN
+    return GIVE_BACK
+
+
+def claims_of(plan: Mapping[str, Any]) -> dict[str, Claim]:
+    """Return what a plan claims on each of its hosts."""
+    network = plan["network"]
+    subnets = [plan["egress"]["subnet"]] + ([network["subnet"]] if network is not None else [])
+    # The tunnel of an encrypted session listens on a port of its own; overlays in plain share one.
+    tunnelled = network is not None and network["tunnel"] is not None
+    own_ports = ((EVERY_ADDRESS, network["port"], "udp"),) if tunnelled else ()
+    claims = {}
+    for host in plan["hosts"]:
+        replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
+        devices: dict[str, list[str]] = {}
+        for replica in replicas:
+            for kind, names in replica["devices"].items():
+                devices.setdefault(kind, []).extend(names)
+        claims[host] = Claim(
+            session_id=plan["session"]["id"],
+            session_name=plan["session"]["name"],
+            replicas=len(replicas),
+            cpus=sum(replica["resources"]["cpus"] for replica in replicas),
+            memory=sum(replica["resources"]["memory"] for replica in replicas),
+            devices=_devices(devices),
+            ports=tuple(
+                (port["host_ip"], port["host_port"], port["protocol"]) for one in replicas for port in one["ports"]
+            )
+            + own_ports,
+            vni=None if network is None else network["vni"],
+            subnets=tuple(sorted(subnets)),
+        )
+    return claims
+
+
+def _devices(data: Mapping[str, Sequence[str]]) -> Devices:
+    if any(isinstance(names, str) for names in data.values()):
+        raise ValueError(f"{show(data)} names no devices")
+    return tuple(sorted((_text(kind), tuple(_text(name) for name in names)) for kind, names in data.items()))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{show(value)} is no text")
+    return value
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{show(value)} is no count")
+    return value

@@ -1,0 +1,182 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a resource group allows: modes, replicas of a session, and what the sessions of one owner may have together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MODES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
+    parse_whole,
+    split_list,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
+    format_cpus,
+    format_memory,
+    parse_cpus,
+    parse_memory,
+)
+
+VARIABLE = "cluster_compute_limits"
+_MOST = 1_000_000
+
+Counts = tuple[tuple[str, int], ...]
+"""(class, count), sorted by class."""
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Sessions, replicas, millicpus, bytes of memory and accelerators as (class, count), added up."""
+
+    sessions: int = 0
+    replicas: int = 0
+    cpus: int = 0
+    memory: int = 0
+    accelerators: Counts = ()
+
+    def plus(self, other: Amounts) -> Amounts:
+        """Return the sum."""
+        return Amounts(
+            self.sessions + other.sessions,
+            self.replicas + other.replicas,
+            self.cpus + other.cpus,
+            self.memory + other.memory,
+            _sum([*self.accelerators, *other.accelerators]),
+        )
+
+
+def amounts_of(request: Request) -> Amounts:
+    """Return what one session asks for in all."""
+    each = [role.resources for role in request.roles for _replica in range(role.replicas)]
+    accelerators = _sum([pair for one in each for pair in one.accelerators])
+    return Amounts(1, len(each), sum(one.cpus for one in each), sum(one.memory for one in each), accelerators)
+
+
+def _sum(counts: Iterable[tuple[str, int]]) -> Counts:
+    total: Counter[str] = Counter()
+    for kind, count in counts:
+        total[kind] += count
+    return tuple(sorted(total.items()))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a resource group; None is no limit.
+
+    replicas_per_session counts one session. The others count all sessions of one owner, waiting ones included.
+    """
+
+    modes: tuple[str, ...] = MODES
+    replicas_per_session: int | None = None
+    sessions_per_owner: int | None = None
+    replicas_per_owner: int | None = None
+    cpus_per_owner: int | None = None
+    memory_per_owner: int | None = None
+    accelerators_per_owner: Counts = ()
+
+    @classmethod
+    def from_variable(cls, value: object) -> Limits:
+        """Read ``cluster_compute_limits``. Raises InvalidInput with every problem."""
+        if not is_given(value):
+            return cls()
+        if not isinstance(value, Mapping):
+            raise InvalidInput.single(VARIABLE, value, f"It must be a mapping of {', '.join(_KEYS)}.")
+        problems: list[Problem] = []
+        found: dict[str, Any] = {}
+        for key, limit in value.items():
+            place = f"{VARIABLE}.{key}"
+            if key not in _KEYS:
+                problems.append(Problem(place, limit, f"There is no such limit; known are {', '.join(_KEYS)}."))
+                continue
+            try:
+                found[key] = _KEYS[key](place, limit)
+            except InvalidInput as error:
+                problems += error.problems
+            except ValueError as error:
+                problems.append(Problem(place, limit, str(error)))
+        if problems:
+            raise InvalidInput(problems)
+        return cls(**found)
+
+    def check(self, request: Request, owner: str, used: Amounts) -> None:
+        """Refuse a request that goes beyond a limit. used: what the owner's other sessions have.
+
+        Raises InvalidInput with every violation: used, requested, limit.
+        """
+        problems = []
+        group = request.resource_group
+        if request.mode not in self.modes:
+            problems.append(
+                Problem("session_mode", request.mode, f"Group {group} allows {', '.join(self.modes)} only.")
+            )
+        asked = amounts_of(request)
+        if self.replicas_per_session is not None and asked.replicas > self.replicas_per_session:
+            problems.append(
+                Problem(
+                    "session_size",
+                    asked.replicas,
+                    f"Requested are {asked.replicas} replicas; the limit of group {group} is "
+                    f"{self.replicas_per_session} a session.",
+                )
+            )
+        compared: list[tuple[str, str, int | None, int, int, Callable[[int], str]]] = [
+            ("session_owner", "sessions", self.sessions_per_owner, used.sessions, asked.sessions, str),
+            ("session_size", "replicas", self.replicas_per_owner, used.replicas, asked.replicas, str),
+            ("session_cpus", "CPUs", self.cpus_per_owner, used.cpus, asked.cpus, format_cpus),
+            ("session_memory", "memory", self.memory_per_owner, used.memory, asked.memory, format_memory),
+        ]
+        have_of, want_of = dict(used.accelerators), dict(asked.accelerators)
+        for kind, most in self.accelerators_per_owner:
+            variable = f"session_accelerators.{kind}"
+            compared.append((variable, f"Accelerators {kind}", most, have_of.get(kind, 0), want_of.get(kind, 0), str))
+        for variable, what, limit, have, want, form in compared:
+            if limit is not None and want and have + want > limit:
+                problems.append(
+                    Problem(
+                        variable,
+                        owner if variable == "session_owner" else form(want),
+                        f"{what} of owner {owner} in group {group}: {form(have)} used, {form(want)} requested, the "
+                        f"limit is {form(limit)}.",
+                    )
+                )
+        if problems:
+            raise InvalidInput(problems)
+
+
+NO_LIMITS = Limits()
+
+
+def _accelerators(place: str, value: object) -> Counts:
+    if not isinstance(value, Mapping):
+        raise InvalidInput.single(place, value, "It must be a mapping of accelerator class to a number, as {gpu: 8}.")
+    return tuple(sorted((str(kind), parse_whole(f"{place}.{kind}", most, 0, _MOST)) for kind, most in value.items()))
+
+
+def _modes(place: str, value: object) -> tuple[str, ...]:
+    modes = split_list(value)
+    if not modes or any(mode not in MODES for mode in modes):
+        raise InvalidInput.single(place, value, f"It must be a list of modes: {', '.join(MODES)}.")
+    return tuple(mode for mode in MODES if mode in modes)
+
+
+def _whole(place: str, value: object) -> int:
+    return parse_whole(place, value, 0, _MOST)
+
+
+_KEYS: dict[str, Callable[[str, Any], Any]] = {
+    "modes": _modes,
+    "replicas_per_session": _whole,
+    "sessions_per_owner": _whole,
+    "replicas_per_owner": _whole,
+    "cpus_per_owner": lambda place, value: parse_cpus(value, minimum=0),
+    "memory_per_owner": lambda place, value: parse_memory(value, minimum=0),
+    "accelerators_per_owner": _accelerators,
+}

@@ -1,0 +1,411 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Which replica goes to which host: exact where the seeds and the user can tell the difference, bounded in time.
+
+The rules, in order:
+
+1. If one host can take every replica, they all go there, whatever mode was asked; the effective mode is single-node.
+2. Mode single-node and no such host: a `Shortfall`.
+3. Mode multi-node: the fewest hosts; among those the fewest groups of the coarsest topology key (zones), then of the
+   next (racks); then the policy: ``pack`` leaves least behind on the hosts it uses, ``spread`` takes the roomiest
+   hosts and evens out, ``inventory`` takes hosts in inventory order. Ties go by inventory order.
+4. All or nothing.
+
+What is exact. Replicas that ask for the same form one *shape*, whatever their roles. For one shape, and for main1 with
+a shape of its own beside one other shape, feasibility and the number of hosts come from a closed form and are exact
+at any size. For more shapes a branch-and-bound search is exact too, within a budget of steps that does not depend on
+the machine; `Placement.proven` and `Shortfall.proven` say whether it ran to its end (packing many shapes is NP-hard,
+so some bound there must be). The number of topology groups is exact where the combinations of groups are few, and
+where the bound from below is met; `Placement.closest_proven` tells.
+
+main1 goes, of the used hosts that have a replica of its shape, to the one with most replicas (policy ``inventory``: to
+the first); the other replicas are handed out in rank order, main1's host first, then in inventory order, so that
+neighbouring ranks share a host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import closest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.packing import (
+    SEARCH_WORK,
+    Chosen,
+    Task,
+    Vector,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
+    PINNED,
+    Devices,
+    Resources,
+    format_cpus,
+    format_memory,
+)
+
+CPUS = "cpus"
+MEMORY = "memory"
+REPLICAS = "replicas"
+"""Names of resources in a shortfall; an accelerator goes by its class."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Room on a host: millicpus, bytes, and (class, count) of what is given out by name."""
+
+    cpus: int
+    memory: int
+    devices: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host that sessions may use.
+
+    allocatable: what sessions may use in all. free: what no other session holds now. labels: (key, value).
+    max_replicas: how many replicas more it may take, None for no limit. replica_limit: how many it may have in all.
+    devices, free_devices: what it gives out by name, all of it and what no other session holds. threads: how many CPUs
+    a core counts for, where whole ones are given away.
+    """
+
+    name: str
+    allocatable: Capacity
+    free: Capacity
+    labels: tuple[tuple[str, str], ...] = ()
+    max_replicas: int | None = None
+    replica_limit: int | None = None
+    devices: Devices = ()
+    free_devices: Devices = ()
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where every replica goes.
+
+    mode: the effective mode. assignments: (replica, host) in rank order. hosts: the used hosts in inventory order.
+    node_order: the used hosts with main1's first, the others in inventory order. groups: (topology key, number of
+    its groups used). proven: the number of hosts is known to be the least. closest_proven: so are the groups'.
+    """
+
+    mode: str
+    assignments: tuple[tuple[str, str], ...]
+    hosts: tuple[str, ...]
+    node_order: tuple[str, ...]
+    groups: tuple[tuple[str, int], ...]
+    proven: bool
+    closest_proven: bool
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One resource: what was asked, what is free, what is missing (millicpus, bytes or a count)."""
+
+    resource: str
+    asked: int
+    free: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class HostShortfall:
+    """One host's part of a shortfall. fits: how many replicas of one role it could take now."""
+
+    host: str
+    fits: int
+    resources: tuple[Missing, ...]
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Why a request cannot be placed now.
+
+    mode: the mode asked. size: replicas asked. largest_size: the longest run of replicas in rank order (main1, sub1,
+    ...) that would fit now in that mode. hosts: in inventory order; for single-node what is asked there is the whole
+    session, for multi-node one replica (the most that any asks of each resource). total: the whole session against
+    all hosts together. when_idle: whether it would fit if no other session held anything. proven: False only where
+    the search for several shapes ran out of steps, so that a placement may exist that was not found.
+    """
+
+    mode: str
+    size: int
+    largest_size: int
+    hosts: tuple[HostShortfall, ...]
+    total: tuple[Missing, ...]
+    when_idle: bool
+    proven: bool
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """Return an amount of *resource* for people: CPUs, memory with its unit, or a count."""
+    if resource == CPUS:
+        return format_cpus(amount)
+    return format_memory(amount) if resource == MEMORY else str(amount)
+
+
+def place(
+    request: Request,
+    hosts: Sequence[Host],
+    topology_keys: Sequence[str] = (),
+    known_hosts: Iterable[str] | None = None,
+) -> Placement | Shortfall:
+    """Place *request* on *hosts*, which are in inventory order.
+
+    topology_keys: host labels, coarse to fine. known_hosts: every name of the resource group, unusable hosts
+    included, so that naming a host that is down is no error; default are the names of *hosts*.
+    Raises InvalidInput for designated or excluded hosts that are unknown, for no hosts at all, and for a replica
+    that is larger than what any host can ever give.
+    """
+    candidates = _candidates(request, hosts, known_hosts)
+    _check_allocatable(request, candidates)
+    numbers = _Shapes(request, candidates, [host.free for host in candidates])
+    task = numbers.task
+    alone = task.one_host()
+    if alone is not None:
+        chosen, proven = Chosen({alone: list(task.counts)}, True), True
+        return _placement(request, candidates, numbers, SINGLE_NODE, chosen, topology_keys, proven)
+    if request.mode == SINGLE_NODE:
+        return _shortfall(request, candidates, numbers, True)
+    ids = range(len(candidates))
+    least = task.fewest(ids)
+    if least.hosts is None:
+        return _shortfall(request, candidates, numbers, least.proven)
+    chosen = task.solve(ids, least, _paths(candidates, topology_keys))
+    return _placement(request, candidates, numbers, MULTI_NODE, chosen, topology_keys, least.proven)
+
+
+def _candidates(request: Request, hosts: Sequence[Host], known_hosts: Iterable[str] | None) -> list[Host]:
+    names = [host.name for host in hosts]
+    known = set(names) if known_hosts is None else set(known_hosts).union(names)
+    problems = []
+    for variable, chosen in (("session_hosts", request.hosts), ("session_excluded_hosts", request.excluded_hosts)):
+        for name in chosen:
+            if name not in known:
+                hint = closest(name, known)
+                more = f" Did you mean {hint}?" if hint else ""
+                problems.append(
+                    Problem(variable, name, f"There is no such host in group {request.resource_group}.{more}")
+                )
+    if problems:
+        raise InvalidInput(problems)
+    candidates = [
+        host
+        for host in hosts
+        if (not request.hosts or host.name in request.hosts) and host.name not in request.excluded_hosts
+    ]
+    if not candidates:
+        if not names:
+            variable, value, message = "session_resource_group", request.resource_group, "It has no usable host."
+        elif request.hosts:
+            variable, value = "session_hosts", ", ".join(request.hosts)
+            message = "None of these hosts can be used now. Name others, or none to use the whole group."
+        else:
+            variable, value = "session_excluded_hosts", ", ".join(request.excluded_hosts)
+            message = "This leaves no usable host."
+        raise InvalidInput.single(variable, value, message)
+    return candidates
+
+
+def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
+    """Refuse what can never run: a replica larger than what every host may give to sessions in all."""
+    problems = []
+    common = len({role.resources for role in request.roles}) == 1
+    seen: set[Resources] = set()
+    for position, role in enumerate(request.roles):
+        if role.resources in seen:
+            continue
+        seen.add(role.resources)
+        asked = _asked(role.resources)
+        room = [_amounts(host.allocatable) for host in hosts]
+        wanted = [_asked(role.resources, host.threads) for host in hosts]
+        if any(all(r.get(resource, 0) >= amount for resource, amount in w.items()) for r, w in zip(room, wanted)):
+            continue
+        place_ = "session_" if common else f"session_roles[{position}] ({role.name})."
+        too_much = False
+        for resource, amount in asked.items():
+            most = max(r.get(resource, 0) for r in room)
+            if all(w[resource] > r.get(resource, 0) for r, w in zip(room, wanted)):
+                too_much = True
+                field = resource if resource in (CPUS, MEMORY) else f"accelerators.{resource}"
+                if resource == PINNED:
+                    field = "pin_cpus"
+                problems.append(
+                    Problem(
+                        place_ + field,
+                        format_amount(resource, amount),
+                        f"No host can give that to one replica; the most any has for sessions is "
+                        f"{format_amount(resource, most)}.",
+                    )
+                )
+        if not too_much:
+            shown = ", ".join(f"{resource} {format_amount(resource, amount)}" for resource, amount in asked.items())
+            problems.append(
+                Problem(place_ + CPUS, shown, "No single host has all of that for one replica, though each for itself.")
+            )
+    if problems:
+        raise InvalidInput(problems)
+
+
+def _asked(resources: Resources, threads: int = 1) -> dict[str, int]:
+    return {CPUS: resources.cpus, MEMORY: resources.memory, **dict(resources.devices(threads))}
+
+
+def _amounts(capacity: Capacity) -> dict[str, int]:
+    return {CPUS: capacity.cpus, MEMORY: capacity.memory, **dict(capacity.devices)}
+
+
+def _paths(hosts: Sequence[Host], keys: Sequence[str]) -> list[list[tuple[str, ...]]]:
+    """Return, for each topology key that any host has, the group of every host.
+
+    A rack is a rack of its zone: the group is the path from the coarsest key. Hosts without a label share one group.
+    """
+    labels = [dict(host.labels) for host in hosts]
+    used = [key for key in keys if any(key in label for label in labels)]
+    return [[tuple(label.get(key, "") for key in used[: level + 1]) for label in labels] for level in range(len(used))]
+
+
+class _Shapes:
+    """A request and its hosts in the numbers of `packing`.
+
+    How many CPUs a replica takes by pinning depends on how many threads the cores of its host have. So there is one
+    resource of pinned CPUs for each number of threads, and hosts of other numbers have as much of it as can be asked.
+    """
+
+    def __init__(self, request: Request, hosts: Sequence[Host], rooms: Sequence[Capacity]) -> None:
+        classes = sorted({name for role in request.roles for name, _count in role.resources.accelerators})
+        pins = any(role.resources.pin_cpus for role in request.roles)
+        threads = sorted({host.threads for host in hosts}) if pins else []
+        self.names = (CPUS, MEMORY, *classes, *(PINNED for _number in threads), REPLICAS)
+        self.threads = (*(None for _name in self.names[: 2 + len(classes)]), *threads, None)
+        """For each resource the number of threads of the hosts that it is about, None for all hosts."""
+        shapes: list[Vector] = []
+        counts: list[int] = []
+        self.of_role: list[int] = []
+        for role in request.roles:
+            asked = dict(role.resources.accelerators)
+            pinned = [dict(role.resources.devices(number)).get(PINNED, 0) for number in threads]
+            amounts = (asked.get(name, 0) for name in classes)
+            shape = (role.resources.cpus, role.resources.memory, *amounts, *pinned, 1)
+            if shape not in shapes:
+                shapes.append(shape)
+                counts.append(0)
+            self.of_role.append(shapes.index(shape))
+            counts[self.of_role[-1]] += role.replicas
+        whole = [
+            sum(count * shape[2 + len(classes) + d] for count, shape in zip(counts, shapes))
+            for d in range(len(threads))
+        ]
+        vectors: list[Vector] = []
+        leftover: list[Vector] = []
+        limit = request.max_replicas_per_host or request.size
+        for index, (host, room) in enumerate(zip(hosts, rooms)):
+            have = dict(room.devices)
+            most = min(limit, request.size if host.max_replicas is None else host.max_replicas)
+            pinnable = [have.get(PINNED, 0) if host.threads == number else w for number, w in zip(threads, whole)]
+            free = (room.cpus, room.memory, *(have.get(name, 0) for name in classes), *pinnable, most)
+            vectors.append(tuple(max(0, amount) for amount in free))
+            # What a host would leave behind: accelerators nobody asked for weigh most, then CPUs, then memory.
+            idle = sum(count for name, count in room.devices if name not in (*classes, PINNED))
+            leftover.append((idle, room.cpus, room.memory, index))
+        self.task = Task(shapes, counts, vectors, leftover, request.policy, main_alone=counts[0] == 1)
+
+
+def _placement(
+    request: Request,
+    hosts: Sequence[Host],
+    numbers: _Shapes,
+    mode: str,
+    chosen: Chosen,
+    topology_keys: Sequence[str],
+    proven: bool,
+) -> Placement:
+    counts = {i: list(chosen.counts[i]) for i in sorted(chosen.counts)}
+    able = [i for i in counts if counts[i][0]]
+    main = able[0] if request.policy == "inventory" else max(able, key=lambda i: (sum(counts[i]), -i))
+    node_order = [main, *(i for i in counts if i != main)]
+    queues = [[i for i in node_order for _replica in range(counts[i][s])] for s in range(len(numbers.task.shapes))]
+    following = [iter(queue) for queue in queues]
+    assignments = []
+    for role, shape in zip(request.roles, numbers.of_role):
+        for index in range(1, role.replicas + 1):
+            assignments.append((f"{role.name}{index}", hosts[next(following[shape])].name))
+    paths = _paths([hosts[i] for i in counts], topology_keys)
+    labelled = [key for key in topology_keys if any(key in dict(hosts[i].labels) for i in counts)]
+    return Placement(
+        mode,
+        tuple(assignments),
+        tuple(hosts[i].name for i in counts),
+        tuple(hosts[i].name for i in node_order),
+        tuple((key, len(set(path))) for key, path in zip(labelled, paths)),
+        proven,
+        chosen.closest_proven,
+    )
+
+
+def _shortfall(request: Request, hosts: Sequence[Host], numbers: _Shapes, proven: bool) -> Shortfall:
+    task = numbers.task
+    single = request.mode == SINGLE_NODE
+    total = task.total(task.counts)
+    asked = total if single else [max(shape[d] for shape in task.shapes) for d in range(task.dimensions)]
+    rows = tuple(
+        HostShortfall(
+            host.name,
+            max(task.slots_of(room, shape) for shape in range(len(task.shapes))),
+            tuple(_missing(numbers, asked, room, host.threads)),
+        )
+        for host, room in zip(hosts, task.rooms)
+    )
+    least = min((number for number in numbers.threads if number), default=None)
+    pinnable = sum(dict(host.free.devices).get(PINNED, 0) for host in hosts)
+    sums = [pinnable if name == PINNED else sum(room[d] for room in task.rooms) for d, name in enumerate(numbers.names)]
+    largest, size_proven = _largest_size(request, hosts, task)
+    all_idle = [replace(host, max_replicas=host.replica_limit) for host in hosts]
+    idle = _Shapes(request, all_idle, [host.allocatable for host in hosts]).task
+    when_idle = idle.one_host() is not None
+    if not when_idle and not single:
+        when_idle = idle.fewest(range(len(hosts)), SEARCH_WORK // 4).hosts is not None
+    totals = tuple(_missing(numbers, total, sums, least))
+    return Shortfall(request.mode, request.size, largest, rows, totals, when_idle, proven and size_proven)
+
+
+def _missing(numbers: _Shapes, asked: Sequence[int], free: Sequence[int], threads: int | None) -> Iterator[Missing]:
+    for name, about, ask, have in zip(numbers.names, numbers.threads, asked, free):
+        if ask and about in (None, threads):
+            yield Missing(name, ask, have, max(0, ask - have))
+
+
+def _largest_size(request: Request, hosts: Sequence[Host], task: Task) -> tuple[int, bool]:
+    """The longest run of replicas in rank order that fits now; a shorter run fits wherever a longer one does."""
+    single = request.mode == SINGLE_NODE
+    if task.linear:
+        return task.largest(single), True
+    low, high, proven = 0, request.size - 1, True
+    rooms = [host.free for host in hosts]
+    while low < high:
+        middle = (low + high + 1) // 2
+        shorter = _Shapes(_shortened(request, middle), hosts, rooms).task
+        fits = shorter.one_host() is not None
+        if not fits and not single:
+            least = shorter.fewest(range(len(hosts)), SEARCH_WORK // 12)
+            fits = least.hosts is not None
+            proven = proven and (fits or least.proven)
+        if fits:
+            low = middle
+        else:
+            high = middle - 1
+    return low, proven
+
+
+def _shortened(request: Request, size: int) -> Request:
+    """The same request with only its first *size* replicas."""
+    roles = []
+    for role in request.roles:
+        number = min(role.replicas, size)
+        size -= number
+        if number:
+            roles.append(replace(role, replicas=number))
+    return replace(request, roles=tuple(roles))

@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The queue of a resource group: who is next, and who may go before.
+
+Sessions wait by priority, the highest first, then by the number they got when they began to wait. The first that has
+no room is the *head*: the place it would have if nothing else ran, its *kept place*, is kept for it. It follows from
+the hosts alone, so it stays the same however often it is computed and whoever computes it. Whoever is behind the head
+may start only on what is free outside the kept place. So the head waits for nobody but the sessions that ran when it
+became the head, however many come after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
+    Capacity,
+    Host,
+    Placement,
+    Shortfall,
+    place,
+)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One session that wants to start. number: its place in the order of arrival."""
+
+    session_id: str
+    request: Request
+    number: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What becomes of one waiting session now.
+
+    position: from 1 on. placement: where it can start now. shortfall: what it lacks, also where it would fit but for
+    the place kept for *behind*, the name of the session at the head. problem: why no host of the group can take it.
+    """
+
+    waiting: Waiting
+    position: int
+    placement: Placement | None = None
+    shortfall: Shortfall | None = None
+    behind: str | None = None
+    problem: InvalidInput | None = None
+
+
+def next_number(records: Iterable[Mapping[str, Any]]) -> int:
+    """Return the number for a session that begins to wait: one more than the highest of those that wait."""
+    return 1 + max((record["queue"]["number"] for record in records if record["queue"]), default=0)
+
+
+def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
+    """Return the queue: by priority, then by number; two launches that took the same number go by their id."""
+    return sorted(waiting, key=lambda one: (-one.request.priority, one.number, one.session_id))
+
+
+def take_turns(
+    waiting: Iterable[Waiting], hosts: Sequence[Host], topology_keys: Sequence[str], known_hosts: Sequence[str]
+) -> list[Turn]:
+    """Go through the queue once, as if every session that fits started at once; return the turns in order.
+
+    A session that would not fit on idle hosts either keeps nobody waiting.
+    """
+    turns = []
+    head: str | None = None
+    for position, one in enumerate(in_order(waiting), 1):
+        try:
+            found = place(one.request, hosts, topology_keys, known_hosts)
+        except InvalidInput as error:
+            turns.append(Turn(one, position, problem=error))
+            continue
+        if isinstance(found, Placement):
+            hosts = without(hosts, one.request, found)
+            turns.append(Turn(one, position, placement=found))
+            continue
+        turns.append(Turn(one, position, shortfall=found, behind=head))
+        if head is None:
+            kept = place(one.request, [idle(host) for host in hosts], topology_keys, known_hosts)
+            if isinstance(kept, Placement):
+                head = one.request.name
+                hosts = without(hosts, one.request, kept)
+    return turns
+
+
+def idle(host: Host) -> Host:
+    """Return the host as it would be if no session held anything of it."""
+    return replace(host, free=host.allocatable, max_replicas=host.replica_limit)
+
+
+def without(hosts: Sequence[Host], request: Request, placement: Placement) -> list[Host]:
+    """Return the hosts with less that is free by what the session takes at its place; never less than nothing."""
+    roles = {name: role.resources for name, role, _index in request.replicas()}
+    taken: dict[str, list[Any]] = {}
+    for replica, name in placement.assignments:
+        taken.setdefault(name, []).append(roles[replica])
+    result = []
+    for host in hosts:
+        there = taken.get(host.name)
+        if there is None:
+            result.append(host)
+            continue
+        devices = dict(host.free.devices)
+        for resources in there:
+            for key, count in resources.devices(host.threads):
+                devices[key] = max(0, devices.get(key, 0) - count)
+        free = Capacity(
+            max(0, host.free.cpus - sum(one.cpus for one in there)),
+            max(0, host.free.memory - sum(one.memory for one in there)),
+            tuple(sorted(devices.items())),
+        )
+        limit = None if host.max_replicas is None else max(0, host.max_replicas - len(there))
+        result.append(replace(host, free=free, max_replicas=limit))
+    return result

@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a site sets for all sessions, and the variables of one host that the core reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
+    is_plain,
+    parse_whole,
+    split_list,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
+    parse_port_pool,
+    parse_ssh_ports,
+    parse_subnet_pool,
+    parse_vni_pool,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import DRIVERS, ROOTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import NO_LIMITS, Limits
+
+HOST_VARIABLES = (
+    "cluster_compute_cpus",
+    "cluster_compute_memory",
+    "cluster_compute_accelerators",
+    "cluster_compute_reserved_cpus",
+    "cluster_compute_reserved_memory",
+    "cluster_compute_labels",
+    "cluster_compute_max_replicas",
+    "cluster_compute_underlay_address",
+    ROOTS,
+    DRIVERS,
+)
+"""Inventory variables of one host that the core reads."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a site sets for all sessions."""
+
+    subnet_pool: str = "10.213.0.0/16"
+    vni_pool: str = "4096-16777215"
+    vxlan_port: int = 4789
+    encrypted_ports: str = "61000-61999"
+    topology_keys: tuple[str, ...] = ("zone", "rack")
+    ssh_ports: str = "22000-22999"
+    limits: Limits = NO_LIMITS
+    image_ports: tuple[int, int] = (8480, 8489)
+
+    @classmethod
+    def from_variables(cls, variables: Mapping[str, Any]) -> Settings:
+        """Read the ``cluster_compute_*`` variables, all problems together (InvalidInput); blank means the default."""
+        problems: list[Problem] = []
+        values: dict[str, Any] = {}
+
+        def read(key: str, make: Callable[[str, Any], Any]) -> None:
+            variable = "cluster_compute_" + key
+            value = variables.get(variable)
+            if is_given(value):
+                try:
+                    values[key] = make(variable, value)
+                except InvalidInput as error:
+                    problems.extend(error.problems)
+
+        read("subnet_pool", lambda variable, value: str(parse_subnet_pool(value)))
+        read("vni_pool", lambda variable, value: "{}-{}".format(*parse_vni_pool(value)))
+        read("vxlan_port", lambda variable, value: parse_whole(variable, value, 1, 65535))
+        read("encrypted_ports", lambda variable, value: "{}-{}".format(*parse_port_pool(value)))
+        read("topology_keys", _topology_keys)
+        read("ssh_ports", lambda variable, value: "{}-{}".format(*parse_ssh_ports(value)))
+        read("limits", lambda _variable, value: Limits.from_variable(value))
+        read("image_ports", _port_range)
+        if problems:
+            raise InvalidInput(problems)
+        return cls(**values)
+
+
+def _port_range(variable: str, value: object) -> tuple[int, int]:
+    """Read one port, or the first and the last of several."""
+    text = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", text, re.ASCII)
+    first, last = (int(match.group(1)), int(match.group(2) or match.group(1))) if match else (0, 0)
+    if not 1 <= first <= last <= 65535:
+        raise InvalidInput.single(
+            variable, value, "It must be a port, or the first and the last of several, such as 8480-8489."
+        )
+    return first, last
+
+
+def _topology_keys(variable: str, value: object) -> tuple[str, ...]:
+    try:
+        keys = split_list(value)
+    except ValueError as error:
+        raise InvalidInput.single(variable, value, str(error)) from None
+    if not all(isinstance(key, str) and key and is_plain(key) for key in keys) or len(set(keys)) < len(keys):
+        raise InvalidInput.single(variable, value, "It must be a list of different host labels, coarse to fine.")
+    return tuple(keys)

@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The SSH client's side of a session for its owner: ssh_config(5) and known_hosts for main1 and, through it, the rest.
+
+Every replica has two names: ``train.sub1``, which is good beside other sessions, and ``sub1``. Host keys are known
+under the first one, wherever main1 is reached, and nothing else is accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, show
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
+    PENDING,
+    PREPARING,
+    Record,
+    is_note,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import SSH_PORT
+
+CONFIGURATION = "config"
+KNOWN_HOSTS = "known_hosts"
+HEADING = "# The session "
+"""What a configuration that was written here begins with."""
+
+_ADDRESS = re.compile(r"[A-Za-z0-9_.:-]+")
+_USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@$-]*")
+_PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/=]+")
+
+
+def check_login(record: Record | None, session_name: str, resource_group: str) -> Record:
+    """Return the record of a session that its owner can log in to from outside.
+
+    record: the one of this name that was found. Raises InvalidInput for any other.
+    """
+
+    def refuse(why: str) -> InvalidInput:
+        return InvalidInput.single("session_name", session_name, why)
+
+    if record is None:
+        raise refuse(f"The hosts of the resource group {resource_group} know no session of this name.")
+    if record["status"] == PENDING:
+        raise refuse("The session waits in the queue; log in when it runs.")
+    if record["status"] == PREPARING:
+        raise refuse("The session is just being launched; log in when it runs.")
+    if record["status"] in ENDED:
+        raise refuse(f"The session has ended. {' '.join(record['report'])}".strip())
+    if is_note(record):
+        raise refuse(f"Its hosts {', '.join(record['hosts'])} cannot be reached, or have lost its record.")
+    if record["plan"]["ssh_port"] is None:
+        raise refuse(
+            "The session was launched without session_authorized_keys, so nobody can log in from outside. Launch it "
+            "with them, and with session_recreate=true if it has to be the same session."
+        )
+    return record
+
+
+def check_directory(directory: str, entries: Collection[str], configuration: str) -> None:
+    """Refuse a folder that the two files, and a mode for its owner alone, would take from somebody.
+
+    entries: what is in it. configuration: the content of a file `CONFIGURATION` in it. Raises InvalidInput.
+    """
+    if entries and not configuration.startswith(HEADING):
+        raise InvalidInput.single(
+            "login_directory",
+            directory,
+            f"It holds other files, such as {min(entries)}, which stay as they are. Name a folder that is new, empty, "
+            "or was written by login.",
+        )
+
+
+def client_files(
+    plan: Mapping[str, Any],
+    public_keys: Mapping[str, Mapping[str, str]],
+    users: Mapping[str, str],
+    address: str,
+    directory: str,
+    identity_file: str = "",
+) -> dict[str, str]:
+    """Return the two files for the folder *directory*, by name.
+
+    public_keys: public halves of every replica. users: name of the user of each replica as far as it is known; of
+    others that of main1 is taken. address: where users reach the host of main1. identity_file: the owner's private key
+    where it is not one that SSH tries by itself.
+    Raises InvalidInput for what is missing, or cannot be written in such a file.
+    """
+    session = plan["session"]["name"]
+    names = [replica["name"] for replica in plan["replicas"]]
+    host = plan["replicas"][0]["host"]
+    if not _ADDRESS.fullmatch(address):
+        raise InvalidInput.single(
+            f"cluster_compute_login_address of host {host}", address, "It must be a name or an address of the host."
+        )
+    for variable, path in (("login_directory", directory), ("login_identity_file", identity_file)):
+        if '"' in path or not path.isprintable():
+            raise InvalidInput.single(variable, path, "SSH takes no path with quotes or characters that do not print.")
+    unknown = [name for name in names if not _PUBLIC_KEY.fullmatch(str(public_keys.get(name, {}).get("host")))]
+    if unknown:
+        raise InvalidInput.single(
+            "session_name", session, f"No host knows the host key of {', '.join(unknown)}. Run the repair playbook."
+        )
+    lines = [
+        f"{HEADING}{session} ({plan['session']['id']}).",
+        f"# ssh -F {_quote(f'{directory}/{CONFIGURATION}')} {names[0]}",
+    ]
+    for rank, name in enumerate(names):
+        user = users.get(name) or users.get(names[0]) or ""
+        if not _USER.fullmatch(user):
+            raise InvalidInput.single(
+                "session_image",
+                plan["replicas"][rank]["image"],
+                f"The user of {name} is {show(user)}, not a login name.",
+            )
+        lines += [f"Host {session}.{name} {name}", f"    User {user}", f"    HostKeyAlias {session}.{name}"]
+        if rank == 0:
+            lines += [f"    HostName {address}", f"    Port {plan['ssh_port']}"]
+        else:
+            lines += [
+                f"    HostName {plan['replicas'][rank]['address']}",
+                f"    Port {SSH_PORT}",
+                f"    ProxyJump {session}.{names[0]}",
+            ]
+    lines += [
+        f"Host {' '.join(f'{session}.{name} {name}' for name in names)}",
+        f"    UserKnownHostsFile {_quote(f'{directory}/{KNOWN_HOSTS}')}",
+        "    GlobalKnownHostsFile none",
+        "    StrictHostKeyChecking yes",
+        "    HostKeyAlgorithms ssh-ed25519",
+        "    UpdateHostKeys no",
+        "    PreferredAuthentications publickey",
+        "    ForwardAgent no",
+    ]
+    if identity_file:
+        lines.append(f"    IdentityFile {_quote(identity_file)}")
+    known = [f"{session}.{name} {public_keys[name]['host']}" for name in names]
+    return {
+        CONFIGURATION: "".join(f"{line}\n" for line in lines),
+        KNOWN_HOSTS: "".join(f"{line}\n" for line in known),
+    }
+
+
+def _quote(path: str) -> str:
+    """Return a path as ssh_config(5) reads it, where % begins a token."""
+    escaped = path.replace("%", "%%")
+    return f'"{escaped}"'

@@ -1,0 +1,265 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The overview: all that can be said of a resource group now, as plain data that JSON can carry.
+
+It is what people and programs see of hosts and sessions, whatever form it takes: a table, a page, an inventory,
+artifacts. So its keys stay, its order is the inventory's and the alphabet's, and nothing in it is secret: only the
+names of environment variables and of options of volume drivers are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import render_shortfall
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+    held_claims,
+    hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Turn
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
+
+FAILED, EXITED, MISSING, REMOVED = "FAILED", "EXITED", "MISSING", "REMOVED"
+UNKNOWN, PLANNED = "UNKNOWN", "PLANNED"
+"""Statuses of a replica beyond what the engine says of its container in capitals (RUNNING, CREATED, PAUSED, ...): ended
+by itself with an exit code other than 0 or for want of memory; ended otherwise; without a container; removed with its
+session, which has ended; on a host that cannot be asked; not started yet."""
+
+_SESSION = ("id", "name", "owner", "status", "revision")
+
+
+def overview(
+    resource_group: str,
+    known: Sequence[str],
+    facts: Mapping[str, Mapping[str, Any]],
+    why_missing: Mapping[str, str],
+    unreachable: Iterable[str],
+    inventory: Mapping[str, Mapping[str, Any]],
+    view: Survey,
+    turns: Sequence[Turn],
+) -> dict[str, Any]:
+    """Return the overview of a resource group.
+
+    known: every host of the group, in inventory order. facts: of the usable ones, as host_info returns them, with whole
+    records. why_missing: for each other host why it has none. unreachable: those that did not answer. inventory: the
+    variables of each host. view: what the facts say together. turns: the queue.
+    """
+    away = set(unreachable)
+    found: list[str] = []
+    hosts = []
+    for name in known:
+        about = _host(name, facts.get(name), inventory.get(name, {}), why_missing.get(name, ""), name not in away)
+        if about["usable"] and about["problem"]:
+            found.append(f"{name}: {about['problem']}")
+        hosts.append(about)
+    return {
+        "resource_group": resource_group,
+        "hosts": hosts,
+        "sessions": [
+            session_of(record, facts)
+            for record in sorted(view.records.values(), key=lambda one: (one["name"], one["id"]))
+        ],
+        "pending": [queue_entry(turn, view.records[turn.waiting.session_id]) for turn in turns],
+        "findings": [
+            *found,
+            *findings(facts, {name: why_missing[name] for name in known if name in why_missing}, view),
+        ],
+    }
+
+
+def _host(
+    name: str, facts: Mapping[str, Any] | None, variables: Mapping[str, Any], why_missing: str, reachable: bool
+) -> dict[str, Any]:
+    problem = why_missing
+    about: dict[str, Any] = {
+        "name": name,
+        "reachable": reachable,
+        "usable": facts is not None,
+        "problem": problem,
+        "labels": {},
+        "engine": None,
+        "underlay": None,
+        "capacity": None,
+        "used": None,
+        "free": None,
+        "sessions": [],
+    }
+    if facts is None:
+        return about
+    about["engine"] = dict(facts["engine"])
+    about["underlay"] = dict(facts["underlay"] or {}) or None
+    try:
+        host = hosts_from_facts({name: facts}, {name: variables})[0]
+    except InvalidInput as error:
+        return {**about, "problem": str(error)}
+    claims = held_claims(facts, None, True)
+    replicas = sum(claim.replicas for claim in claims)
+    cpus, memory = sum(claim.cpus for claim in claims), sum(claim.memory for claim in claims)
+    taken = {
+        kind: tuple(one for one in names if one not in dict(host.free_devices).get(kind, ()))
+        for kind, names in host.devices
+    }
+    return {
+        **about,
+        "labels": dict(host.labels),
+        "capacity": _amounts(host.allocatable.cpus, host.allocatable.memory, host.replica_limit, host.devices),
+        "used": _amounts(cpus, memory, replicas, tuple(taken.items())),
+        "free": _amounts(host.free.cpus, host.free.memory, host.max_replicas, host.free_devices),
+        "sessions": sorted({claim.session_name for claim in claims if claim.session_name}),
+    }
+
+
+def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> dict[str, Any]:
+    """Return amounts: thousandths of CPUs, bytes, replicas (None: no limit), names of accelerators and CPU numbers."""
+    return {
+        "cpus": cpus,
+        "memory": memory,
+        "replicas": replicas,
+        "accelerators": {kind: list(names) for kind, names in devices if kind != PINNED},
+        "pinned_cpus": [name for kind, names in devices for name in names if kind == PINNED],
+    }
+
+
+def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return all that can be said of one session.
+
+    record: whole, or a note, of which little can be said. facts: of the usable hosts.
+    """
+    plan, request = record["plan"], record["request"]
+    about = plan["session"] if plan is not None else {}
+    containers = {
+        (host, one["replica"]): one
+        for host, reported in facts.items()
+        for one in reported.get("containers") or ()
+        if one["session_id"] == record["id"]
+    }
+    without = REMOVED if record["status"] in ENDED else MISSING
+    replicas = [
+        {**replica_of(plan, one), **_seen(containers.get((one["host"], one["name"])), one["host"] in facts, without)}
+        for one in (plan["replicas"] if plan is not None else ())
+    ]
+    return {
+        **{key: record[key] for key in _SESSION},
+        "resource_group": request["resource_group"] if request is not None else None,
+        "mode": about.get("mode"),
+        "requested_mode": request["mode"] if request is not None else None,
+        "size": sum(role["replicas"] for role in request["roles"]) if request is not None else None,
+        "priority": request["priority"] if request is not None else None,
+        "hosts": list(record["hosts"]),
+        "network": dict(plan["network"]) if plan is not None and plan["network"] is not None else None,
+        "egress": dict(plan["egress"]) if plan is not None else None,
+        "ssh_port": plan["ssh_port"] if plan is not None else None,
+        "request": None if request is None else request_of(request),
+        "report": list(record["report"]),
+        "history": [dict(entry) for entry in record["history"]],
+        "replicas": replicas,
+        "ports": [{"replica": one["name"], "host": one["host"], **port} for one in replicas for port in one["ports"]],
+        "failures": [
+            {
+                "replica": one["replica"],
+                "host": host,
+                **one["failure"],
+                "message": Failure(replica=one["replica"], host=host, **one["failure"]).describe(),
+            }
+            for (host, _replica), one in sorted(containers.items())
+            if one["failure"]
+        ],
+    }
+
+
+def request_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON form of a request without values that may be secret."""
+    return {
+        **request,
+        "roles": [{**role, "env": sorted(role["env"])} for role in request["roles"]],
+        "mounts": _mounts(request["mounts"]),
+    }
+
+
+def replica_of(plan: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a plan says of a replica, with what its image is as far as that is settled.
+
+    Its environment is left out, and so are other values that may be secret.
+    """
+    image = plan["images"][entry["image"]]
+    return {
+        **{key: value for key, value in entry.items() if key != "env"},
+        "mounts": _mounts(entry["mounts"]),
+        "image_id": image["ids"][entry["host"]],
+        "image_digest": image["digest"],
+    }
+
+
+def _mounts(mounts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return mounts with the names alone of their drivers' options: a file server may want a password among them."""
+    return [{**mount, "driver_options": sorted(mount["driver_options"])} for mount in mounts]
+
+
+def _seen(container: Mapping[str, Any] | None, asked: bool, without: str) -> dict[str, Any]:
+    """Return what a host says of a replica. asked: whether it could be asked. without: status without a container."""
+    nothing: dict[str, Any] = {"exit_code": None, "oom_killed": False, "finished": None, "restarts": 0, "usage": None}
+    if container is None:
+        return {"status": without if asked else UNKNOWN, **nothing}
+    state = str(container["state"]).upper()
+    failure = container["failure"]
+    return {
+        "status": FAILED if failure else state,
+        **nothing,
+        "exit_code": container.get("exit_code"),
+        "usage": container.get("usage"),
+        **(failure or {}),
+    }
+
+
+def queue_entry(turn: Turn, record: Record) -> dict[str, Any]:
+    """Return what becomes of a session that waits: its place in the queue, and why it waits as lines of text."""
+    request = turn.waiting.request
+    if turn.placement is not None:
+        reason = [f"It can start on {', '.join(turn.placement.hosts)}."]
+    elif turn.problem is not None:
+        reason = str(turn.problem).splitlines()
+    else:
+        reason = [] if turn.shortfall is None else render_shortfall(turn.shortfall)
+        if turn.behind is not None:
+            reason.insert(0, f"Room that session {turn.behind} is to have does not count as free.")
+    return {
+        "position": turn.position,
+        "session_name": request.name,
+        "session_id": turn.waiting.session_id,
+        "owner": record["owner"],
+        "priority": request.priority,
+        "number": turn.waiting.number,
+        "size": request.size,
+        "fits": turn.placement is not None,
+        "reason": reason,
+    }
+
+
+def findings(facts: Mapping[str, Mapping[str, Any]], why_missing: Mapping[str, str], view: Survey) -> list[str]:
+    """Return what is not as it should be beyond what a host can see alone, as sentences."""
+    found = []
+    for kind, removals in (("abandoned", view.abandoned), ("leak", view.leaks)):
+        for host, some in sorted(removals.items()):
+            found += [f"{host}: {kind}: session {_shown(one)}: {one.why}" for one in some]
+    found += [f"unknown: {why}" for _key, why in sorted(view.unknown.items())]
+    found += map(str, view.renamed)
+    for host, reported in facts.items():
+        found += [f"{host}: damaged: {one}" for one in reported["damaged"]]
+    found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]
+    names: dict[str, set[str]] = {}
+    for record in view.records.values():
+        names.setdefault(record["name"], set()).add(record["id"])
+    for name, ids in sorted(names.items()):
+        if len(ids) > 1:
+            found.append(f"Different sessions have the name {name}: {', '.join(sorted(ids))}.")
+    return found
+
+
+def _shown(removal: Removal) -> str:
+    return removal.session_name or removal.session_id

@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The preview: what a launch would do now, as plain data that JSON can carry.
+
+It is read off what a launch in check mode decided and what its hosts said they would change, so it cannot say anything
+else than the launch. Values that may be secret, those of the user's own environment variables first of all, are left
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+    CONTRACT_NAMES,
+    environments,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import replica_of
+
+
+def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return what a launch would do.
+
+    answer: the last state of the launch. report: what the launch said in the end. actions: by host, what it would do
+    there.
+    """
+    record = answer["record"]
+    plan = record["plan"] if record is not None else None
+    placed = set(answer["hosts"])
+    told = {host: list(some) for host, some in actions.items() if some or host in placed}
+    for host in answer["fetches"]:
+        told[host] = ["fetch the images that it lacks", *told.get(host, [])]
+    about: dict[str, Any] = {
+        "session_name": answer["session_name"],
+        "status": answer["status"],
+        "report": list(report),
+        "session_id": None,
+        "is_new": False,
+        "replaces": answer["replaces"],
+        "mode": None,
+        "network": None,
+        "egress": None,
+        "ssh_port": None,
+        "replicas": [],
+        "hosts": [
+            {"name": host, "replicas": [], "changes": told[host]} for host in answer["reachable"] if host in told
+        ],
+    }
+    if plan is None:
+        return about
+    variables = {name: found for host in plan["hosts"] for name, found in environments(plan, host).items()}
+    for host in about["hosts"]:
+        host["replicas"] = list(plan["hosts"].get(host["name"], {}).get("replicas", ()))
+    return {
+        **about,
+        "session_id": plan["session"]["id"],
+        "is_new": answer["fresh"] and record["revision"] == 1,
+        "mode": plan["session"]["mode"],
+        "network": None if plan["network"] is None else dict(plan["network"]),
+        "egress": dict(plan["egress"]),
+        "ssh_port": plan["ssh_port"],
+        "replicas": [
+            {
+                **replica_of(plan, one),
+                "environment": {
+                    name: value for name, value in variables[one["name"]].items() if name in CONTRACT_NAMES
+                },
+                "own_variables": sorted(name for name in variables[one["name"]] if name not in CONTRACT_NAMES),
+            }
+            for one in plan["replicas"]
+        ],
+    }
+
+
+def common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the variables that have the same value in all of *environments*."""
+    first = environments[0] if environments else {}
+    return {name: value for name, value in first.items() if all(one.get(name) == value for one in environments)}

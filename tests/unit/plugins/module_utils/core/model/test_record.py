@@ -1,0 +1,254 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Records: revisions, notes, which copy is right, and what is refused when one is read back."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ERROR,
+    LONGEST_HISTORY,
+    PENDING,
+    PREPARING,
+    RUNNING,
+    SCHEMA,
+    InvalidRecord,
+    Record,
+    UnknownSchema,
+    advance,
+    is_note,
+    latest,
+    new_record,
+    note_of,
+    prepared,
+    read_record,
+    started,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+OTHER = "00000000-0e04-4a3c-9d2a-53a1f7b2c8aa"
+REQUEST = {"name": "train", "size": 2}
+PLAN = {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}, "h2": {}}, "replicas": []}
+
+
+def waiting() -> Record:
+    return advance(new_record(SESSION, "alice", REQUEST), PENDING, "No room.", queue={"number": 3}, report=["No room."])
+
+
+def preparing() -> Record:
+    return prepared(waiting(), PLAN)
+
+
+def running() -> Record:
+    return started(preparing())
+
+
+def failed() -> Record:
+    return advance(running(), ERROR, "It failed.", report=["It failed."])
+
+
+EVERY = {"waiting": waiting, "preparing": preparing, "running": running, "failed": failed}
+
+
+def test_the_life_of_a_record() -> None:
+    record = failed()
+    assert [(entry["revision"], entry["status"]) for entry in record["history"]] == [
+        (1, PENDING),
+        (2, PREPARING),
+        (3, RUNNING),
+        (4, ERROR),
+    ]
+    assert record["history"][1]["reason"] == "It holds its place on h1, h2."
+    assert (record["schema"], record["revision"], record["owner"], record["name"]) == (SCHEMA, 4, "alice", "train")
+    assert (record["hosts"], record["plan"], record["queue"]) == (["h1", "h2"], PLAN, {"number": 3})
+    assert preparing()["report"] == [], "why it waited is past"
+
+
+def test_a_revision_leaves_the_one_before_as_it_was() -> None:
+    before = waiting()
+    kept = json.loads(json.dumps(before))
+    after = advance(before, ERROR, "It could not be launched.", report=["No."])
+    assert before == kept
+    assert (after["revision"], after["status"], after["report"], after["queue"]) == (2, ERROR, ["No."], {"number": 3})
+
+
+def test_a_running_record_is_not_started_again() -> None:
+    assert started(running()) == running()
+    assert running()["revision"] == preparing()["revision"] + 1
+
+
+def test_the_history_keeps_its_newest_entries() -> None:
+    record = waiting()
+    for number in range(2, LONGEST_HISTORY + 6):
+        record = advance(record, PENDING, f"Try {number}.")
+    assert len(record["history"]) == LONGEST_HISTORY
+    assert record["history"][-1] == {
+        "revision": LONGEST_HISTORY + 5,
+        "status": PENDING,
+        "reason": f"Try {LONGEST_HISTORY + 5}.",
+    }
+    assert record["history"][0]["revision"] == 6
+    assert read_record(record) == record
+
+
+def test_a_note_says_where_the_session_is_and_nothing_of_what_it_is() -> None:
+    note = note_of(preparing())
+    assert (note["request"], note["plan"], note["report"], note["history"]) == (None, None, [], [])
+    assert (note["status"], note["hosts"], note["revision"]) == (RUNNING, ["h1", "h2"], 2), "nobody corrects it later"
+    assert note_of(failed())["status"] == ERROR
+    assert is_note(note)
+    assert not any(is_note(make()) for make in EVERY.values())
+    assert preparing()["request"] == REQUEST, "the record itself stays whole"
+
+
+def test_of_several_copies_the_highest_revision_is_right_and_a_whole_one_before_a_note() -> None:
+    copies = [waiting(), note_of(preparing()), preparing(), note_of(running())]
+    for order in itertools.permutations(copies):
+        assert latest(order) == note_of(running())
+    for order in itertools.permutations(copies[:3]):
+        assert latest(order) == preparing()
+    assert latest([]) is None
+
+
+@pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
+def test_records_and_their_notes_are_read_back_as_they_were_written(make: Any) -> None:
+    for record in (make(), note_of(make())) if make is not waiting else (make(),):
+        assert read_record(json.loads(json.dumps(record)), SESSION) == record
+
+
+def test_a_newer_record_is_refused_by_name_whatever_else_it_holds() -> None:
+    for data in ({"schema": SCHEMA + 1}, {**running(), "schema": SCHEMA + 1, "unheard": "of"}):
+        with pytest.raises(UnknownSchema, match=f"schema {SCHEMA + 1}, this release .* reads schema {SCHEMA}"):
+            read_record(data, SESSION)
+
+
+@pytest.mark.parametrize("schema", [None, 0, -1, "1", "2", [], {}, False, 2.5])
+def test_a_schema_that_never_was_is_malformed_and_not_newer(schema: object) -> None:
+    with pytest.raises(InvalidRecord, match=r"schema is .*, where 1 is expected") as error:
+        read_record({**running(), "schema": schema})
+    assert not isinstance(error.value, UnknownSchema)
+
+
+@pytest.mark.parametrize("data", [None, [], "x", 5, True, {}, {"schema": SCHEMA}])
+def test_what_is_no_record_is_refused(data: object) -> None:
+    with pytest.raises(InvalidRecord):
+        read_record(data)
+
+
+@pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
+def test_missing_and_unknown_keys_are_named(make: Any) -> None:
+    for key in set(make()) - {"schema"}:
+        with pytest.raises(InvalidRecord, match=f"'{key}' is missing"):
+            read_record({name: value for name, value in make().items() if name != key})
+    with pytest.raises(InvalidRecord, match=r"'a\\x1b' is unknown"):
+        read_record({**make(), "a\x1b": 1})
+
+
+BAD_VALUES: dict[str, list[Any]] = {
+    "id": [None, 5, "", "train", SESSION.upper(), SESSION + "\n", "../../etc", [SESSION]],
+    "name": [None, "", 5, ["train"]],
+    "owner": [None, 5, ["alice"]],
+    "status": [None, "", "running", "GONE", 5, [RUNNING], {}],
+    "revision": [None, 0, -1, 1.0, "1", True, []],
+    "queue": [5, "1", [], {}, {"number": None}, {"number": -1}, {"number": True}, {"number": "1"}],
+    "hosts": ["h1", {"h1": 1}, ["h1", "h1"], [], ["h1"], ["h1", "h3"]],
+    "report": [None, "x", [5], {}, [None]],
+    "history": [None, "x", ["x"], {}, [5]],
+    "request": [5, [], "x", {}, {"name": "other"}, {"name": ["train"]}],
+    "plan": [
+        5,
+        [],
+        "x",
+        {},
+        {**PLAN, "hosts": ["h1", "h2"]},
+        {**PLAN, "hosts": {"h1": {}}},
+        {**PLAN, "session": None},
+        {**PLAN, "session": {"id": OTHER, "name": "train"}},
+        {**PLAN, "session": {"id": SESSION, "name": "other"}},
+        {**PLAN, "replicas": {}},
+    ],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in BAD_VALUES.items() for value in values])
+def test_a_bad_value_is_refused_in_a_sentence(key: str, value: object) -> None:
+    with pytest.raises(InvalidRecord, match=r"^The record is malformed: .*\.$"):
+        read_record({**running(), key: value})
+
+
+@pytest.mark.parametrize("session_id", BAD_VALUES["id"])
+def test_an_id_that_is_no_uuid_is_refused_for_itself(session_id: object) -> None:
+    with pytest.raises(InvalidRecord, match=r"malformed: id is "):
+        read_record({**waiting(), "id": session_id})
+
+
+@pytest.mark.parametrize("hosts", [None, 5, ["h1", 5], [{}, {}]])
+def test_hosts_that_cannot_be_sorted_are_refused(hosts: object) -> None:
+    with pytest.raises(InvalidRecord, match="hosts is"):
+        read_record({**running(), "hosts": hosts})
+
+
+@pytest.mark.parametrize("schema", [True, 1.0])
+def test_a_schema_that_only_equals_a_number_is_refused(schema: object) -> None:
+    with pytest.raises(InvalidRecord, match="schema is"):
+        read_record({**running(), "schema": schema})
+
+
+def test_every_problem_is_told_at_once_and_safe_to_show() -> None:
+    with pytest.raises(InvalidRecord) as error:
+        read_record({**running(), "owner": 5, "status": "\x1b[2J" * 1000, "revision": -1})
+    message = str(error.value)
+    assert all(problem in message for problem in ("owner is 5", "status is ", "revision is -1"))
+    assert message.isprintable()
+    assert len(message) < 500
+
+
+def test_a_record_found_at_the_place_of_another_session_is_refused() -> None:
+    with pytest.raises(InvalidRecord, match=f"that of session '{SESSION}', found at the place of session {OTHER}"):
+        read_record(running(), OTHER)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        note_of(waiting()),
+        {**waiting(), "queue": None},
+        {**waiting(), "plan": {**PLAN, "hosts": {}}},
+        {**running(), "plan": None},
+        {**running(), "request": None},
+        {**preparing(), "plan": None},
+    ],
+    ids=["waits without request", "waits outside the queue", "waits with a plan", "no plan", "no request", "prepares"],
+)
+def test_what_does_not_belong_together_is_refused(data: Record) -> None:
+    with pytest.raises(InvalidRecord, match=r"pending session needs|do not belong together"):
+        read_record(data)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.floats() | st.text(max_size=3) | st.just(SESSION),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["id", "name", "number", "hosts", "session", "replicas", "x"]), inner)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=400, derandomize=True)
+@given(st.sampled_from(sorted(EVERY)), st.sampled_from(sorted(set(running()) - {"hosts"})), JSON)
+def test_no_garbage_crashes_the_reader(which: str, key: str, garbage: object) -> None:
+    """Whatever stands in the place of one value, the record is read as it is or refused as malformed."""
+    data = {**EVERY[which](), key: garbage}
+    try:
+        found = read_record(data)
+    except InvalidRecord:
+        return
+    assert found == data

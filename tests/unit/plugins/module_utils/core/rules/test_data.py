@@ -1,0 +1,302 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Mounts: what a site allows, what is wrong with them on hosts, and who proves that a folder is shared."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
+    DRIVERS,
+    ROOTS,
+    data_of_hosts,
+    drivers_of,
+    mount_problems,
+    roots_of,
+    sharing_problems,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
+
+HOSTS = ("h1", "h2", "h3")
+SITE = {host: {ROOTS: ["/srv"]} for host in HOSTS}
+
+
+def request(*mounts):
+    return parse_request({"session_name": "demo", "session_image": "a", "session_mounts": list(mounts)})
+
+
+def one(mount):
+    return request(mount).mounts[0]
+
+
+def refused(*mounts):
+    with pytest.raises(InvalidInput) as error:
+        request(*mounts)
+    return {problem.variable: problem.message for problem in error.value.problems}
+
+
+def about(path, **changes):
+    parts = path.split("/")
+    return {
+        "kind": "directory",
+        "real": path,
+        "ancestors": {above: above for above in ["/", *("/".join(parts[:n]) for n in range(2, len(parts) + 1))]},
+        "parent": True,
+        "owner": "0:0",
+        "mode": "0755",
+        "filesystem": "nfs4",
+        "origin": "server:/export",
+        "inode": 12,
+        "read_only": False,
+        **changes,
+    }
+
+
+def facts(path="/srv/a", changes=None):
+    changes = changes or {}
+    return {host: {"paths": {path: about(path, **changes.get(host, {}))}, "volumes": {}} for host in HOSTS}
+
+
+def said(mount, found, site=None):
+    return [str(problem) for problem in mount_problems(request(mount), HOSTS, found, SITE if site is None else site)]
+
+
+def test_text_and_mapping_mean_the_same():
+    assert one("/a:/b") == one({"source": "/a", "target": "/b"}) == Mount("/a", "/b", False)
+    assert one("/a:/b:ro:local") == one("/a:/b:local:ro") == Mount("/a", "/b", True, shared=False)
+    assert one("data:/b:ro") == one({"volume": "data", "target": "/b", "read_only": "yes"})
+    assert one("data:/b") == Mount(None, "/b", False, "data", "local")
+    asked = {"source": "/a", "target": "/b", "owner": "007:8", "mode": "770"}
+    assert one(asked) == Mount("/a", "/b", False, owner="7:8", mode="0770")
+    everything = request(
+        "/a:/b:local",
+        {"volume": "data", "target": "/c", "driver_options": {"type": "tmpfs"}},
+        asked | {"source": "/d", "target": "/e"},
+    )
+    assert Request.from_dict(everything.to_dict()) == everything
+
+
+@pytest.mark.parametrize(
+    ("mount", "variable"),
+    [
+        ("/a:/b:ro:rw", ""),
+        ("/a:/b:local:local", ""),
+        ("/a", ""),
+        ("x:/b", ".volume"),
+        ("-ab:/b", ".volume"),
+        ({"volume": "data", "source": "/a", "target": "/b"}, ".volume"),
+        ({"volume": "data", "target": "/b", "shared": True}, ".shared"),
+        ({"source": "/a", "target": "/b", "driver": "local"}, ".driver"),
+        ({"source": "/a", "target": "/b", "owner": "root:root"}, ".owner"),
+        ({"source": "/a", "target": "/b", "owner": 6050}, ".owner"),
+        ({"source": "/a", "target": "/b", "owner": "4294967295:0"}, ".owner"),
+        ({"source": "/a", "target": "/b", "mode": 504}, ".mode"),
+        ({"source": "/a", "target": "/b", "mode": "4755"}, ".mode"),
+        ({"source": "/a", "target": "/b", "mode": "u=rwx"}, ".mode"),
+        ({"source": "/a", "target": "/b", "shared": "perhaps"}, ".shared"),
+        ({"volume": "data", "target": "/b", "driver_options": "type=nfs"}, ".driver_options"),
+        ({"volume": "data", "target": "/b", "driver_options": {"type": True}}, ".driver_options.'type'"),
+        ({"volume": "data", "target": "/b", "driver_options": {"type": "tmpfs"}, "mode": "0700"}, ".mode"),
+        ({"volume": "data", "target": "/b", "driver": "sshfs", "owner": "1:1"}, ".owner"),
+    ],
+)
+def test_malformed_mounts_are_refused_by_name(mount, variable):
+    assert "session_mounts[0]" + variable in refused(mount)
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"type": "none", "o": "bind", "device": "/etc"}, "type"),
+        ({"o": "bind", "device": "/etc"}, "type"),
+        ({"type": "ext4", "device": "/dev/sda1"}, "type"),
+        ({"type": "overlay", "o": "lowerdir=/etc", "device": "overlay"}, "type"),
+        ({"type": "proc", "device": "proc"}, "type"),
+        ({"type": "tmpfs", "device": "/etc"}, "device"),
+        ({"type": "nfs", "device": "//server/x"}, "device"),
+        ({"type": "cifs", "device": "/etc"}, "device"),
+        ({"type": "nfs", "device": ":/x", "o": "addr=192.0.2.1, bind"}, "o"),
+        ({"type": "tmpfs", "device": "tmpfs", "o": "rshared"}, "o"),
+        ({"type": "tmpfs", "device": "tmpfs", "mountpoint": "/etc"}, "mountpoint"),
+    ],
+)
+def test_the_local_driver_mounts_nothing_of_the_host(options, key):
+    mount = {"volume": "data", "target": "/b", "driver_options": options}
+    assert f"session_mounts[0].driver_options.{key}" in refused(mount)
+    other = request({**mount, "driver": "other"})
+    assert dict(other.mounts[0].driver_options) == options, "what other drivers do is for the site to judge"
+
+
+def local(**values):
+    return {"volume": "data", "target": "/x", "driver_options": values}
+
+
+@pytest.mark.parametrize(
+    ("mount", "words"),
+    [
+        ("/srv/shared/../../etc:/x", ["session_mounts[0].source", "must not hold '..'"]),
+        (local(type="none", o="bind", device="/etc"), ["driver_options.type is 'none'", "by its path, as a source"]),
+        (local(type="nfs", o="addr=192.0.2.1,bind", device=":/x"), ["driver_options.o is", "bind is not for"]),
+        (local(type="ext4", device="/dev/sda1"), ["driver_options.type is 'ext4'", "device is '/dev/sda1'"]),
+        (local(type="overlay", o="lowerdir=/etc", device="overlay"), ["driver_options.type is 'overlay'"]),
+        ({"source": "/srv/shared", "target": "/x", "mode": 504}, ["[0].mode is 504", "octal digits in quotes"]),
+    ],
+)
+def test_a_way_out_that_its_form_shows_is_refused_in_words(mount, words):
+    with pytest.raises(InvalidInput) as caught:
+        request(mount)
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"type": "nfs", "o": "addr=192.0.2.1,rw", "device": ":/export"},
+        {"type": "nfs4", "o": "addr=192.0.2.1,nfsvers=4.1", "device": "server:/export"},
+        {"type": "cifs", "o": "username=a", "device": "//server/share"},
+        {"type": "tmpfs", "device": "tmpfs", "o": "size=1m"},
+        {},
+    ],
+)
+def test_file_systems_of_a_network_are_taken(options):
+    assert dict(one({"volume": "data", "target": "/b", "driver_options": options}).driver_options) == options
+
+
+def test_what_is_mounted_twice_is_asked_for_in_the_same_way():
+    assert len(request("/a:/b", "/a:/c:ro").mounts) == 2
+    assert "session_mounts[1]" in refused("/a:/b", "/a:/c:local")
+    twice = {"volume": "data", "driver_options": {"type": "tmpfs"}}
+    assert "session_mounts[1]" in refused("data:/b", {**twice, "target": "/c"})
+
+
+def test_below_means_in_the_folder_and_no_neighbour():
+    assert [path for path in ("/a", "/a/b", "/ab", "/", "/b/a") if is_below(path, "/a")] == ["/a", "/a/b"]
+    assert is_below("/a", "/")
+
+
+def test_site_variables():
+    assert roots_of({"h1": {ROOTS: "/srv/, //mnt/x"}}, "h1") == ("/mnt/x", "/srv")
+    assert roots_of({}, "h1") == roots_of({"h1": {ROOTS: ""}}, "h1") == ()
+    nested = roots_of({"h1": {ROOTS: ["/srv/users/a/data", "/srv", "/srv-2"]}}, "h1")
+    assert nested == ("/srv", "/srv-2"), "users of /srv could make the third a link to anywhere"
+    assert drivers_of({}, "h1") == ("local",)
+    assert drivers_of({"h1": {DRIVERS: []}}, "h1") == ()
+    with pytest.raises(InvalidInput, match=f"{ROOTS} of host h1 is 'srv'.*absolute paths"):
+        roots_of({"h1": {ROOTS: "srv"}}, "h1")
+    for bad in (["srv"], ["/srv/.."], 5, [{}]):
+        with pytest.raises(InvalidInput, match=f"{ROOTS} of host h1"):
+            roots_of({"h1": {ROOTS: bad}}, "h1")
+    with pytest.raises(InvalidInput, match=f"{DRIVERS} of host h1"):
+        drivers_of({"h1": {DRIVERS: [""]}}, "h1")
+
+
+def test_paths_have_to_be_allowed_as_written_and_as_they_are():
+    assert said("/srv/a:/x", facts()) == []
+    assert "allows no path of h1, h2, h3" in said("/srv/a:/x", facts(), {})[0]
+    alone = said("/srv/a:/x", facts(), {host: one for host, one in SITE.items() if host != "h2"})[0]
+    assert "The site allows no path of h2 to be mounted" in alone
+    assert "names the folders for that in" in alone
+    assert (
+        "On h2 the site allows only what is below /mnt" in said("/srv/a:/x", facts(), SITE | {"h2": {ROOTS: "/mnt"}})[0]
+    )
+    out = facts(changes={"h3": {"real": "/etc"}})
+    assert "On h3 it is really /etc, by a symbolic link" in said("/srv/a:/x", out)[0]
+    near = facts(changes={"h3": {"real": "/srv-other/a"}})
+    assert len(said("/srv/a:/x", near)) == 1
+    within = facts(changes={"h3": {"real": "/srv/b"}})
+    assert said("/srv/a:/x", within) == []
+    moved = facts()
+    for one_host in moved.values():  # the root itself is a link: the site's own affair
+        one_host["paths"]["/srv/a"].update(real="/disk/a", ancestors={"/": "/", "/srv": "/disk", "/srv/a": "/disk/a"})
+    assert said("/srv/a:/x", moved) == []
+
+
+def test_what_is_missing_is_made_only_when_asked_and_possible():
+    gone = {host: {"kind": "missing"} for host in HOSTS}
+    made = {"source": "/srv/a", "target": "/x", "mode": "0700"}
+    assert "does not exist on h1, h2, h3" in said("/srv/a:/x", facts(changes=gone))[0]
+    assert said(made, facts(changes=gone)) == []
+    lost = facts(changes=gone | {"h2": {"kind": "missing", "parent": False}})
+    assert "cannot be made on h2" in said(made, lost)[0]
+    root = facts("/srv", gone)
+    assert "cannot be made" in said({**made, "source": "/srv"}, root)[0], "a root is the site's to make"
+    other = {"source": "/srv/a", "target": "/x", "owner": "5:5", "mode": "0755"}
+    assert "owner 0:0 where 5:5 is asked." in said(other, facts())[0]
+
+
+def test_volumes_that_exist_are_taken_as_they_are_or_refused():
+    found = facts()
+    assert said("data:/x", found) == []
+    found["h2"]["volumes"]["data"] = {"driver": "local", "options": {}, "maker": None}
+    assert "On h2 there is a volume of this name: it was not made by a session" in said("data:/x", found)[0]
+    found["h2"]["volumes"]["data"]["maker"] = ""
+    assert said("data:/x", found) == []
+    found["h2"]["volumes"]["data"]["options"] = {"type": "none", "o": "bind", "device": "/etc"}
+    assert "options {'type': 'none', 'o': 'bind', 'device': '/etc'}, where driver local" in said("data:/x", found)[0]
+    assert "only volumes of no driver" in said("data:/x", facts(), {"h1": {DRIVERS: []}})[0]
+
+
+def test_a_plugin_is_the_same_with_its_tag_and_without():
+    """Engines tell it with the tag, whatever it was called when the volume was made."""
+    plain, tagged = (
+        {"volume": "data", "target": "/x", "driver": name} for name in ("some/plugin", "some/plugin:latest")
+    )
+    for allowed in ("some/plugin", "some/plugin:latest"):
+        inventory = {host: {DRIVERS: [allowed]} for host in HOSTS}
+        found = facts()
+        for host in HOSTS:
+            found[host]["volumes"]["data"] = {"driver": "some/plugin:latest", "options": {}, "maker": ""}
+        assert said(plain, found, inventory) == said(tagged, found, inventory) == []
+        assert (
+            "where driver some/plugin:2 "
+            in said(
+                {**plain, "driver": "some/plugin:2"}, found, {host: {DRIVERS: ["some/plugin:2"]} for host in HOSTS}
+            )[0]
+        )
+
+
+def test_what_a_file_server_gives_to_the_host_is_for_the_site_to_allow():
+    small = {"volume": "data", "target": "/x", "driver_options": {"type": "tmpfs", "device": "tmpfs"}}
+    export = {"volume": "data", "target": "/x", "driver_options": {"type": "nfs", "o": "addr=a", "device": ":/home"}}
+    assert said(small, facts()) == []
+    assert "On h1, h2, h3 the site allows only volumes of local (" in said(export, facts())[0]
+    assert "and this is one of local:nfs." in said(export, facts())[0]
+    assert said(export, facts(), {host: {DRIVERS: ["local:nfs"]} for host in HOSTS}) == []
+    assert said(export, facts(), {host: {DRIVERS: ["local", "local:nfs4"]} for host in HOSTS}) != []
+    assert "this is one of local." in said("data:/x", facts(), {host: {DRIVERS: "local:nfs"} for host in HOSTS})[0]
+
+
+def shared(mount, found, hosts=HOSTS):
+    problems = [str(problem) for problem in sharing_problems(request(mount), hosts, found)]
+    data = data_of_hosts(request(mount), hosts, found, SITE)
+    return problems, [data[host]["data"]["/srv/a"]["proof"] for host in hosts]
+
+
+def test_the_first_host_that_can_write_proves_and_the_others_read():
+    assert shared("/srv/a:/x", facts()) == ([], ["writes", "reads", "reads"])
+    assert shared("/srv/a:/x", facts(changes={"h1": {"read_only": True}})) == ([], ["reads", "writes", "reads"])
+    assert shared("/srv/a:/x:local", facts()) == ([], [None] * 3)
+    assert shared("/srv/a:/x", facts(), HOSTS[:1]) == ([], [None])
+
+
+def test_where_nobody_can_write_a_file_system_of_a_network_has_to_be_the_same():
+    locked = {host: {"read_only": True} for host in HOSTS}
+    assert shared("/srv/a:/x", facts(changes=locked)) == ([], [None] * 3)
+    for change in ({"inode": 13}, {"origin": "other:/export"}, {"filesystem": "nfs"}):
+        problems, _proofs = shared("/srv/a:/x", facts(changes=locked | {"h2": {"read_only": True, **change}}))
+        assert "cannot be proven" in problems[0]
+        assert ":local" in problems[0]
+    disks = {host: {"read_only": True, "filesystem": "ext4", "origin": "/dev/vda1"} for host in HOSTS}
+    assert "cannot be proven" in shared("/srv/a:/x", facts(changes=disks))[0][0]
+
+
+def test_what_is_not_alike_is_not_shared():
+    mixed = facts(changes={"h2": {"kind": "file"}})
+    assert "directory on h1, h3, file on h2" in shared("/srv/a:/x", mixed)[0][0]
+    files = facts(changes={host: {"kind": "file"} for host in HOSTS})
+    assert shared("/srv/a:/x", files) == ([], [None] * 3)
+    told = {"source": "/srv/a", "target": "/x", "shared": True}
+    assert "of folders only" in shared(told, files)[0][0]

@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import note_of, tunnel_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
+    Isolation,
+    Opening,
+    Rules,
+    Tunnel,
+    digest,
+    iptables_comment,
+    iptables_rules,
+    isolation_of,
+    nft_rules,
+    nft_table,
+    read_comment,
+    read_table_name,
+    read_tunnel,
+    table_name,
+)
+
+SESSION = "4f8c2a10-1111-4222-8333-444455556666"
+NETWORK: dict[str, Any] = {"link": "ccx4f8c2a10", "vni": 5000, "port": 4789, "tunnel": None}
+
+
+def plan(ports: list[dict[str, Any]], network: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {
+        "session": {"id": SESSION, "name": "train"},
+        "network": network,
+        "egress": {"name": "cc-4f8c2a10-egress", "subnet": "10.213.4.0/28"},
+        "hosts": {
+            "h1": {"underlay_address": "192.0.2.1", "underlay_interface": "eth0"},
+            "h2": {"underlay_address": "192.0.2.2", "underlay_interface": "eth7"},
+        },
+        "replicas": [{"host": "h1", "ports": ports}, {"host": "h2", "ports": []}],
+    }
+
+
+def port(host_ip: str, protocol: str = "tcp") -> dict[str, Any]:
+    return {"host_ip": host_ip, "host_port": 8080, "container_port": 80, "protocol": protocol}
+
+
+@pytest.mark.parametrize(
+    ("host_ip", "openings", "closed"),
+    [
+        ("", (Opening("tcp", 8080, 80, None),), ()),
+        ("0.0.0.0", (Opening("tcp", 8080, 80, None),), ()),
+        ("192.0.2.1", (Opening("tcp", 8080, 80, "192.0.2.1"),), ()),
+        ("127.0.0.1", (), (("tcp", "127.0.0.1", 8080),)),
+        ("127.8.0.1", (), (("tcp", "127.8.0.1", 8080),)),
+        ("::1", (), ()),
+    ],
+)
+def test_a_port_is_open_at_the_address_it_was_asked_for(host_ip: str, openings: Any, closed: Any) -> None:
+    found = isolation_of(plan([port(host_ip)], NETWORK), "h1")
+    assert (found.openings, found.closed) == (openings, closed)
+    elsewhere = isolation_of(plan([port(host_ip)], NETWORK), "h2")
+    assert (elsewhere.openings, elsewhere.closed) == ((), ())
+
+
+def test_the_network_decides_which_interfaces_are_guarded() -> None:
+    assert isolation_of(plan([]), "h1").inner is None
+    bridge = isolation_of(plan([], {"link": None, "vni": None, "port": None}), "h1")
+    assert (bridge.inner, bridge.tunnel) == ("ccb4f8c2a10", None)
+    overlay = isolation_of(plan([], NETWORK), "h2")
+    assert overlay.inner == "ccx4f8c2a10"
+    encrypted = isolation_of(plan([], {**NETWORK, "tunnel": {"link": "ccw4f8c2a10"}}), "h2")
+    assert (encrypted.inner, encrypted.tunnel) == ("ccx4f8c2a10", None)
+    assert overlay.tunnel == Tunnel(5000, 4789, ("192.0.2.1", "192.0.2.2"), "eth7", "192.0.2.2")
+    assert overlay.tunnel.peers == ("192.0.2.1",)
+
+
+def test_a_note_holds_what_a_host_without_replicas_guards() -> None:
+    whole = {"status": "RUNNING", "plan": plan([], NETWORK), "tunnel": None}
+    note = note_of(whole)
+    assert note["tunnel"] == {"vni": 5000, "port": 4789, "endpoints": ["192.0.2.1", "192.0.2.2"]}
+    assert note_of(note)["tunnel"] == note["tunnel"]
+    assert tunnel_of(plan([])) is None
+    found = Isolation(SESSION, "train", read_tunnel(note["tunnel"], "eth0"))
+    rules = iptables_rules(found)
+    assert set(rules) == {"DOCKER-USER", "cc-4f8c2a10"}
+    assert [rule.split(" ")[1] for rule in rules["cc-4f8c2a10"]] == ["192.0.2.1", "192.0.2.2"]
+    assert set(nft_rules(found)) == {"forward"}
+
+
+def all_rules(rules: Rules) -> list[str]:
+    return [rule for some in rules.values() for rule in some]
+
+
+@pytest.mark.parametrize("rules", [iptables_rules, nft_rules], ids=["iptables", "nft"])
+def test_what_is_not_let_through_is_dropped_last(rules: Any) -> None:
+    found = rules(isolation_of(plan([port("192.0.2.1", "udp")], NETWORK), "h1"))
+    egress = [rule for rule in found.get("cc-4f8c2a10") or found["forward"] if "cce4f8c2a10" in rule]
+    assert "drop" in egress[-1].lower()
+    assert "192.0.2.1" in egress[-2]
+    assert "8080" in egress[-2]
+    incoming = found.get("cc-4f8c2a10-in") or found["input"]
+    assert "192.0.2.2" in incoming[0]
+    assert "drop" in incoming[-1].lower()
+
+
+def test_ipv6_underlays_are_guarded_by_ip6tables() -> None:
+    found = Isolation(SESSION, "train", Tunnel(5000, 4789, ("fd00::1", "fd00::2"), "eth0", "fd00::1"), "10.213.4.0/28")
+    assert not [rule for rule in all_rules(iptables_rules(found)) if "4789" in rule]
+    rules = iptables_rules(found, ipv6=True)
+    assert not [rule for rule in all_rules(rules) if "10.213" in rule]
+    # A header before that of UDP would move the identifier, so such packets go first.
+    assert '! --u32 "3&0xFF=17" -j DROP' in rules["INPUT"][0]
+    assert '--u32 "52>>8=5000"' in rules["INPUT"][1]
+    assert "ip6 saddr { fd00::2 }" in nft_rules(found)["input"][0]
+
+
+def test_no_ipv6_goes_in_or_out_whatever_the_underlay_is() -> None:
+    found = iptables_rules(isolation_of(plan([port("192.0.2.1", "udp")], NETWORK), "h1"), ipv6=True)
+    assert sorted(found) == ["DOCKER-USER", "cc-4f8c2a10"]
+    for link in ("ccx4f8c2a10", "cce4f8c2a10"):
+        assert [rule for rule in found["cc-4f8c2a10"] if link in rule] == [
+            f"-i {link} -o {link} -j RETURN",
+            f"-i {link} -j DROP",
+            f"-o {link} -j DROP",
+        ]
+    # A host that carries no replica has no link of the session.
+    assert iptables_rules(Isolation(SESSION, "train", Tunnel(5000, 4789, ("192.0.2.1",))), ipv6=True) == {}
+
+
+def test_a_rule_and_a_table_tell_whose_they_are() -> None:
+    comment = iptables_comment(SESSION, "train", "-j DROP")
+    assert read_comment(comment) == (SESSION, "train", digest("-j DROP"))
+    assert digest("-j DROP") != digest("-j ACCEPT")
+    assert read_comment("cluster-compute-lab it") is None
+    assert read_comment("cluster-compute x train 1") is None
+    name = table_name(SESSION, "train-2")
+    assert read_table_name(name) == (SESSION, "train-2")
+    assert read_table_name("cluster-compute-other") is None
+    assert read_table_name("filter") is None
+
+
+def test_names_are_as_long_as_the_programs_take() -> None:
+    longest = "x" * 40
+    found = isolation_of(plan([port("")], NETWORK), "h1")
+    assert max(map(len, iptables_rules(found))) <= 28
+    assert len(iptables_comment(SESSION, longest, "")) <= 255
+    assert len(table_name(SESSION, longest)) <= 255
+
+
+def test_a_table_is_replaced_as_a_whole() -> None:
+    text = nft_table("t", {"input": ["tcp dport 1 drop"]})
+    assert text.splitlines()[:3] == ["table inet t", "delete table inet t", "table inet t {"]
+    assert f'tcp dport 1 drop comment "{digest("tcp dport 1 drop")}"' in text

@@ -1,0 +1,239 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The rules of reservation: nothing is promised twice, and of those that race one always ends."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    ASK_AGAIN,
+    COMMITTED,
+    CONFIRMED,
+    GIVE_BACK,
+    GRANTED,
+    LEASED,
+    Answer,
+    Claim,
+    InvalidLedger,
+    Reservation,
+    Room,
+    advance,
+    answer,
+    decide,
+    lease,
+    live,
+    read_ledger,
+    write_ledger,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+GIB = 1024**3
+ROOM = Room(cpus=4000, memory=8 * GIB, devices=(("gpu", ("g1", "g2")),), max_replicas=6)
+
+
+def claim(name: str = "a", **changes: Any) -> Claim:
+    return replace(Claim(session_id=f"id-{name}", session_name=name, replicas=1, cpus=1000, memory=GIB), **changes)
+
+
+def held(*claims: Claim, stage: str = COMMITTED) -> dict[str, Reservation]:
+    expires = None if stage == COMMITTED else 100.0
+    return {one.session_id: Reservation(one, stage, "boot", expires) for one in claims}
+
+
+claims = st.builds(
+    Claim,
+    session_id=st.sampled_from(["s1", "s2", "s3", "s4", "s5"]),
+    session_name=st.sampled_from(["n1", "n2", "n3", "n4", "n5"]),
+    replicas=st.integers(1, 4),
+    cpus=st.integers(1, 3000),
+    memory=st.integers(1, 5 * GIB),
+    devices=st.sampled_from([(), (("gpu", ("g1",)),), (("gpu", ("g2",)),), (("gpu", ("g1", "g2")),)]),
+    ports=st.just(()) | st.just((("0.0.0.0", 80, "tcp"),)) | st.just((("127.0.0.1", 80, "tcp"),)),
+    vni=st.none() | st.integers(1, 3),
+    subnets=st.lists(st.sampled_from(["10.0.0.0/28", "10.0.0.16/28", "10.0.0.32/28"]), unique=True).map(tuple),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(claims, max_size=12))
+def test_whatever_is_granted_one_after_another_fits_together(asked: list[Claim]) -> None:
+    ledger: dict[str, Reservation] = {}
+    for one in asked:
+        if answer(one, ledger, [], ROOM).granted:
+            ledger[one.session_id] = lease(one, "boot", 0.0, 60.0)
+    granted = [reservation.claim for reservation in ledger.values()]
+    assert sum(one.cpus for one in granted) <= ROOM.cpus
+    assert sum(one.memory for one in granted) <= ROOM.memory
+    assert sum(one.replicas for one in granted) <= 6
+    for several in (
+        [one.session_name for one in granted],
+        [name for one in granted for _kind, names in one.devices for name in names],
+        [one.vni for one in granted if one.vni is not None],
+        [subnet for one in granted for subnet in one.subnets],
+        [port for one in granted for _address, port, _protocol in one.ports],
+    ):
+        assert len(set(several)) == len(several)
+
+
+@settings(max_examples=200)
+@given(st.lists(claims, max_size=5), claims)
+def test_an_empty_host_refuses_only_what_is_too_large(asked: list[Claim], one: Claim) -> None:
+    too_large = one.cpus > ROOM.cpus or one.memory > ROOM.memory
+    assert answer(one, {}, [], ROOM).granted is not too_large
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"cpus": 3001}, "3.001 CPUs asked, 3 free of 4."),
+        ({"memory": 7 * GIB + 1}, "memory asked, 7GiB free of 8GiB."),
+        ({"devices": (("gpu", ("g1", "g2")),)}, "The gpu g2 is taken by session other (id-other)."),
+        ({"devices": (("fpga", ("f1",)),)}, "There is no fpga f1 for sessions on this host."),
+        ({"replicas": 6}, "6 replicas asked, 5 more allowed on this host."),
+        ({"session_name": "other"}, "The name other is taken by session other (id-other)."),
+        ({"ports": (("10.0.0.1", 80, "tcp"),)}, "Port 80/tcp is taken by session other (id-other)."),
+        ({"vni": 7}, "The network identifier 7 is taken by session other (id-other)."),
+        ({"subnets": ("10.0.0.0/28",)}, "The subnet 10.0.0.0/28 is taken by session other (id-other)."),
+        ({"subnets": ("10.0.0.0/24",)}, "The subnet 10.0.0.0/24 is taken by session other (id-other)."),
+        ({"subnets": ("10.0.0.8/29",)}, "The subnet 10.0.0.8/29 is taken by session other (id-other)."),
+    ],
+)
+def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> None:
+    other = claim(
+        "other", devices=(("gpu", ("g2",)),), ports=(("0.0.0.0", 80, "tcp"),), vni=7, subnets=("10.0.0.0/28",)
+    )
+    refused = answer(claim(**asked), held(other), [], ROOM)
+    assert not refused.granted
+    assert any(reason in text for text in refused.reasons)
+    assert refused.undecided == (), "what is committed is decided"
+    assert answer(
+        claim(**asked), held(other, stage=LEASED), [], replace(ROOM, devices=(("fpga", ("f1",)), ("gpu", ("g1", "g2"))))
+    ).undecided == (("id-other",) if "fpga" not in reason else ())
+
+
+def test_a_device_by_another_spelling_is_taken_all_the_same() -> None:
+    room = replace(ROOM, devices=(("gpu", ("/dev/kfd+/dev/r1",)),))
+    other = claim("other", devices=(("gpu", ("/dev/r1",)),))
+    refused = answer(claim(devices=(("gpu", ("/dev/kfd+/dev/r1",)),)), held(other), [], room)
+    assert refused.reasons == ("The gpu /dev/kfd+/dev/r1 is taken by session other (id-other).",)
+
+
+def test_containers_that_the_ledger_does_not_know_use_up_the_host() -> None:
+    stray = claim("stray", cpus=3500)
+    assert not answer(claim(), {}, [stray], ROOM).granted
+    assert answer(claim(), held(claim("stray", cpus=100)), [stray], ROOM).granted, "the ledger knows it better"
+
+
+def test_a_session_is_never_in_its_own_way() -> None:
+    mine = claim(cpus=4000, vni=3, ports=(("", 80, "tcp"),))
+    assert answer(mine, held(mine), [mine], ROOM).granted
+
+
+def test_a_lease_runs_out_by_the_clock_of_one_boot_and_not_in_another() -> None:
+    ledger = {"id-a": lease(claim("a"), "boot-1", 1000.0, 60.0)}
+    assert live(ledger, "boot-1", 1059.9) == ledger
+    assert live(ledger, "boot-1", 1060.0) == {}
+    assert live(ledger, "boot-2", 3.0) == {}, "after a reboot nobody carries it on"
+    committed = {"id-a": advance(ledger["id-a"], COMMITTED, 1001.0, 60.0)}
+    assert live(committed, "boot-2", 10.0**9) == committed
+
+
+def test_a_reservation_never_goes_a_stage_back() -> None:
+    confirmed = advance(lease(claim(), "boot", 0.0, 60.0), CONFIRMED, 10.0, 100.0)
+    assert (confirmed.stage, confirmed.expires) == (CONFIRMED, 110.0)
+    committed = advance(confirmed, COMMITTED, 20.0, 100.0)
+    assert committed.expires is None
+    assert advance(committed, CONFIRMED, 30.0, 100.0) == committed
+
+
+@settings(max_examples=100)
+@given(st.lists(claims, max_size=4), st.sampled_from([LEASED, CONFIRMED, COMMITTED]))
+def test_a_ledger_is_read_back_as_it_was_written(asked: list[Claim], stage: str) -> None:
+    ledger = held(*asked, stage=stage)
+    assert read_ledger(write_ledger(ledger)) == ledger
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        {},
+        {"schema": 1},
+        {"schema": 2, "reservations": []},
+        {"schema": 1, "reservations": [{}]},
+        {"schema": 1, "reservations": [{**held(claim())["id-a"].to_dict(), "stage": "done"}]},
+        {"schema": 1, "reservations": [{**held(claim())["id-a"].to_dict(), "expires": 5.0}]},
+        {
+            "schema": 1,
+            "reservations": [{**held(claim())["id-a"].to_dict(), "claim": {**claim().to_dict(), "cpus": -1}}],
+        },
+        {
+            "schema": 1,
+            "reservations": [{**held(claim())["id-a"].to_dict(), "claim": {**claim().to_dict(), "cpus": "1"}}],
+        },
+    ],
+)
+def test_a_malformed_or_newer_ledger_is_refused(data: object) -> None:
+    with pytest.raises(InvalidLedger):
+        read_ledger(data)
+
+
+def test_who_keeps_and_who_gives_back() -> None:
+    yes = Answer(True)
+    assert decide("b", {"h1": yes, "h2": yes}) == GRANTED
+    assert decide("b", {"h1": yes, "h2": Answer(False, ("full",), ("c",))}) == ASK_AGAIN
+    assert decide("b", {"h1": yes, "h2": Answer(False, ("full",), ("a", "c"))}) == GIVE_BACK
+    assert decide("b", {"h1": yes, "h2": Answer(False, ("full",))}) == GIVE_BACK
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32), st.integers(2, 8), st.integers(1, 4), st.integers(1, 3))
+def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
+    seed: int, racers: int, hosts: int, places: int
+) -> None:
+    """Every racer wants one place on every host; their questions arrive in any order, answers are acted on later."""
+    chance = random.Random(seed)
+    ledgers: list[dict[str, Reservation]] = [{} for _host in range(hosts)]
+    room = Room(cpus=places * 1000, memory=64 * GIB)
+    asked = {
+        f"s{number}": claim(cpus=1000, session_id=f"s{number}", session_name=f"n{number}") for number in range(racers)
+    }
+    outcome: dict[str, str] = {}
+    for _turn in range(10_000):
+        if len(outcome) == racers:
+            break
+        session = chance.choice(sorted(set(asked) - set(outcome)))
+        answers = {}
+        for host in chance.sample(range(hosts), hosts):
+            mine = ledgers[host].get(session)
+            answers[str(host)] = Answer(True) if mine else answer(asked[session], ledgers[host], [], room)
+            if answers[str(host)].granted and not mine:
+                ledgers[host][session] = lease(asked[session], "boot", 0.0, 60.0)
+            if chance.random() < 0.5:  # somebody else asks in between
+                other = chance.choice(sorted(set(asked) - set(outcome)))
+                if other not in ledgers[host] and answer(asked[other], ledgers[host], [], room).granted:
+                    ledgers[host][other] = lease(asked[other], "boot", 0.0, 60.0)
+        verdict = decide(session, answers)
+        if verdict == GRANTED:
+            outcome[session] = "RUNNING"
+            for ledger in ledgers:
+                ledger[session] = advance(ledger[session], CONFIRMED, 0.0, 60.0)
+        elif verdict == GIVE_BACK:
+            for ledger in ledgers:
+                ledger.pop(session, None)
+            firm = [
+                rules.answer(asked[session], {key: one for key, one in ledger.items() if one.stage != LEASED}, [], room)
+                for ledger in ledgers
+            ]
+            if not all(one.granted for one in firm):
+                outcome[session] = "PENDING"
+    assert sorted(outcome) == sorted(asked), "somebody waits for ever"
+    assert sum(state == "RUNNING" for state in outcome.values()) == min(racers, places)

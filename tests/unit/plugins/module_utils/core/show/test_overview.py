@@ -1,0 +1,266 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The overview: what it says of hosts, sessions and replicas, in which order, and what it never says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    PENDING,
+    Record,
+    advance,
+    new_record,
+    note_of,
+    prepared,
+    started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Reservation,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
+
+A = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
+B = "bbbbbbbb-0e04-4a3c-9d2a-53a1f7b2c8aa"
+GIB = 1024**3
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT"
+SHARE = {"volume": "share", "target": "/data", "driver_options": {"type": "cifs", "o": "user=me,password=t0p"}}
+"""A volume whose options hold a password."""
+Facts = dict[str, dict[str, Any]]
+INVENTORY = {
+    "h2": {"cluster_compute_labels": {"rack": "r2"}, "cluster_compute_accelerators": {"gpu": ["/dev/a", "/dev/b"]}}
+}
+
+
+def make_request(**values: Any) -> Request:
+    given = {"name": "train", "image": "debian:12", "env": {"TOKEN": "s3cret"}, **values}
+    return parse_request({f"session_{key}": value for key, value in given.items()})
+
+
+def idle_facts(*names: str) -> Facts:
+    return {
+        name: {
+            "usable": True,
+            "problem": "",
+            "engine": {"version": "20.10.24", "architecture": "x86_64"},
+            "capacity": {"cpus": 4000, "memory": 16 * GIB},
+            "cpu_numbers": [0, 1, 2, 3],
+            "underlay": {"address": "192.0.2.1", "interface": "eth0", "mtu": 1500},
+            "containers": [],
+            "reservations": [],
+            "records": [],
+            "objects": {},
+            "tombstones": [],
+            "damaged": [],
+        }
+        for name in names
+    }
+
+
+def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[str, ...] = ()) -> Record:
+    """Put a session on the hosts; replicas in *ended* have failed."""
+    hosts = hosts_from_facts(facts, INVENTORY)
+    placement = place(request, hosts)
+    assert isinstance(placement, Placement)
+    free = {host.name: host.free_devices for host in hosts}
+    plan = build_plan(request, placement, session_id, facts, Settings(), free_devices=free)
+    record = started(prepared(new_record(session_id, "alice", request.to_dict()), plan))
+    claims = claims_of(plan)
+    for name, reported in facts.items():
+        reported["records"].append(record if name in plan["hosts"] else note_of(record))
+        if name in claims:
+            reported["reservations"].append(Reservation(claims[name], COMMITTED, "boot", None).to_dict())
+            reported["objects"][session_id] = {"name": request.name, "kinds": ["container"]}
+    for one in plan["replicas"]:
+        failed = one["name"] in ended
+        facts[one["host"]]["containers"].append(
+            {
+                "name": one["container"],
+                "session_id": session_id,
+                "session_name": request.name,
+                "replica": one["name"],
+                "cpus": one["resources"]["cpus"],
+                "memory": one["resources"]["memory"],
+                "devices": one["devices"],
+                "state": "exited" if failed else "running",
+                "exit_code": 3 if failed else None,
+                "failure": {"exit_code": 3, "oom_killed": False, "finished": "2026-01-01T00:00:00Z", "restarts": 1}
+                if failed
+                else None,
+            }
+        )
+    return record
+
+
+def look(facts: Facts, away: tuple[str, ...] = (), known: tuple[str, ...] = ()) -> dict[str, Any]:
+    view = survey(facts, away)
+    waiting = [
+        Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"])
+        for record in view.pending()
+    ]
+    hosts = hosts_from_facts(facts, INVENTORY)
+    names = known or (*facts, *away)
+    turns = take_turns(waiting, hosts, (), names)
+    why = dict.fromkeys(away, "It could not be reached.")
+    found = overview("gpu_hosts", names, facts, why, away, INVENTORY, view, turns)
+    assert json.loads(json.dumps(found)) == found
+    return found
+
+
+def test_a_host_tells_what_it_has_what_is_used_and_what_is_free() -> None:
+    facts = idle_facts("h2", "h1")
+    launched(facts, make_request(size=2, cpus=1, memory="2g", accelerators={"gpu": 1}))
+    second, first = look(facts)["hosts"]
+    assert (second["name"], first["name"]) == ("h2", "h1"), "the order is the inventory's"
+    assert second["labels"] == {"rack": "r2"}
+    assert second["capacity"]["accelerators"] == {"gpu": ["/dev/a", "/dev/b"]}
+    assert second["used"] == {
+        "cpus": 2000,
+        "memory": 4 * GIB,
+        "replicas": 2,
+        "accelerators": {"gpu": ["/dev/a", "/dev/b"]},
+        "pinned_cpus": [],
+    }
+    assert (second["free"]["cpus"], second["free"]["memory"]) == (2000, 12 * GIB)
+    assert second["free"]["accelerators"] == {"gpu": []}
+    assert second["sessions"] == ["train"]
+    assert (first["used"]["cpus"], first["sessions"]) == (0, [])
+    assert first["capacity"]["replicas"] is first["free"]["replicas"] is None
+    assert (first["reachable"], first["usable"], first["problem"]) == (True, True, "")
+
+
+def test_a_host_that_is_away_and_one_whose_variables_are_wrong_are_told() -> None:
+    facts = idle_facts("h1")
+    found = overview(
+        "g",
+        ["h1", "h3"],
+        facts,
+        {"h3": "It could not be reached."},
+        ["h3"],
+        {"h1": {"cluster_compute_cpus": "many"}},
+        survey(facts, ["h3"]),
+        [],
+    )
+    wrong, away = found["hosts"]
+    assert (wrong["usable"], wrong["capacity"]) == (True, None)
+    assert "cluster_compute_cpus" in wrong["problem"]
+    assert (away["reachable"], away["usable"], away["problem"]) == (False, False, "It could not be reached.")
+    assert any("cluster_compute_cpus" in line for line in found["findings"])
+    assert "h3: cannot be looked at: It could not be reached." in found["findings"]
+
+
+def test_a_session_tells_everything_but_its_secrets() -> None:
+    facts = idle_facts("h1", "h2")
+    roles = [{"name": "main"}, {"name": "worker", "replicas": 2, "env": {"PASSWORD": "hunter2"}}]
+    asked = make_request(roles=roles, cpus=2, memory="1g", ports=["8080:80"], priority=7, mounts=[SHARE])
+    launched(facts, asked)
+    found = look(facts)
+    assert not any(secret in json.dumps(found) for secret in ("s3cret", "hunter2", "t0p"))
+    (session,) = found["sessions"]
+    for mounts in (session["request"]["mounts"], *(one["mounts"] for one in session["replicas"])):
+        assert [(mount["volume"], mount["driver_options"]) for mount in mounts] == [("share", ["o", "type"])]
+    assert (session["id"], session["name"], session["owner"], session["status"]) == (A, "train", "alice", "RUNNING")
+    assert (session["mode"], session["size"], session["priority"]) == ("multi-node", 3, 7)
+    assert session["request"]["roles"][1]["env"] == ["PASSWORD", "TOKEN"]
+    assert [entry["status"] for entry in session["history"]] == ["PREPARING", "RUNNING"]
+    assert [(one["name"], one["role"], one["rank"], one["status"]) for one in session["replicas"]] == [
+        ("main1", "main", 0, "RUNNING"),
+        ("worker1", "worker", 1, "RUNNING"),
+        ("worker2", "worker", 2, "RUNNING"),
+    ]
+    assert all(one["address"].startswith("10.213.") for one in session["replicas"])
+    assert session["ports"] == [
+        {
+            "replica": "main1",
+            "host": session["replicas"][0]["host"],
+            "host_ip": "0.0.0.0",
+            "host_port": 8080,
+            "container_port": 80,
+            "protocol": "tcp",
+        }
+    ]
+    assert session["failures"] == []
+
+
+def test_a_session_tells_how_its_owner_gets_in_and_what_its_images_are() -> None:
+    facts = idle_facts("h1", "h2")
+    record = launched(facts, make_request(size=2, cpus=3, authorized_keys=[KEY], ssh_port=40022))
+    pinned = record["plan"]["images"]["debian:12"]
+    pinned["digest"] = "debian@sha256:dd"
+    pinned["ids"] = {host: f"sha256:{host}" for host in pinned["ids"]}
+    (session,) = look(facts)["sessions"]
+    assert session["ssh_port"] == 40022
+    assert [(one["image_id"], one["image_digest"]) for one in session["replicas"]] == [
+        (f"sha256:{one['host']}", "debian@sha256:dd") for one in session["replicas"]
+    ]
+
+
+@pytest.mark.parametrize(("what", "status"), [("ended", "FAILED"), ("gone", "MISSING"), ("away", "UNKNOWN")])
+def test_a_replica_that_does_not_run_says_why(what: str, status: str) -> None:
+    facts = idle_facts("h1", "h2")
+    record = launched(facts, make_request(size=2, cpus=3), ended=("sub1",) if what == "ended" else ())
+    host = record["plan"]["replicas"][1]["host"]
+    away: tuple[str, ...] = ()
+    if what == "gone":
+        facts[host]["containers"] = []
+    if what == "away":
+        del facts[host]
+        away = (host,)
+    (session,) = look(facts, away)["sessions"]
+    main, sub = session["replicas"]
+    assert (main["status"], main["exit_code"], sub["status"]) == ("RUNNING", None, status)
+    if what == "ended":
+        assert (sub["exit_code"], sub["restarts"]) == (3, 1)
+        assert [(one["replica"], one["host"], one["exit_code"]) for one in session["failures"]] == [("sub1", host, 3)]
+        assert session["failures"][0]["message"].startswith(f"Replica sub1 on {host} ended with exit code 3")
+    else:
+        assert sub["exit_code"] is None
+
+
+@pytest.mark.parametrize("status", ["ERROR", "TERMINATED"])
+def test_replicas_of_a_session_that_has_ended_are_not_missing(status: str) -> None:
+    facts = idle_facts("h1", "h2")
+    record = advance(launched(facts, make_request(size=2, cpus=3)), status, "It has ended.", report=["It has ended."])
+    for host in facts.values():
+        host.update(containers=[], records=[record])
+    (session,) = look(facts)["sessions"]
+    assert (session["status"], [one["status"] for one in session["replicas"]]) == (status, ["REMOVED", "REMOVED"])
+
+
+def test_only_notes_of_a_session_are_known_while_its_hosts_are_away() -> None:
+    facts = idle_facts("h1", "h2")
+    record = launched(facts, make_request(size=1))
+    home = record["hosts"][0]
+    del facts[home]
+    (session,) = look(facts, (home,))["sessions"]
+    assert (session["status"], session["hosts"], session["replicas"]) == ("RUNNING", [home], [])
+    assert session["request"] is session["mode"] is session["size"] is session["ssh_port"] is None
+
+
+def test_who_waits_is_told_in_the_order_of_the_queue_with_the_reason() -> None:
+    facts = idle_facts("h1")
+    for number, (session_id, name, priority) in enumerate([(A, "later", 0), (B, "first", 5)], 1):
+        request = make_request(name=name, cpus=3, size=2, priority=priority)
+        record = advance(
+            new_record(session_id, "alice", request.to_dict()), PENDING, "No room.", queue={"number": number}
+        )
+        facts["h1"]["records"].append(record)
+    found = look(facts)
+    assert [(one["position"], one["session_name"], one["fits"]) for one in found["pending"]] == [
+        (1, "first", False),
+        (2, "later", False),
+    ]
+    assert any(line.startswith("Largest size that fits now") for line in found["pending"][0]["reason"])
+    assert [one["name"] for one in found["sessions"]] == ["first", "later"]
