@@ -12,6 +12,7 @@ import io
 import json
 import shlex
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,9 +95,10 @@ def archive(sources: dict[str, bytes]) -> bytes:
 
 
 def question(call: str, arguments: dict[str, Any], check_mode: bool) -> bytes:
-    """Return what the program reads on its standard input."""
+    """Return what the program reads on its standard input, packed: a record says the same of each replica."""
     # What Ansible hands over may be a text that is only decrypted when it is read.
-    return json.dumps({"call": call, "arguments": arguments, "check_mode": check_mode}, default=str).encode()
+    asked = {"call": call, "arguments": arguments, "check_mode": check_mode}
+    return zlib.compress(json.dumps(asked, default=str).encode())
 
 
 def answer_in(output: str) -> dict[str, Any] | None:

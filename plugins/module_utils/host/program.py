@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The program of the hosts' side: one call, asked as JSON on standard input and answered as JSON on standard output."""
+"""The program of the hosts' side: one call, asked as packed JSON on standard input and
+answered as JSON on standard output.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import zlib
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -23,7 +26,7 @@ _CALLS = f"{__name__.rpartition('.')[0]}.calls"
 
 def main() -> int:
     """Read what is asked, do it, say what came of it."""
-    asked = json.load(sys.stdin)
+    asked = json.loads(zlib.decompress(sys.stdin.buffer.read()))
     answer = run(asked["call"], asked["arguments"], asked["check_mode"])
     sys.stdout.write(f"\n{MARK}{json.dumps(answer)}\n")
     sys.stdout.flush()

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import random
 import subprocess
 import sys
 import time
+import zlib
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import calls_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.install import MONTH
@@ -26,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.start
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import host_program
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import Program, answer_in, said
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import Launch, request
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +167,35 @@ def test_a_program_that_is_used_is_not_old(program: Program, tmp_path: Path) -> 
     assert path.stat().st_mtime > time.time() - 60
 
 
+def keys_of(self: Launch, host: str) -> dict[str, Any]:
+    """Return public keys as long as real ones are, and as different from each other."""
+    draw = random.Random(host)  # the same in every run
+
+    def key() -> str:
+        blob = b"\0\0\0\x0bssh-ed25519\0\0\0 " + draw.randbytes(32)
+        return f"ssh-ed25519 {base64.b64encode(blob).decode()}"
+
+    members = [one["name"] for one in self.record["plan"]["replicas"] if one["host"] == host]
+    return {name: {kind: key() for kind in ("client", "host", "tunnel")} for name in members}
+
+
+@pytest.mark.parametrize("size", [12, 48, 400])
+def test_a_launch_sends_a_host_little(program: Program, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Launch, "_keys", keys_of)
+    run = Launch(request(size=size, max_replicas_per_host=size))
+    for host in run.hosts.values():
+        host["capacity"] = {"cpus": 2000 * size, "memory": size << 33}
+        host["topology"]["cores"] = [{"node": 0, "cpus": [number]} for number in range(2 * size)]
+    sent, calls = 0, 0
+    while run.step:
+        for call, arguments, _variables in calls_of(run.state, "h1"):
+            sent += len(program.command("/usr/bin/python3")) + len(host_program.question(call, arguments, False))
+            calls += 1
+        run.answer()
+    assert (run.state["outcome"]["status"], calls) == ("RUNNING", 3)
+    assert sent <= (64 << 10) + 150 * size
+
+
 def test_the_digest_follows_from_names_and_texts() -> None:
     sources = {"a.py": b"1", "b.py": b"2"}
     assert host_program.digest(sources) == host_program.digest(dict(reversed(sources.items())))
@@ -187,7 +221,7 @@ def test_every_call_has_its_module_and_its_code(call: str) -> None:
 def test_a_fault_of_the_program_is_told(program: Program) -> None:
     content = program.path.read_bytes()
     command = program.command(sys.executable, len(content), keep=False)
-    done = subprocess.run(["sh", "-c", command], input=content + b"{}", capture_output=True, check=False)
+    done = subprocess.run(["sh", "-c", command], input=content + zlib.compress(b"{}"), capture_output=True, check=False)
     assert done.returncode == 1
     assert b"KeyError" in done.stderr
 
