@@ -91,18 +91,18 @@ def known() -> dict[str, dict[str, Any]]:
     everything = json.loads(done.stdout)["all"]
     prefix = f"{COLLECTION}."
     return {
-        kind: {name[len(prefix) :]: about for name, about in sorted(plugins.items()) if name.startswith(prefix)}
+        kind: {name[len(prefix) :]: found for name, found in sorted(plugins.items()) if name.startswith(prefix)}
         for kind, plugins in everything.items()
     }
 
 
-def pages(about: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def pages(everything: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the files of the reference: name to text."""
     made = {
-        "playbooks.md": playbooks(about["role"]),
-        "roles.md": roles(about["role"]),
-        "modules.md": modules(about["module"]),
-        "plugins.md": plugins(about),
+        "playbooks.md": playbooks(everything["role"]),
+        "roles.md": roles(everything["role"]),
+        "modules.md": modules(everything["module"]),
+        "plugins.md": plugins(everything),
     }
     return {name: f"{HEAD}\n{text.strip()}\n" for name, text in made.items()}
 
@@ -136,20 +136,20 @@ def options_table(options: Mapping[str, Mapping[str, Any]], defaults: Mapping[st
     if not options:
         return []
     rows = []
-    for name, about in sorted(options.items(), key=lambda item: (not item[1].get("required"), item[0])):
-        default = (defaults or {}).get(name, about.get("default"))
-        given = "required" if about.get("required") else "" if default is None else f"`{told(default)}`"
-        kind = str(about.get("type", "str"))
-        kind += f" of {about['elements']}" if about.get("elements") else ""
-        choices = about.get("choices") or ()
-        text = sentences(about["description"])
+    for name, option in sorted(options.items(), key=lambda item: (not item[1].get("required"), item[0])):
+        default = (defaults or {}).get(name, option.get("default"))
+        standard = "required" if option.get("required") else "" if default is None else f"`{as_yaml(default)}`"
+        kind = str(option.get("type", "str"))
+        kind += f" of {option['elements']}" if option.get("elements") else ""
+        choices = option.get("choices") or ()
+        text = sentences(option["description"])
         if choices:
             text.append(f"One of {', '.join(f'`{choice}`' for choice in choices)}.")
-        rows.append([f"`{name}`", kind, given, " ".join(text)])
+        rows.append([f"`{name}`", kind, standard, " ".join(text)])
     return table(["variable" if defaults is not None else "option", "type", "default", "meaning"], rows)
 
 
-def told(value: Any) -> str:
+def as_yaml(value: Any) -> str:
     """Return a default as it is written in YAML."""
     if value == "":
         return '""'
@@ -170,7 +170,7 @@ def playbooks(known_roles: Mapping[str, Any]) -> str:
         "",
     ]
     names = sorted(path.stem for path in (CHECKOUT / "playbooks").glob("*.yml"))
-    for name in [one for one in names if not is_of_lab(one)] + [one for one in names if is_of_lab(one)]:
+    for name in sorted(names, key=is_of_lab):
         lines += playbook(name, known_roles)
     return "\n".join(lines)
 
@@ -186,7 +186,7 @@ def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
     comment = re.match(r"(?:# SPDX.*\n)*---\n((?:# .*\n)*)", text)
     said = " ".join(line[2:] for line in comment.group(1).splitlines()) if comment else ""
     plays = yaml.safe_load(text)
-    used = [one for one in roles_of(plays) if one in known_roles]
+    used = [role for role in roles_of(plays) if role in known_roles]
     lines = [f"## {name}", "", f"{purpose_of(plays)}. {said}".strip(), ""]
     asked = [str(only) for only in requests_of(plays)]
     reads = {"launch": "all of the request", "name": "`session_name`, `session_resource_group`"}
@@ -226,7 +226,7 @@ def roles_of(plays: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the collection's roles that plays use."""
     found = []
     for play in plays:
-        found += [one if isinstance(one, str) else one["role"] for one in play.get("roles", ())]
+        found += [role if isinstance(role, str) else role["role"] for role in play.get("roles", ())]
         for task in play.get("tasks", ()):
             for way in ("ansible.builtin.import_role", "ansible.builtin.include_role"):
                 found += [task[way]["name"]] if way in task else []
@@ -263,14 +263,14 @@ def roles(known_roles: Mapping[str, Any]) -> str:
         "inventory or with `-e`.",
         "",
     ]
-    for name in sorted(known_roles, key=lambda one: (is_of_lab(one), one)):
+    for name in sorted(known_roles, key=lambda role: (is_of_lab(role), role)):
         lines += [f"## {name}", ""]
-        for entry, about in known_roles[name]["entry_points"].items():
+        for entry, spec in known_roles[name]["entry_points"].items():
             if len(known_roles[name]["entry_points"]) > 1:
                 lines += [f"### {name}, from {entry}", ""]
-            lines += [f"{marked(about['short_description'])}.", ""]
-            lines += [f"- {text}" for text in sentences(about.get("description", ()))] + [""]
-            lines += options_table(about.get("options", {}), defaults_of(name))
+            lines += [f"{marked(spec['short_description'])}.", ""]
+            lines += [f"- {text}" for text in sentences(spec.get("description", ()))] + [""]
+            lines += options_table(spec.get("options", {}), defaults_of(name))
     return "\n".join(lines)
 
 
@@ -280,7 +280,7 @@ def roles(known_roles: Mapping[str, Any]) -> str:
 def modules(known_modules: Mapping[str, Any]) -> str:
     """Return the page of the modules."""
     lines = ["# Modules", "", f"Used as `{COLLECTION}.NAME`. First those that are of use in playbooks of your own.", ""]
-    for name in (one for one in PUBLIC_MODULES if one in known_modules):
+    for name in (module for module in PUBLIC_MODULES if module in known_modules):
         lines += plugin(name, known_modules[name])
     lines += [
         "## Steps of the roles",
@@ -289,35 +289,36 @@ def modules(known_modules: Mapping[str, Any]) -> str:
         f"`ansible-doc {COLLECTION}.NAME` tells them.",
         "",
     ]
-    others = sorted(one for one in known_modules if one not in PUBLIC_MODULES)
-    others.sort(key=is_of_lab)
+    others = sorted(sorted(set(known_modules).difference(PUBLIC_MODULES)), key=is_of_lab)
     lines += table(
-        ["module", "purpose"], [[f"`{one}`", marked(known_modules[one]["doc"]["short_description"])] for one in others]
+        ["module", "purpose"],
+        [[f"`{name}`", marked(known_modules[name]["doc"]["short_description"])] for name in others],
     )
     return "\n".join(lines)
 
 
-def plugins(about: Mapping[str, Mapping[str, Any]]) -> str:
+def plugins(everything: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page of the other plugins."""
     lines = ["# Plugins", "", f"Named `{COLLECTION}.NAME`.", ""]
     for kind in PLUGIN_TYPES:
-        for name, one in about.get(kind, {}).items():
-            lines += plugin(name, one, kind)
+        for name, known in everything.get(kind, {}).items():
+            lines += plugin(name, known, kind)
     return "\n".join(lines)
 
 
-def plugin(name: str, about: Mapping[str, Any], kind: str = "") -> list[str]:
+def plugin(name: str, known: Mapping[str, Any], kind: str = "") -> list[str]:
     """Return all that is known of a module or a plugin."""
-    doc = about["doc"]
+    doc = known["doc"]
     lines = [f"## {name}{f' ({kind})' if kind else ''}", "", f"{marked(doc['short_description'])}.", ""]
     lines += [f"- {text}" for text in sentences(doc.get("description", ()))] + [""]
     lines += options_table(doc.get("options", {}))
     lines += set_by(doc.get("options", {}))
-    if about.get("examples"):
-        lines += ["```yaml", str(about["examples"]).strip(), "```", ""]
-    returned = about.get("return") or {}
+    if known.get("examples"):
+        lines += ["```yaml", str(known["examples"]).strip(), "```", ""]
+    returned = known.get("return") or {}
     rows = [
-        [f"`{key}`", str(one.get("type", "")), " ".join(sentences(one["description"]))] for key, one in returned.items()
+        [f"`{key}`", str(value.get("type", "")), " ".join(sentences(value["description"]))]
+        for key, value in returned.items()
     ]
     return [*lines, *(table(["returned", "type", "meaning"], rows) if rows else [])]
 
@@ -325,9 +326,9 @@ def plugin(name: str, about: Mapping[str, Any], kind: str = "") -> list[str]:
 def set_by(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return by which variables of the environment and entries of ansible.cfg options are set."""
     rows = []
-    for name, about in options.items():
-        ways = [f"`{one['name']}`" for one in about.get("env", ())]
-        ways += [f"`{one['key']}` in `[{one['section']}]` of `ansible.cfg`" for one in about.get("ini", ())]
+    for name, option in options.items():
+        ways = [f"`{way['name']}`" for way in option.get("env", ())]
+        ways += [f"`{way['key']}` in `[{way['section']}]` of `ansible.cfg`" for way in option.get("ini", ())]
         if ways:
             rows.append([f"`{name}`", ", ".join(ways)])
     return table(["option", "set by"], rows) if rows else []

@@ -111,8 +111,8 @@ def _check_request(sample: Mapping[str, Any], name: str) -> list[Problem]:
         parse_request({"session_image": "none", **sample, "session_name": "none"})
     except InvalidInput as error:
         return [
-            Problem(f"{name}.{one.variable}.default", one.value, f"A launch would refuse it. {one.message}")
-            for one in error.problems
+            Problem(f"{name}.{problem.variable}.default", problem.value, f"A launch would refuse it. {problem.message}")
+            for problem in error.problems
         ]
     return []
 
@@ -179,12 +179,12 @@ def _check_choices(place: str, choices: object) -> list[Problem]:
     if not isinstance(choices, list) or not choices:
         return [Problem(place, choices, "It must be a list with at least one choice.")]
     problems = [
-        Problem(place, one, "A choice is one line of text, and not an empty one.")
-        for one in choices
-        if not isinstance(one, str) or not one.strip() or one.splitlines() != [one]
+        Problem(place, choice, "A choice is one line of text, and not an empty one.")
+        for choice in choices
+        if not isinstance(choice, str) or not choice.strip() or choice.splitlines() != [choice]
     ]
-    twice = sorted({one for one in choices if isinstance(one, str) and choices.count(one) > 1})
-    return problems + [Problem(place, one, "It is among the choices twice.") for one in twice]
+    twice = sorted({choice for choice in choices if isinstance(choice, str) and choices.count(choice) > 1})
+    return problems + [Problem(place, choice, "It is among the choices twice.") for choice in twice]
 
 
 def _check_default(place: str, question: Mapping[str, Any]) -> list[Problem]:
@@ -221,7 +221,7 @@ def check_answer(question: Mapping[str, Any], answer: object) -> list[str]:
             return ["It must be a number, and not text."]
         size = answer
     elif kind == "multiselect":
-        if not isinstance(answer, list) or any(one not in question["choices"] for one in answer):
+        if not isinstance(answer, list) or any(choice not in question["choices"] for choice in answer):
             return ["It must be a list of some of {}.".format(", ".join(question["choices"]))]
     elif answer not in question["choices"]:
         return ["It must be one of {}.".format(", ".join(question["choices"]))]
@@ -240,7 +240,8 @@ def _is_whole(value: object) -> bool:
 def check_rrule(rule: object, name: str = "rrule") -> list[Problem]:
     """Return why the server refuses the recurrence rule of a schedule (RFC 5545); empty where it takes it.
 
-    name: how the problems name the rule.
+    name: how the problems name the rule. The lookup awx.awx.schedule_rrule makes such rules of other words, and judges
+    none that it is given.
     """
     if not isinstance(rule, str) or not rule.strip():
         return [Problem(name, rule, "It must be text such as DTSTART:20260101T000000Z RRULE:FREQ=DAILY;INTERVAL=1.")]
@@ -251,13 +252,13 @@ def check_rrule(rule: object, name: str = "rrule") -> list[Problem]:
     elif not starts[0]["utc"] and not (starts[0]["zone"] or "").startswith(";TZID="):
         messages.append("Its start must say the time zone: end it with Z, or write DTSTART;TZID=Europe/Berlin:... .")
     rules = list(_RULE.finditer(rule))
-    if not any(one["kind"].upper() == "RRULE" for one in rules):
+    if not any(part["kind"].upper() == "RRULE" for part in rules):
         messages.append("It must hold a rule, such as RRULE:FREQ=DAILY;INTERVAL=1.")
-    for one in rules:
-        if one["kind"].upper() in ("RDATE", "EXDATE"):
-            messages.append(f"The server takes no {one['kind'].upper()}.")
+    for part in rules:
+        if part["kind"].upper() in ("RDATE", "EXDATE"):
+            messages.append(f"The server takes no {part['kind'].upper()}.")
         else:
-            messages += _check_recurrence(one["parts"])
+            messages += _check_recurrence(part["parts"])
     return [Problem(name, rule, message) for message in messages]
 
 

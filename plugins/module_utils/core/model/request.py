@@ -5,7 +5,7 @@
 
 Values come from extra vars, the inventory or an AWX survey. All that is wrong is reported together (`InvalidInput`),
 each problem with the name of the variable, the value and what is allowed. What can only be judged by looking at hosts
-is checked in `admission`. Which variables there are is said in `fields`.
+is checked when a launch is planned. Which variables there are is said in `fields`.
 """
 
 from __future__ import annotations

@@ -346,5 +346,5 @@ def test_configure_awx_is_told_all_settings() -> None:
     defaults = yaml.safe_load((ROOT / "roles/awx/defaults/main.yml").read_text(encoding="utf-8"))
     options = yaml.safe_load((ROOT / "roles/awx/meta/argument_specs.yml").read_text(encoding="utf-8"))
     settings = set(options["argument_specs"]["main"]["options"])
-    assert set(VARIABLES["awx_settings"]) == settings
+    assert set(VARIABLES["awx_setting_names"]) == settings
     assert set(defaults) == settings - {"awx_execution_environment_image"} | {"awx_state_directory"}
