@@ -4,7 +4,7 @@
 """A resource group without machines: real state directories and ledgers, an engine that only remembers.
 
 Each verb is a generator that goes on by one small thing on one host, in any order of the hosts, as their calls do. It
-asks the verbs of the core, and actions that decide in the roles. Who stops to go on has killed the controller there;
+asks the verbs of the core. Who stops to go on has killed the controller there;
 two that take turns are two controllers. Containers, networks, links and rules are entries of a dict: whether a host can
 make real ones is for other tests.
 """
@@ -16,10 +16,8 @@ import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.action import session_queue, session_survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
@@ -39,7 +37,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Room,
     claims_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
+    launch,
+    repair,
+    schedule,
+    teardown,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,
     State,
@@ -53,7 +57,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepa
     make_keys,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import has_moved_on
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import launch_request
 
 LEASE, DEADLINE = 60.0, 600.0
 """Seconds for which a part is held until all have answered, and until the session has to run."""
@@ -162,7 +165,7 @@ class Host:
 
     def _call(self, module: str, given: Result) -> Steps:
         if module == "host_info":
-            return self.look(given["session_name"], False)
+            return self.look(given.get("session_name", ""), given.get("whole_records", False))
         if module == "session_record":
             names = ("records", "recorded", "tombstones", "forget")
             return self.keep(**{"records": [], **{name: given[name] for name in names if name in given}})
@@ -417,14 +420,6 @@ class Group:
 
     # ---- the steps of all verbs -------------------------------------------------------------------------------------
 
-    def _decide(self, action: Any, **arguments: Any) -> Result:
-        """Run an action of the controller as a task does."""
-        hostvars = {name: dict(self.site) for name in self.hosts}
-        plugin = object.__new__(action.ActionModule)
-        plugin._task = SimpleNamespace(args=arguments, check_mode=False)
-        result: Result = plugin.run(None, {"hostvars": hostvars, "inventory_hostname": "h1"})
-        return result
-
     def _everywhere(self, modules: Mapping[str, Steps]) -> Steps:
         """Run a module on each of some hosts side by side, and return their results."""
         results: dict[str, Result] = {}
@@ -446,45 +441,17 @@ class Group:
             yield
         return {name: results[name] for name in modules}
 
-    def _look(self, name: str = "", whole: bool = False) -> Steps:
-        return self._everywhere({key: host.look(name, whole) for key, host in self.hosts.items()})
-
-    def _tidy(self, chores: Result) -> Steps:
-        """Do what the role cleanup does."""
-        told = {name for name in self.hosts if chores["records"] or chores["forget"] or name in chores["notes"]}
-        yield from self._everywhere(
-            {
-                name: self.hosts[name].keep(
-                    chores["records"] + chores["notes"].get(name, []),
-                    chores["recorded"].get(name, []),
-                    forget=chores["forget"],
-                )
-                for name in told
-            }
-        )
-
-        def removals(host: Host) -> Steps:
-            for one in chores["removals"].get(host.name, []):
-                yield from host.remove(
-                    session_id=one["session_id"],
-                    keep_record=one["keep_record"],
-                    unless_reserved=True,
-                    revision=one["revision"],
-                )
-            return {"actions": []}
-
-        yield from self._everywhere({name: removals(host) for name, host in self.hosts.items()})
-
     # ---- verbs ------------------------------------------------------------------------------------------------------
 
     def _verb(self, verb: Any, state: State) -> Steps:
         """Go through a verb of the core as the roles do, and return its last state."""
         while state["step"]:
-            answers = yield from self._everywhere(
-                {name: self.hosts[name].calls(calls_of(state, name)) for name in hosts_of(state)}
-            )
-            state = verb.advance(state, answers, self._outside())
+            state = verb.advance(state, (yield from self._answers(state)), self._outside())
         return state
+
+    def _answers(self, state: State) -> Steps:
+        """Do the calls of a state's step on its hosts, and return their results."""
+        return self._everywhere({name: self.hosts[name].calls(calls_of(state, name)) for name in hosts_of(state)})
 
     def _outside(self) -> Outside:
         inventory = {name: dict(self.site) for name in self.hosts}
@@ -507,26 +474,27 @@ class Group:
 
     def gc(self) -> Steps:
         """Remove what nobody owns; return what was found."""
-        arguments = {"hosts": (yield from self._look(whole=True)), "leaks": True}
-        found = self._decide(session_survey, **arguments)
-        if not found["tidy"]:
-            yield from self._tidy(found["chores"])
-        return found["findings"]
+        state = yield from self._verb(repair, repair.begin(list(self.hosts), leaks=True, puts_back=False))
+        return state["findings"]
 
     def queue(self) -> Steps:
-        """Return what session_queue says."""
-        return self._decide(session_queue, hosts=(yield from self._look()))
+        """Return the queue as it is, before anything is cleaned up or launched."""
+        state = schedule.begin(list(self.hosts))
+        return schedule.advance(state, (yield from self._answers(state)), self._outside())
 
     def schedule(self) -> Steps:
         """Launch who waits and has room; return by name what became of each."""
-        queue = yield from self.queue()
-        assert not queue.get("failed"), queue
-        if not queue["tidy"]:
-            yield from self._tidy(queue["chores"])
-            queue = yield from self.queue()
-        outcomes = {}
-        for one in queue["launchable"]:
-            outcomes[one["session_name"]] = yield from self.launch_from_queue(one)
+        state = schedule.begin(list(self.hosts))
+        outcomes: dict[str, Outcome] = {}
+        while state["step"]:
+            if state["step"] == "launch":
+                one = state["launchable"][len(outcomes)]
+                outcome = outcomes[one["session_name"]] = yield from self.launch_from_queue(one)
+                told = {"session_name": one["session_name"], "status": outcome.status, "report": outcome.lines}
+                state = schedule.advance(state, {"launch": told}, self._outside())
+            else:
+                state = schedule.advance(state, (yield from self._answers(state)), self._outside())
+        assert "failure" not in state, state["failure"]
         return outcomes
 
     def launch(self, asked: Request, owner: str = "alice", **options: Any) -> Steps:
@@ -534,7 +502,7 @@ class Group:
         return self._launch(launch_request(asked, owner, **options), from_queue=False)
 
     def launch_from_queue(self, launchable: Result) -> Steps:
-        """Launch one of those of which session_queue says that they have room; return the outcome."""
+        """Launch one of those that the queue says have room; return the outcome."""
         return self._launch(launchable, from_queue=True)
 
     def _launch(self, asked: Result, from_queue: bool) -> Steps:

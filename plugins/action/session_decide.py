@@ -20,7 +20,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     REGISTRIES,
     parse_registries,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
+    launch,
+    repair,
+    schedule,
+    teardown,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
@@ -52,6 +57,10 @@ class ActionModule(ActionBase):
                 "hands_on": {"type": "bool", "default": False},
                 "session_name": {"type": "str"},
                 "fails": {"type": "bool", "default": True},
+                "begins": {"type": "bool", "default": False},
+                "leaks": {"type": "bool", "default": False},
+                "puts_back": {"type": "bool", "default": True},
+                "outcome": {"type": "dict"},
             }
         )
         verb = VERBS[arguments["verb"]]
@@ -59,6 +68,8 @@ class ActionModule(ActionBase):
             state = self._begin(arguments, task_vars) or dict(task_vars[f"{arguments['verb']}_state"])
             if state["step"] and arguments["after"] in (None, state["step"]):
                 answers = self._answers(state, arguments["verb"], task_vars["hostvars"])
+                if arguments["outcome"] is not None:
+                    answers["launch"] = arguments["outcome"]
                 state = verb.advance(state, answers, self._outside(task_vars))
         except CoreError as error:
             return {"failed": True, "msg": f"The session cannot be launched.\n{error}"}
@@ -73,6 +84,11 @@ class ActionModule(ActionBase):
             parse_registries(self._own(task_vars).get(REGISTRIES))
             given = {key: arguments[key] for key in ("attempts", "from_queue", "regenerate_keys", "hands_on")}
             return launch.begin(arguments["request"], hosts, time.time(), **given)
+        if arguments["begins"] and arguments["verb"] == "repair":
+            name = arguments["session_name"] or ""
+            return repair.begin(hosts, name, arguments["leaks"], arguments["puts_back"])
+        if arguments["begins"]:
+            return schedule.begin(hosts)
         if arguments["session_name"] is not None:
             hands_on = arguments["hands_on"] and not self._task.check_mode
             return teardown.begin(arguments["session_name"], hosts, arguments["fails"], hands_on)
@@ -107,7 +123,7 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = {"changed": False, **state}
         if is_over and state.get("hands_on"):
             result.update(lines=verb.said(state), saying=verb.SAY)
-        data = verb.handed_on(state)
+        data = verb.handed_on(state) if state.get("hands_on") else None
         if data is not None:
             result["ansible_stats"] = {"data": {ARTIFACT: data}, "per_host": False, "aggregate": False}
         return result

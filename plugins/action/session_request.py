@@ -16,9 +16,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_variable,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     group_variables,
-    launch_request,
     session_name,
     session_owner,
 )

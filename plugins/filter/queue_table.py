@@ -18,7 +18,7 @@ description:
   - Returns one line a session with position, name, owner, priority and size, each followed by why it waits.
 options:
   _input:
-    description: The queue as M(cluster_compute.session.session_queue) returns it.
+    description: The queue as the role C(schedule) returns it.
     type: list
     elements: dict
     required: true

@@ -26,7 +26,7 @@ options:
       - The verb.
     type: str
     required: true
-    choices: [launch, teardown]
+    choices: [launch, repair, schedule, teardown]
   after:
     description:
       - The step after which to decide; where the state names another, it is returned as it is.
@@ -65,12 +65,33 @@ options:
   session_name:
     description:
       - Begins a teardown of this session, after every host of the play has removed it.
+      - The only session to put back for O(verb=repair); empty for all.
     type: str
   fails:
     description:
       - Whether a teardown fails where a host could not be reached or cleaned.
     type: bool
     default: true
+  begins:
+    description:
+      - Begins a repair, or goes through the queue, after every host of the play has answered to
+        M(cluster_compute.session.host_info); for a repair with whole records.
+    type: bool
+    default: false
+  leaks:
+    description:
+      - Whether a repair removes parts of sessions that no record explains as well.
+    type: bool
+    default: false
+  puts_back:
+    description:
+      - Whether a repair puts back what is missing.
+    type: bool
+    default: true
+  outcome:
+    description:
+      - What became of a launch that O(verb=schedule) has asked for, C(outcome) of its last state.
+    type: dict
 seealso:
   - module: cluster_compute.session.session_step
 """

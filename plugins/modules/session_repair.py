@@ -39,8 +39,8 @@ options:
     default: ""
   room:
     description:
-      - What sessions may use of this host in all, as M(cluster_compute.session.session_survey) returns it. A place that
-        a session has lost is only taken again where it is free; without this it is not asked for.
+      - What sessions may use of this host in all. A place that a session has lost is only taken again where it is free;
+        without this it is not asked for.
     type: dict
   records:
     description:
@@ -56,14 +56,14 @@ requirements:
   - cryptography
   - iproute2
 seealso:
-  - module: cluster_compute.session.session_survey
+  - module: cluster_compute.session.session_step
 """
 
 EXAMPLES = r"""
 - name: Put back what is missing
   cluster_compute.session.session_repair:
     host: "{{ inventory_hostname }}"
-    room: "{{ repair_survey.rooms[inventory_hostname] }}"
+    session_name: demo
 """
 
 RETURN = r"""

@@ -28,7 +28,7 @@ options:
       - The verb whose step it is.
     type: str
     required: true
-    choices: [launch, teardown]
+    choices: [launch, repair, schedule, teardown]
   step:
     description:
       - The step that is meant; where the state names another, the host is skipped. Any step where this is not given.

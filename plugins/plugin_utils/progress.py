@@ -33,22 +33,25 @@ LOOK = State("look", "host")
 PULL = State("pull")
 DATA = State("data", "actions")
 REMOVE = State("remove", "actions")
+REPAIR = State("repair", "actions")
 READY = State("ready", "replicas", counts_replicas=True)
 
 STATES: dict[tuple[str, str], State] = {
     ("host_info", ""): LOOK,
     ("session_host", "absent"): REMOVE,
-    ("session_repair", ""): State("repair", "actions"),
+    ("session_repair", ""): REPAIR,
 }
 """Module and its argument ``state``, empty for any: the state."""
 STEPS: dict[str, State] = {
     "look": LOOK,
-    "tidy": REMOVE,
+    "cleanup": REMOVE,
     **dict.fromkeys(("ask", "pull", "load", "serve", "receive", "stop"), PULL),
     "offer": DATA,
     "compare": DATA,
     "withdraw": DATA,
     "replace": REMOVE,
+    "repair": REPAIR,
+    "share": REPAIR,
     "hold": State("reserve", "granted"),
     "release": State("release"),
     "start": State("start", "actions", counts_replicas=True),

@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_fields import parse_owner
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 
 
@@ -45,25 +45,6 @@ def group_variables(
     group, hosts = resource_group(asked, task_vars["groups"])
     known = task_vars["hostvars"][hosts[0]]  # reading them templates them
     return group, {name: known[name] for name in known if name.startswith(prefix)}
-
-
-def launch_request(
-    request: Request, owner: str, *, recreate: bool = False, wait: bool = False, wait_seconds: int = 0
-) -> dict[str, Any]:
-    """Return what the steps of a launch need of a request."""
-    return {
-        "session_name": request.name,
-        "resource_group": request.resource_group,
-        "images": sorted({role.image for role in request.roles}),
-        "paths": sorted({mount.source for mount in request.mounts if mount.source is not None}),
-        "volumes": sorted({mount.volume for mount in request.mounts if mount.volume is not None}),
-        "request": request.to_dict(),
-        "encrypted": request.encrypted,
-        "owner": owner,
-        "recreate": recreate,
-        "wait": wait,
-        "wait_seconds": wait_seconds,
-    }
 
 
 def session_name(variables: Mapping[str, Any]) -> str:

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
+    launch,
+    repair,
+    schedule,
+    teardown,
+)
 
-VERBS: dict[str, Any] = {"launch": launch, "teardown": teardown}
+VERBS: dict[str, Any] = {"launch": launch, "teardown": teardown, "repair": repair, "schedule": schedule}

@@ -85,9 +85,9 @@ def test_an_old_judgement_neither_removes_what_is_new_nor_puts_back_what_is_gone
     kill_a_launch({**LATE, **short}, moment, tmp_path)
     script("n2", "sleep 15.2")
     run = interleaved("judged_before")
-    (removal,) = run.of("Say what was judged")[0]["values"]["msg"]["n2"]
-    # Until it starts, the record of a session from the queue stays as it is.
-    assert removal["why"] == "The session is PENDING and carries no replicas."
+    (removals,) = run.of("Say what was judged")[0]["values"]["msg"]
+    # Until it starts, the record of a session from the queue stays as it is: PENDING.
+    assert (set(removals), removals["n2"]["keep_record"], removals["n2"]["undo"]) == ({"n2"}, True, False)
     assert record("late")["status"] == "RUNNING"
     assert on("n2", "docker", "inspect", "-f", "{{.State.Running}}", "late-main1").strip() == "true"
     assert "late" in on("n2", "cat", f"{STATE}/ledger.json")

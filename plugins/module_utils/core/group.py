@@ -97,6 +97,11 @@ class GroupFacts:
         """Hosts without facts, for whatever reason."""
         return [name for name in self.known if name not in self.facts]
 
+    @property
+    def recorded(self) -> dict[str, list[str]]:
+        """Ids of the sessions that each host has records of."""
+        return {name: [record["id"] for record in facts["records"]] for name, facts in self.facts.items()}
+
     def survey(self) -> Survey:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
         view = survey(self.facts, self.missing)
@@ -179,20 +184,15 @@ def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
 
 
 def chores(group: GroupFacts, view: Survey, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
-    """Return what the role cleanup has to do.
+    """Return what hosts have to do to clean up (core.verbs.cleanup); nothing where there is nothing to do.
 
     records: to write everywhere. notes, removals: by host. forget: ids whose tombstones have done their work. recorded:
     by host, the sessions that it had records of when this was judged.
     """
-    return {
-        "recorded": {host: [record["id"] for record in facts["records"]] for host, facts in group.facts.items()},
+    work = {
         "records": [view.changed[key] for key in sorted(view.changed)],
         "notes": {host: view.notes[host] for host in sorted(view.notes)},
-        "removals": {host: [one.to_dict() for one in some] for host, some in sorted(removals.items())},
+        "removals": {host: [removal.to_dict() for removal in some] for host, some in sorted(removals.items()) if some},
         "forget": view.cleaned,
     }
-
-
-def has_chores(work: Mapping[str, Any]) -> bool:
-    """Tell whether there is anything to do."""
-    return any(work[key] for key in ("records", "notes", "removals", "forget"))
+    return {**work, "recorded": group.recorded} if any(work.values()) else {}

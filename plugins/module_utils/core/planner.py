@@ -13,7 +13,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
     GroupFacts,
     chores,
-    has_chores,
     waiting_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -178,7 +177,7 @@ class Planner:
         for host, some in self._ended_before().items():
             removals[host] = removals.get(host, []) + some
         work = chores(self.group, self.view, removals)
-        if has_chores(work) and not tidy:
+        if work and not tidy:
             return self._answer("UNTIDY", chores=work, report=["Removing what nobody owns any more."])
         current = self._current()
         if current is None:

@@ -6,8 +6,8 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host says what it has | plan: tidy, images, offer, replace, hold, start, queue, again, or the end |
-| tidy | each writes down what became of sessions, and removes what nobody owns | look |
+| look | every host says what it has | plan: cleanup, images, offer, replace, hold, start, queue, again, or the end |
+| cleanup | each writes down what became of sessions, and removes what nobody owns | look |
 | ask, pull, load, serve, receive | images go where they are missing (see images) | the next of them, stop, or on |
 | stop | those that serve for nobody end | offer, replace, hold, or the end |
 | offer, compare, withdraw | shared folders of a session that is to replace one are tried | replace, or the end |
@@ -68,7 +68,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     table_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import RULES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup, images
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import bury
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
@@ -94,6 +94,25 @@ PATIENCE = 10
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
 
 
+def launch_request(
+    request: Request, owner: str, *, recreate: bool = False, wait: bool = False, wait_seconds: int = 0
+) -> dict[str, Any]:
+    """Return what the steps of a launch need of a request."""
+    return {
+        "session_name": request.name,
+        "resource_group": request.resource_group,
+        "images": sorted({role.image for role in request.roles}),
+        "paths": sorted({mount.source for mount in request.mounts if mount.source is not None}),
+        "volumes": sorted({mount.volume for mount in request.mounts if mount.volume is not None}),
+        "request": request.to_dict(),
+        "encrypted": request.encrypted,
+        "owner": owner,
+        "recreate": recreate,
+        "wait": wait,
+        "wait_seconds": wait_seconds,
+    }
+
+
 def begin(
     request: Mapping[str, Any],
     hosts: Sequence[str],
@@ -106,7 +125,7 @@ def begin(
 ) -> State:
     """Return the first state.
 
-    request: as session_request returns it, with ``waits``, the record, where the session waits already. hosts: of the
+    request: of launch_request, with ``waits``, the record, where the session waits already. hosts: of the
     resource group. attempts: how often it plans anew where others were faster. from_queue: whether a failure is an
     outcome like others. hands_on: whether what follows in a workflow is told of the session.
     """
@@ -123,7 +142,7 @@ def begin(
         "regenerate_keys": regenerate_keys,
         "hands_on": hands_on,
         "promised": None,
-        "tidied": False,
+        "cleaned_up": False,
         "pause": False,
         "warnings": [],
         "done": {},
@@ -239,18 +258,18 @@ class _Launch:
                 draw=outside.draw,
                 read_archive=outside.read_archive,
             )
-            found = planner.decide(state["waits"], state["from_queue"], state["tidied"])
+            found = planner.decide(state["waits"], state["from_queue"], state["cleaned_up"])
         except CoreError as error:
             why = undetected(self.answers) if "session_accelerators" in str(error) else []
             return self._fail(CANNOT, str(error), *why)
         if found["status"] == "DIFFERENT":
             return {**self._fail(found["failure"]), "diff": found["diff"]}
-        state = self.state = {**state, **found, "tidied": False}
+        state = self.state = {**state, **found, "cleaned_up": False}
         state["warnings"] = warnings_of(found, group, planner.problems) + undetected(self.answers)
-        state["recorded"] = {name: [one["id"] for one in facts["records"]] for name, facts in group.facts.items()}
+        state["recorded"] = group.recorded
         state["signatures"] = {name: facts.get("signature", "") for name, facts in group.facts.items()}
         if found["status"] == "UNTIDY":
-            return {**state, **step("tidy", "Remove what nobody owns any more", DECIDE, self._chores(found["chores"]))}
+            return {**state, **cleanup.cleanup_step(found["chores"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
         state["attempt"] += 1
         state["again"] = False
         if found["status"] != "SCHEDULED":
@@ -269,26 +288,9 @@ class _Launch:
             return self._fail(CANNOT, *found["report"])
         return self._queue(found["report"])
 
-    def _chores(self, chores: Mapping[str, Any]) -> list[Call]:
-        """Return what is told to hosts, and what goes from them. Who comes between the two finds what to do."""
-        told = {
-            host: {"records": chores["records"] + chores["notes"].get(host, []), "recorded": recorded}
-            for host, recorded in chores["recorded"].items()
-            if chores["records"] or chores["forget"] or host in chores["notes"]
-        }
-        calls = [call("session_record", told, {"forget": chores["forget"]}, (), STATE_DIRECTORY)]
-        for number in range(max((len(some) for some in chores["removals"].values()), default=0)):
-            removals = {host: some[number] for host, some in chores["removals"].items() if len(some) > number}
-            calls.append(_removal(removals))
-        return calls
-
-    def _after_tidy(self) -> State:
-        self.state["tidied"] = True
-        self.state["warnings"] = [
-            f"What nobody owns any more could not be removed from {host}: {why_not(result)}"
-            for host, result in self.answers.items()
-            if result.get("failed") or result.get("unreachable") or "actions" not in result
-        ]
+    def _after_cleanup(self) -> State:
+        self.state["cleaned_up"] = True
+        self.state["warnings"] = cleanup.problems_of(self.answers)
         return self._look_again()
 
     # ---- images ---------------------------------------------------------------------------------------------------
@@ -747,19 +749,6 @@ def _answer(result: Mapping[str, Any]) -> Answer:
     if "granted" in result:
         return Answer(result["granted"], tuple(result["reasons"]), tuple(result["undecided"]))
     return Answer(False, (why_not(result),))
-
-
-def _removal(removals: Mapping[str, Mapping[str, Any]]) -> Call:
-    """Return the call that removes one session from each of some hosts, unless somebody has changed it meanwhile."""
-    own = {
-        host: {
-            **{key: one[key] for key in ("session_id", "keep_record", "undo")},
-            **({} if one["revision"] is None else {"judged_revision": one["revision"]}),
-        }
-        for host, one in removals.items()
-    }
-    asked = {"state": "absent", "keep_data": True, "unless_reserved": True}
-    return call("session_host", own, asked, (), {**STATE_DIRECTORY, **OUTPUT})
 
 
 def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:

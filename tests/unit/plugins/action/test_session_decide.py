@@ -13,11 +13,15 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.action import session_decide as action
 from ansible_collections.cluster_compute.session.plugins.action import session_step
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
+    AWAY,
     BROKEN,
     Launch,
+    facts,
 )
 
 CHECKOUT = Path(__file__).resolve().parents[4]
@@ -30,18 +34,21 @@ class Hostvars(dict[str, Any]):
         return self[name]
 
 
-def decided(launch: Launch, answers: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+def run(verb: str, state: Any, answers: dict[str, Any], **arguments: Any) -> dict[str, Any]:
     """Return the result of the action after answers of hosts."""
     found: Any = object.__new__(action.ActionModule)
-    found._task = SimpleNamespace(args={"verb": "launch", **arguments}, check_mode=False)
-    hostvars = Hostvars({host: {"launch_answer": answers.get(host)} for host in launch.hosts})
+    found._task = SimpleNamespace(args={"verb": verb, **arguments}, check_mode=False)
     variables = {
-        "launch_state": launch.state,
-        "hostvars": hostvars,
+        f"{verb}_state": state,
+        "hostvars": Hostvars({host: {f"{verb}_answer": answer} for host, answer in answers.items()}),
         "inventory_hostname": "h1",
-        "ansible_play_hosts_all": list(launch.hosts),
+        "ansible_play_hosts_all": list(answers),
     }
     return dict(found.run(task_vars=variables))
+
+
+def decided(launch: Launch, answers: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    return run("launch", launch.state, {host: answers.get(host) for host in launch.hosts}, **arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +99,26 @@ def test_a_failure_is_handed_on_before_the_run_fails() -> None:
     assert "h2: The disk is full." in failed["msg"]
 
 
+def test_a_repair_and_a_queue_begin_with_what_all_hosts_have_answered() -> None:
+    looked = {f"h{number}": {"host": facts(number=number)} for number in (1, 2)}
+    asked = {"session_name": "demo", "leaks": True}
+    repair = run("repair", {"step": "of another run"}, looked, begins=True, **asked)
+    assert (repair["step"], hosts_of(repair)) == ("repair", ["h1", "h2"])
+    assert {key: repair[key] for key in asked} == asked
+    assert run("repair", None, looked, begins=True, puts_back=False)["step"] == ""
+    assert run("schedule", None, looked, begins=True)["queue"] == []
+    failed = run("repair", None, {"h1": AWAY}, begins=True)
+    assert failed["failed"]
+    assert failed["msg"].startswith("The hosts cannot be judged.")
+
+
+def test_what_became_of_a_launch_is_told_to_the_queue() -> None:
+    outcome = {"session_name": "demo", "status": "RUNNING", "report": []}
+    state = {**schedule.begin(["h1"]), "step": "launch", "calls": [], "launchable": [{}, {}]}
+    result = run("schedule", state, {"h1": None}, after="launch", outcome=outcome)
+    assert (result["step"], result["outcomes"]) == ("launch", [outcome])
+
+
 def test_a_host_without_a_part_in_a_step_is_skipped() -> None:
     launch = Launch().until("hold")
     step: Any = object.__new__(session_step.ActionModule)
@@ -104,7 +131,7 @@ def test_an_action_is_found_behind_every_module_that_a_verb_calls() -> None:
     """Some have an action of their own; the others are called as they are."""
     verbs = [Path(one.__file__).read_text(encoding="utf-8") for one in VERBS.values()]
     called = {name for text in verbs for name in re.findall(r'call\(\s*"([a-z_]+)"', text)}
-    assert {"host_info", "session_host", "session_images", "session_record", "session_watch"} <= called
+    assert {"host_info", "session_host", "session_images", "session_repair", "session_watch"} <= called
     assert called <= set(ARGUMENTS)
     own = {name for name in called if (CHECKOUT / "plugins" / "action" / f"{name}.py").exists()}
     assert own - {"session_host"} == set(session_step.ACTIONS)

@@ -17,13 +17,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     claims_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,
     State,
     calls_of,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import launch_request
 
 IMAGE = f"sha256:{'5' * 64}"
 AWAY: dict[str, Any] = {"unreachable": True, "msg": "No route."}

@@ -437,11 +437,11 @@ def test_what_nobody_owns_goes_first_and_the_hosts_are_looked_at_again() -> None
     ended = advance(new_record(LOWER, "alice", request().to_dict()), ERROR, "It failed.", report=["Gone."])
     run.hosts["h1"]["records"] = [ended]
     run.answer()
-    assert (run.step, hosts_of(run.state)) == ("tidy", ["h1"])
+    assert (run.step, hosts_of(run.state)) == ("cleanup", ["h1"])
     assert (run.told()["session_id"], run.told()["unless_reserved"]) == (LOWER, True)
     run.hosts["h1"]["records"] = []
     assert run.answer().step == "look"
-    assert run.until("").steps == ["look", "tidy", "look", "hold", "start"]
+    assert run.until("").steps == ["look", "cleanup", "look", "hold", "start"]
 
 
 def test_what_cannot_be_removed_keeps_nobody_from_his_launch() -> None:

@@ -32,7 +32,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, RUNNING, advance
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch, teardown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
+    launch,
+    repair,
+    schedule,
+    teardown,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,
     State,
@@ -40,13 +46,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     combined,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import launch_steps, prepare
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, launch_steps, prepare
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import launch_request
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts, request
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -123,7 +129,7 @@ class Host:
 
     # ---- what it answers
 
-    def facts(self, name: str) -> dict[str, Any]:
+    def facts(self, name: str, whole: bool = False) -> dict[str, Any]:
         state, ledger = StateDirectory(str(self.root)), LedgerFile(str(self.root))
         records = state.records()[0]
         objects: dict[str, dict[str, Any]] = {}
@@ -167,18 +173,21 @@ class Host:
             objects=objects,
             images={"busybox": image, image["id"]: image},
             tombstones=state.tombstones(),
-            public_keys=_own_public_keys(state, [one for one in records if one["name"] == name]),
+            public_keys=_own_public_keys(state, [one for one in records if whole or one["name"] == name]),
         )
 
     def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
         state = StateDirectory(str(self.root))
         if module == "host_info":
-            return {"host": self.facts(given["session_name"])}
+            return {"host": self.facts(given.get("session_name", ""), given.get("whole_records", False))}
         try:
             if module == "session_record":
                 actions = prepare.keep_records(state, given.get("records", []), False, given.get("recorded", []))
                 actions += prepare.keep_tombstones(state, given.get("tombstones", []), given.get("forget", []), False)
                 return {"changed": bool(actions), "actions": actions}
+            if module == "session_repair":
+                asked = {"records": {}, "recorded": [], **given, "state_directory": str(self.root)}
+                return session_repair.call(asked, False)
             assert module == "session_host", module
             asked = {**GIVEN, "state_directory": str(self.root), **given}
             return session_host.STATES[given.get("state", "present")](asked, False)
@@ -228,7 +237,16 @@ class World:
 
     def run(self, verb: Any, state: State, moment: int | None, happens: Callable[[], Any] | None) -> State:
         """Run a verb; after so many answers of hosts something happens, or else the controller is killed."""
-        answered = itertools.count(1)
+        return self._run(verb, state, moment, happens, itertools.count(1))
+
+    def _run(
+        self,
+        verb: Any,
+        state: State,
+        moment: int | None,
+        happens: Callable[[], Any] | None,
+        answered: Iterator[int],
+    ) -> State:
         outside = Outside(
             now=self.now,
             draw=lambda: f"{next(self.ids):08x}-0000-4000-8000-000000000000",
@@ -237,7 +255,14 @@ class World:
         for _turn in range(200):
             if not state["step"]:
                 return state
-            answers = {}
+            answers: dict[str, Any] = {}
+            if verb is schedule and state["step"] == "launch":
+                asked = state["launchable"][len(state["outcomes"])]
+                first = launch.begin(asked, list(HOSTS), self.now, attempts=3, from_queue=True)
+                ended = self._run(launch, first, moment, happens, answered)
+                if "failure" in ended:
+                    raise Killed  # the play ends there
+                answers["launch"] = ended["outcome"]
             for name in hosts_of(state):
                 host = self.at = self.hosts[name]
                 if not host.is_up:
@@ -273,6 +298,15 @@ class World:
         ]
         return self.run(teardown, first, moment, happens)
 
+    def repair(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+        return self.run(repair, repair.begin(list(HOSTS)), moment, happens)
+
+    def gc(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+        return self.run(repair, repair.begin(list(HOSTS), leaks=True, puts_back=False), moment, happens)
+
+    def schedule(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+        return self.run(schedule, schedule.begin(list(HOSTS)), moment, happens)
+
     def act(self, kind: str, what: Any, moment: int | None, meanwhile: Any = None) -> set[str]:
         """Let one thing happen, and in the midst of it another; return the names of the sessions that are meant."""
         names: set[str] = set()
@@ -294,6 +328,9 @@ class World:
                 return names
             if state.get("outcome", {}).get("status") == RUNNING and not meanwhile:
                 assert what.name in self.running()
+        elif kind == "run":
+            with suppress(Killed):
+                getattr(self, what)(moment, happens if meanwhile else None)
         else:
             names.add(what)
             with suppress(Killed):
@@ -361,6 +398,8 @@ def patched() -> Iterator[list[World]]:
         patch.setattr(firewall, "sessions", dict)
         patch.setattr(folders, "pinned", lambda _session: [])
         patch.setattr(prepare, "_keep_out", lambda *_given: [])
+        patch.setattr(host_repair, "session_stages", stages_in_memory)
+        patch.setattr(guard, "isolation_of_note", lambda _note: None)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
         clock = SimpleNamespace(**{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now})
         patch.setattr(ledger_file, "time", clock)
@@ -379,6 +418,7 @@ MOMENTS = st.integers(1, 10)
 SIMPLE = st.one_of(
     st.tuples(st.just("launch"), REQUESTS, st.one_of(st.none(), MOMENTS)),
     st.tuples(st.just("tear down"), st.sampled_from(NAMES), st.one_of(st.none(), MOMENTS)),
+    st.tuples(st.just("run"), st.sampled_from(["repair", "gc", "schedule"]), st.one_of(st.none(), MOMENTS)),
     st.tuples(st.just("lose"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("bring back"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
@@ -388,6 +428,7 @@ ACTS = st.one_of(
     st.tuples(st.just("launch"), REQUESTS, st.none()),
     st.tuples(st.just("launch"), REQUESTS, MOMENTS, SIMPLE),
     st.tuples(st.just("tear down"), st.sampled_from(NAMES), MOMENTS, SIMPLE),
+    st.tuples(st.just("run"), st.sampled_from(["repair", "gc", "schedule"]), MOMENTS, SIMPLE),
 )
 
 
@@ -575,5 +616,26 @@ def test_a_lease_that_has_run_out_starts_nothing(patched: list[World], tmp_path:
         state = world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1), 6, wait)
         assert "has run out. Launch again" in state["failure"]
         assert {name: host.left() for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+    finally:
+        patched.pop()
+
+
+def test_a_queue_is_launched_in_the_model_and_a_lost_container_is_put_back(
+    patched: list[World], tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1))
+        world.launch(request(name="birch", size=3, cpus="2", max_replicas_per_host=1))
+        assert [entry["session_name"] for entry in world.schedule()["queue"]] == ["birch"]
+        world.teardown("ash")
+        assert [outcome["status"] for outcome in world.schedule()["outcomes"]] == [RUNNING]
+        before = world.running()["birch"]
+        world.hosts["h2"].containers.clear()
+        assert world.running() == {}
+        assert world.repair()["lines"] == ["h2: session birch: create container birch-sub1"]
+        assert world.running()["birch"] == before
+        end(world)
     finally:
         patched.pop()

@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Cleanup, a step of several verbs: hosts write down what became of sessions, and remove what nobody owns any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Answers,
+    Call,
+    State,
+    call,
+    step,
+)
+
+NAME = "cleanup"
+
+
+def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, str]) -> State:
+    """Return the part of a state that names the step. Who comes between its two kinds of calls finds what to do.
+
+    actions: as core.group returns them. then: the title of the decision that follows. variables: the role's, for where
+    the state directory is and for how much output is kept.
+    """
+    records = {
+        host: {"records": actions["records"] + actions["notes"].get(host, []), "recorded": recorded}
+        for host, recorded in actions["recorded"].items()
+        if actions["records"] or actions["forget"] or host in actions["notes"]
+    }
+    state_directory = {"state_directory": variables["state_directory"]}
+    calls = [call("session_record", records, {"forget": actions["forget"]}, (), state_directory)]
+    for number in range(max((len(some) for some in actions["removals"].values()), default=0)):
+        removals = {host: some[number] for host, some in actions["removals"].items() if len(some) > number}
+        calls.append(_removal(removals, variables))
+    return step(NAME, "Remove what nobody owns any more", then, calls)
+
+
+def _removal(removals: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str]) -> Call:
+    """Return the call that removes one session from each of some hosts, unless somebody has changed it meanwhile."""
+    own = {
+        host: {
+            **{key: removal[key] for key in ("session_id", "keep_record", "undo")},
+            **({} if removal["revision"] is None else {"judged_revision": removal["revision"]}),
+        }
+        for host, removal in removals.items()
+    }
+    arguments = {"state": "absent", "keep_data": True, "unless_reserved": True}
+    return call("session_host", own, arguments, (), dict(variables))
+
+
+def problems_of(answers: Answers) -> list[str]:
+    """Return what could not be cleaned up, in full sentences."""
+    return [
+        f"What nobody owns any more could not be removed from {host}: {why_not(result)}"
+        for host, result in answers.items()
+        if result.get("failed") or result.get("unreachable") or "actions" not in result
+    ]

@@ -1,0 +1,186 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Repair: remove what nobody owns any more, and put back on every host exactly what is missing there.
+
+| step | what hosts do | what follows |
+|---|---|---|
+| look | every host says what it has | cleanup, repair, or the end |
+| cleanup | each writes down what became of sessions, and removes what nobody owns | look |
+| repair | each puts back what is missing of its sessions | share, or the end |
+| share | each takes over the public keys that other hosts had to make again | the end |
+
+The playbook gc is a repair that puts nothing back, audit one in check mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, chores
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_note, note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+    hosts_from_facts,
+    room_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import findings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Answers,
+    Outside,
+    State,
+    call,
+    step,
+)
+
+STATE_DIRECTORY = {"state_directory": "repair_state_directory"}
+OUTPUT = {
+    "output_size": "repair_output_size",
+    "output_days": "repair_output_days",
+    "output_sessions": "repair_output_sessions",
+}
+REPORT = "Put the report together"
+
+
+def begin(hosts: Sequence[str], session_name: str = "", leaks: bool = False, puts_back: bool = True) -> State:
+    """Return the first state.
+
+    hosts: of the resource group. session_name: the only session to put back, empty for all. leaks: whether parts that
+    no record explains are removed as well. puts_back: whether anything is put back.
+
+    The last state has ``findings``, what was not as it should be at first; ``lines``, those and what was done;
+    ``missing``, the hosts that could not be looked at; ``unremoved``, what could not be cleaned up; and ``problems``,
+    all that went wrong; each a list of sentences.
+    """
+    return {
+        "verb": "repair",
+        "known": list(hosts),
+        "session_name": session_name,
+        "leaks": leaks,
+        "puts_back": puts_back,
+        "cleaned_up": False,
+        "public_keys": {},
+        **{key: [] for key in ("findings", "lines", "missing", "unremoved", "problems")},
+        **_look(hosts),
+    }
+
+
+def advance(state: State, answers: Answers, outside: Outside) -> State:
+    """Return what follows from the answers to the state's step."""
+    return {"look": _after_look, "cleanup": _after_cleanup, "repair": _after_repair, "share": _after_share}[
+        state["step"]
+    ](state, answers, outside)
+
+
+def _look(hosts: Sequence[str]) -> State:
+    variables = {"accelerators": "repair_accelerators", **STATE_DIRECTORY}
+    calls = [call("host_info", hosts, {"whole_records": True}, (), variables)]
+    return step("look", "Look at the hosts", "Judge what the hosts say", calls)
+
+
+def _after_look(state: State, answers: Answers, outside: Outside) -> State:
+    try:
+        group = GroupFacts.read(answers, outside.inventory)
+        view = group.survey()
+        view.check_names()
+        rooms = {host.name: room_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)}
+    except CoreError as error:
+        return {**state, **step("", "", ""), "failure": f"The hosts cannot be judged.\n{error}"}
+    if not state["cleaned_up"]:
+        why_missing = {name: group.why_missing[name] for name in group.missing}
+        state = {**state, "findings": findings(group.facts, why_missing, view)}
+        state["lines"] = state["findings"]
+        removals = {host: list(some) for host, some in view.abandoned.items()}
+        if state["leaks"]:
+            for host, some in view.leaks.items():
+                removals.setdefault(host, []).extend(some)
+        work = chores(group, view, removals)
+        if work:
+            return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
+    missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
+    state = {**state, "missing": missing, "problems": [*missing, *state["unremoved"]]}
+    if not state["puts_back"]:
+        return {**state, **step("", "", "")}
+    own = {
+        host: {
+            "host": host,
+            "room": rooms[host],
+            "records": _records_for(host, view),
+            "recorded": group.recorded[host],
+        }
+        for host in group.facts
+    }
+    state["public_keys"] = _public_keys(group)
+    return {**state, **_repair_step("repair", "Put back what is missing on this host", own)}
+
+
+def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) -> State:
+    calls = [call("session_repair", hosts, of_state=["session_name", "public_keys"], variables=STATE_DIRECTORY)]
+    return step(name, title, REPORT, calls)
+
+
+def _records_for(host: str, view: Survey) -> dict[str, Any]:
+    """Return what a host has to know: the whole of its own sessions and of those that wait, notes of the others."""
+    return {
+        key: record if is_note(record) or host in record["hosts"] or record["plan"] is None else note_of(record)
+        for key, record in sorted(view.records.items())
+    }
+
+
+def _public_keys(group: GroupFacts) -> dict[str, dict[str, Any]]:
+    """Return by session the public keys of its replicas: a host is right about its own replicas."""
+    found: dict[str, dict[str, Any]] = {}
+    for facts in group.facts.values():
+        for session_id, keys in facts["public_keys"].items():
+            found.setdefault(session_id, {}).update(keys)
+    for host, facts in group.facts.items():
+        whole = [record for record in facts["records"] if record["plan"] is not None]
+        for record in whole:
+            own = {replica["name"] for replica in record["plan"]["replicas"] if replica["host"] == host}
+            keys = facts["public_keys"].get(record["id"], {})
+            found.setdefault(record["id"], {}).update({name: keys[name] for name in own if name in keys})
+    return found
+
+
+def _after_cleanup(state: State, answers: Answers, _outside: Outside) -> State:
+    # Who cannot be reached any more is missing when the hosts are looked at again.
+    reached = {host: result for host, result in answers.items() if not result.get("unreachable")}
+    return {**state, "cleaned_up": True, "unremoved": cleanup.problems_of(reached), **_look(state["known"])}
+
+
+def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
+    state = _with_report(state, answers)
+    keys = {session_id: dict(known) for session_id, known in state["public_keys"].items()}
+    for result in answers.values():
+        for session_id, made in (result.get("public_keys") or {}).items():
+            keys.setdefault(session_id, {}).update(made)
+    if keys == state["public_keys"]:
+        return {**state, **step("", "", "")}
+    own = {host: {key: given[key] for key in ("host", "room")} for host, given in state["calls"][0]["hosts"].items()}
+    title = "Tell the other replicas of keys that had to be made anew"
+    return {**state, "public_keys": keys, **_repair_step("share", title, own)}
+
+
+def _after_share(state: State, answers: Answers, _outside: Outside) -> State:
+    return {**_with_report(state, answers), **step("", "", "")}
+
+
+def _with_report(state: State, answers: Answers) -> State:
+    """Return the state with what hosts did, and what went wrong there."""
+    lines, problems = list(state["lines"]), list(state["problems"])
+    for host, result in answers.items():
+        sessions = (result.get("sessions") or {}).values()
+        of_sessions = [f"session {session['name']}: {action}" for session in sessions for action in session["actions"]]
+        named = {action for session in sessions for action in session["actions"]}
+        others = [action for action in result.get("actions") or () if action not in named]
+        lines += [f"{host}: {line}" for line in [*others, *of_sessions]]
+        faults = [f"session {session['name']}: {session['problem']}" for session in sessions if session["problem"]]
+        if result.get("unreachable") or "actions" not in result:
+            faults.append(why_not(result))
+        problems += [f"{host}: {fault}" for fault in faults]
+    return {**state, "lines": list(dict.fromkeys(lines)), "problems": list(dict.fromkeys(problems))}

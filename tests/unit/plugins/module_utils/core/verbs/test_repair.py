@@ -1,0 +1,169 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a repair does next, whatever its hosts answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ERROR,
+    advance,
+    new_record,
+    note_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import repair
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Outside,
+    State,
+    calls_of,
+    hosts_of,
+)
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
+    AWAY,
+    BROKEN,
+    Launch,
+    request,
+)
+
+OTHER = "00000000-0000-4000-8000-000000000000"
+NOTHING: dict[str, Any] = {"actions": [], "sessions": {}, "public_keys": {}}
+
+
+class Repair:
+    """One repair of three hosts, of which h1 and h2 carry a session; decision after decision."""
+
+    def __init__(self, **options: Any) -> None:
+        run = Launch(request(size=2)).until("").run_on()
+        self.hosts, (self.record,) = run.hosts, run.hosts["h1"]["records"]
+        self.state: State = repair.begin(list(self.hosts), **options)
+        self.inventory: dict[str, dict[str, Any]] = {host: {} for host in self.hosts}
+
+    @property
+    def step(self) -> str:
+        return str(self.state["step"])
+
+    def given(self, host: str, number: int = 0) -> dict[str, Any]:
+        """Return the arguments of a host's call."""
+        return calls_of(self.state, host)[number][1]
+
+    def answer(self, **of_hosts: Any) -> Repair:
+        """Answer the state's step, as if nothing was missing but for *of_hosts*; decide."""
+        good = {host: {"host": self.hosts[host]} if self.step == "look" else NOTHING for host in hosts_of(self.state)}
+        self.state = repair.advance(
+            self.state, {**good, **of_hosts}, Outside(0.0, lambda: "", inventory=self.inventory)
+        )
+        return self
+
+    def leave_behind(self, host: str, *kinds: str) -> None:
+        """Let a host have parts of a session that has failed, or where no kind is named, of one without a record."""
+        failed = advance(new_record(OTHER, "alice", request(name="late").to_dict()), ERROR, "It failed.", report=["."])
+        self.hosts[host]["records"] = [*self.hosts[host]["records"], *([failed] if kinds else [])]
+        self.hosts[host]["objects"] = {OTHER: {"name": "late", "kinds": list(kinds) or ["network"]}}
+
+
+def test_hosts_are_given_what_the_others_know_and_nothing_more_is_done_where_nothing_is_missing() -> None:
+    run = Repair(session_name="train").answer()
+    session_id = run.record["id"]
+    assert (run.step, hosts_of(run.state)) == ("repair", ["h1", "h2", "h3"])
+    first, third = run.given("h1"), run.given("h3")
+    assert (first["host"], first["session_name"], first["recorded"]) == ("h1", "train", [session_id])
+    assert (first["records"], third["records"]) == ({session_id: run.record}, {session_id: note_of(run.record)})
+    assert first["public_keys"] == third["public_keys"]
+    assert set(first["public_keys"][session_id]) == {"main1", "sub1"}
+    assert (first["room"]["cpus"], third["recorded"]) == (2000, [])
+    run.answer()
+    assert (run.step, run.state["lines"], run.state["problems"]) == ("", [], [])
+
+
+def test_a_host_is_right_about_the_keys_of_its_own_replicas() -> None:
+    run = Repair()
+    session_id = run.record["id"]
+    run.hosts["h2"]["public_keys"][session_id]["main1"] = {"client": "old", "host": "old"}
+    run.answer()
+    assert run.given("h2")["public_keys"][session_id]["main1"]["client"] == "c main1"
+
+
+def test_what_was_done_is_told_of_its_session_and_once() -> None:
+    done = {"name": "train", "actions": ["create link"], "problem": ""}
+    run = Repair().answer()
+    run.answer(h1={**NOTHING, "actions": ["set aside a file", "create link"], "sessions": {"x": done}})
+    assert run.state["lines"] == ["h1: set aside a file", "h1: session train: create link"]
+    assert (run.step, run.state["problems"]) == ("", [])
+
+
+def test_keys_that_were_made_anew_are_told_to_all() -> None:
+    run = Repair().answer()
+    session_id = run.record["id"]
+    new = {"client": "new", "host": "new"}
+    run.answer(h1={**NOTHING, "actions": ["create key"], "public_keys": {session_id: {"main1": new}}})
+    assert (run.step, hosts_of(run.state)) == ("share", ["h1", "h2", "h3"])
+    given = run.given("h2")
+    assert given["public_keys"][session_id] == {"main1": new, "sub1": {"client": "c sub1", "host": "h"}}
+    assert set(given) == {"host", "room", "session_name", "public_keys"}, "records are not judged a second time"
+    run.answer(h2={**NOTHING, "actions": ["create file keys"]}, h3=AWAY)
+    assert run.state["lines"] == ["h1: create key", "h2: create file keys"]
+    assert (run.step, run.state["problems"]) == ("", ["h3: No route."])
+
+
+def test_who_is_missing_or_fails_is_a_problem_and_keeps_nobody_from_the_rest() -> None:
+    run = Repair().answer(h3=AWAY)
+    assert hosts_of(run.state) == ["h1", "h2"]
+    of_session = {"name": "train", "actions": [], "problem": "Its image is gone."}
+    run.answer(h1=BROKEN, h2={**NOTHING, "failed": True, "msg": "No.", "sessions": {"x": of_session}})
+    assert run.state["problems"] == [
+        "h3: It could not be reached.",
+        "h1: The disk is full.",
+        "h2: session train: Its image is gone.",
+    ]
+    assert Repair().answer().answer(h2={}).state["problems"] == ["h2: It did not answer."]
+
+
+def test_what_nobody_owns_goes_first_and_the_hosts_are_looked_at_again() -> None:
+    run = Repair()
+    run.leave_behind("h2", "container")
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("cleanup", ["h2"])
+    assert (run.given("h2")["session_id"], run.given("h2")["unless_reserved"]) == (OTHER, True)
+    found = list(run.state["findings"])
+    assert found == ["h2: abandoned: session late: The session is ERROR and carries no replicas."]
+    # In check mode it is still there; it is judged again and not removed again.
+    assert run.answer().step == "look"
+    assert run.answer().step == "repair"
+    assert run.answer().state["lines"] == found
+
+
+def test_what_could_not_be_removed_is_a_problem_but_not_of_who_went_away() -> None:
+    for answer, problems in (
+        (BROKEN, ["What nobody owns any more could not be removed from h2: The disk is full."]),
+        (AWAY, []),
+    ):
+        run = Repair(puts_back=False)
+        run.leave_behind("h2", "container")
+        run.answer().answer(h2=answer).answer()
+        assert (run.step, run.state["unremoved"], run.state["problems"]) == ("", problems, problems)
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_leaks_are_found_and_removed_only_where_that_is_asked(leaks: bool) -> None:
+    run = Repair(leaks=leaks, puts_back=False)
+    run.leave_behind("h3")
+    run.answer()
+    assert run.state["findings"] == ["h3: leak: session late: No host has a record or a container of it."]
+    assert run.step == ("cleanup" if leaks else "")
+
+
+def test_nothing_is_put_back_where_that_is_not_asked() -> None:
+    run = Repair(puts_back=False).answer(h3=AWAY)
+    assert (run.step, run.state["missing"]) == ("", ["h3: It could not be reached."])
+
+
+def test_hosts_that_cannot_be_judged_fail_it() -> None:
+    run = Repair().answer(h1=AWAY, h2=AWAY, h3=AWAY)
+    assert run.step == ""
+    assert run.state["failure"].startswith("The hosts cannot be judged.\n")
+    renamed = Repair()
+    renamed.hosts["h1"]["host_names"] = {renamed.record["id"]: "h2"}
+    assert "The host that the inventory calls h1 is h2 in session train" in renamed.answer().state["failure"]

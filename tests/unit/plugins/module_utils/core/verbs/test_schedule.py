@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What becomes of a queue, whatever the hosts answer and whatever its launches come to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ERROR,
+    PENDING,
+    Record,
+    advance,
+    new_record,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Outside,
+    State,
+    calls_of,
+    hosts_of,
+)
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
+    AWAY,
+    BROKEN,
+    facts,
+    request,
+)
+
+OTHER = "00000000-0000-4000-8000-00000000000f"
+
+
+def waiting(name: str, number: int, cpus: str) -> Record:
+    """Return the record of a session that waits, a replica on each of two hosts."""
+    record = new_record(
+        f"{number:08d}-0000-4000-8000-000000000000", "alice", request(name=name, size=2, cpus=cpus).to_dict()
+    )
+    return advance(record, PENDING, "It waits.", queue={"number": number}, report=["."])
+
+
+class Schedule:
+    """One run through a queue of two hosts with two CPUs each, decision after decision."""
+
+    def __init__(self, *records: Record) -> None:
+        self.hosts = {f"h{number}": facts(*records, number=number) for number in (1, 2)}
+        self.state: State = schedule.begin(list(self.hosts))
+
+    @property
+    def step(self) -> str:
+        return str(self.state["step"])
+
+    @property
+    def names(self) -> list[str]:
+        return [entry["session_name"] for entry in self.state["queue"]]
+
+    def answer(self, answers: Any = None, **of_hosts: Any) -> Schedule:
+        """Answer the state's step, as all goes well but for *of_hosts*; decide."""
+        good = {host: {"host": self.hosts[host]} if self.step == "look" else {"actions": []} for host in self.hosts}
+        found = answers or {**good, **of_hosts}
+        self.state = schedule.advance(
+            self.state, found, Outside(0.0, lambda: "", inventory={host: {} for host in self.hosts})
+        )
+        return self
+
+    def launched(self, status: str = "RUNNING") -> Schedule:
+        """Let the launch of the next one come to this."""
+        name = self.state["launchable"][len(self.state["outcomes"])]["session_name"]
+        return self.answer({"launch": {"session_name": name, "status": status, "report": [f"{name}: {status}"]}})
+
+
+def test_an_empty_queue_is_looked_at_once() -> None:
+    run = Schedule().answer()
+    assert (run.step, run.state["queue"], run.state["outcomes"]) == ("", [], [])
+
+
+def test_those_that_can_start_are_launched_one_after_the_other_and_then_all_is_looked_at_again() -> None:
+    first, second, big = waiting("first", 1, "1"), waiting("second", 2, "1"), waiting("big", 3, "2")
+    run = Schedule(first, second, big).answer()
+    assert (run.step, run.names) == ("launch", ["first", "second", "big"])
+    assert [one["session_name"] for one in run.state["launchable"]] == ["first", "second"]
+    assert run.state["launchable"][0]["waits"] == first
+    assert run.state["calls"] == []
+    assert run.launched().step == "launch"
+    assert run.launched("ERROR").step == "look"
+    for host in run.hosts.values():
+        host["records"] = [big]
+    run.answer()
+    assert (run.step, run.names) == ("", ["big"])
+    assert [one["status"] for one in run.state["outcomes"]] == ["RUNNING", "ERROR"]
+
+
+def test_who_came_meanwhile_waits_for_the_next_run() -> None:
+    run = Schedule(waiting("first", 1, "0.5")).answer()
+    run.state["warnings"] = ["Said already."]
+    assert run.launched().state["warnings"] == []
+    for host in run.hosts.values():
+        host["records"] = [waiting("late", 2, "0.5")]
+    assert (run.answer().step, run.names) == ("", ["late"])
+
+
+def test_what_nobody_owns_goes_first_and_keeps_nobody_from_his_launch() -> None:
+    failed = advance(new_record(OTHER, "alice", request(name="old").to_dict()), ERROR, "It failed.", report=["."])
+    run = Schedule(waiting("first", 1, "1"), failed)
+    run.hosts["h2"]["objects"] = {OTHER: {"name": "old", "kinds": ["container"]}}
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("cleanup", ["h2"])
+    _module, given, variables = calls_of(run.state, "h2")[0]
+    assert (given["session_id"], given["keep_record"], variables["output_days"]) == (
+        OTHER,
+        True,
+        "schedule_output_days",
+    )
+    run.answer({"h2": BROKEN})
+    assert run.state["warnings"] == ["What nobody owns any more could not be removed from h2: The disk is full."]
+    assert (run.step, run.answer().step) == ("look", "launch")
+    assert run.state["warnings"] == []
+
+
+def test_hosts_that_are_away_are_left_out_and_none_at_all_fails_it() -> None:
+    run = Schedule(waiting("first", 1, "1")).answer(h2=AWAY)
+    assert (run.step, run.names) == ("", ["first"])
+    assert run.state["warnings"] == ["Hosts that could not be reached are left out: h2."]
+    run = Schedule().answer(h1=AWAY, h2=AWAY)
+    assert run.step == ""
+    assert run.state["failure"].startswith("The queue cannot be read.\n")
