@@ -20,7 +20,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PREPARING,
@@ -63,7 +63,7 @@ LEASE, DEADLINE = 60.0, 600.0
 IMAGE = {"id": f"sha256:{'5' * 64}", "digests": [], "architecture": "amd64"}
 Result = dict[str, Any]
 Steps = Generator[None, None, Any]
-KINDS = {survey.NETWORK: "networks", survey.LINK: "links", survey.RULES: "rules"}
+KINDS = {cluster_state.NETWORK: "networks", cluster_state.LINK: "links", cluster_state.RULES: "rules"}
 
 
 def request(name: str, **given: Any) -> Request:
@@ -136,16 +136,16 @@ class Host:
             about["kinds"] = sorted({*about["kinds"], kind})
 
         for one in self.containers.values():
-            add(one["session_id"], one["session_name"], survey.CONTAINER)
+            add(one["session_id"], one["session_name"], cluster_state.CONTAINER)
         for kind, attribute in KINDS.items():
             for key, one in getattr(self, attribute).items():
                 add(key, one["name"], kind)
         for key in self.state.session_ids():
             session = self.state.session(key)
             if session.replicas.exists() or not session.record_file.exists():
-                add(key, "", survey.STATE)
+                add(key, "", cluster_state.STATE)
         for key, held in self.ledger.expired().items():
-            add(key, held.claim.session_name, survey.LEASE)
+            add(key, held.claim.session_name, cluster_state.LEASE)
         return found
 
     def look(self, session_name: str, whole: bool) -> Steps:

@@ -83,7 +83,7 @@ def _contents(directory: str) -> tuple[list[str], str]:
 
 def _record(group: GroupFacts, name: str) -> Record | None:
     """Return the record of the session of this name; of one that has ended only where there is no other."""
-    found = group.survey().named(name)
+    found = group.cluster_state().named(name)
     order = (lambda one: one["status"] == RUNNING, lambda one: one["status"] not in ENDED, lambda one: True)
     return next((one for is_meant in order for one in found if is_meant(one)), None)
 

@@ -34,7 +34,7 @@ def read_overview(
     """
     group = GroupFacts.read(results, hostvars)
     settings = Settings.from_variables(pick(own, SITE_VARIABLES))
-    view = group.survey()
+    view = group.cluster_state()
     waiting, problems = waiting_of(view.pending())
     hosts: list[Host] = []
     for name, facts in group.facts.items():

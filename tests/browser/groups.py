@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
@@ -28,7 +29,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, take_turns
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 
 GIB = 1024**3
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@example.com"
@@ -146,7 +146,7 @@ class Group:
 
     def look(self) -> dict[str, Any]:
         """Return the overview."""
-        view = survey(self.facts, list(self.away))
+        view = cluster_state(self.facts, list(self.away))
         waiting = [
             Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"])
             for record in view.pending()

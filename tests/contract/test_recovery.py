@@ -129,7 +129,7 @@ def judged(session: Session) -> dict[str, Any]:
     """Return the record as it is to be by what this host says."""
     facts = session.call("host_info", whole_records=True)["host"]
     assert facts["usable"], facts["problem"]
-    return GroupFacts.read({HERE: {"host": facts}}, {HERE: {}}).survey().records[session.id]
+    return GroupFacts.read({HERE: {"host": facts}}, {HERE: {}}).cluster_state().records[session.id]
 
 
 def test_strict_ends_the_session_with_the_first_failure(host: Host) -> None:

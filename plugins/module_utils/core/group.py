@@ -11,6 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import (
+    ClusterState,
+    Removal,
+    cluster_state,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
@@ -29,7 +34,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey, survey
 
 SITE_VARIABLES = (
     "cluster_compute_subnet_pool",
@@ -102,9 +106,9 @@ class GroupFacts:
         """Ids of the sessions that each host has records of."""
         return {name: [record["id"] for record in facts["records"]] for name, facts in self.facts.items()}
 
-    def survey(self) -> Survey:
+    def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
-        view = survey(self.facts, self.missing)
+        view = cluster_state(self.facts, self.missing)
         failures = self._failures()
         for session_id, record in sorted(view.records.items()):
             if record["status"] != RUNNING or record["request"] is None:
@@ -122,17 +126,17 @@ class GroupFacts:
                 self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch)}")
         return view
 
-    def _end(self, view: Survey, record: Record, status: str, why: str) -> None:
+    def _end(self, view: ClusterState, record: Record, status: str, why: str) -> None:
         """Let a session that runs have ended, with nothing left but its record."""
         session_id = record["id"]
         ended = advance(record, status, why, report=[why])
         view.records[session_id] = view.changed[session_id] = ended
         for host, facts in self.facts.items():
-            others = [one for one in view.abandoned.get(host, []) if one.session_id != session_id]
+            others = [one for one in view.orphaned.get(host, []) if one.session_id != session_id]
             # Hosts that carry none of it have the rules that kept others out.
             if host in record["hosts"] or session_id in facts["objects"]:
                 removal = Removal(session_id, record["name"], True, f"The session has ended: {why}", ended["revision"])
-                view.abandoned[host] = [*others, removal]
+                view.orphaned[host] = [*others, removal]
 
     def _batch(self, record: Record) -> dict[str, Any] | None:
         """Return what main1's host says of the batch command of a session that runs; None where nothing."""
@@ -151,7 +155,7 @@ class GroupFacts:
                     found.setdefault(container["session_id"], []).append(failure)
         return found
 
-    def used_by(self, owner: str, view: Survey, without_name: str) -> Amounts:
+    def used_by(self, owner: str, view: ClusterState, without_name: str) -> Amounts:
         """Return what the sessions of *owner* have, waiting ones included, the one of this name left out."""
         held: dict[str, Amounts] = {}
         for facts in self.facts.values():
@@ -183,7 +187,7 @@ def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
     return waiting, problems
 
 
-def chores(group: GroupFacts, view: Survey, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
+def cleanup_actions(group: GroupFacts, view: ClusterState, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
     """Return what hosts have to do to clean up (core.verbs.cleanup); nothing where there is nothing to do.
 
     records: to write everywhere. notes, removals: by host. forget: ids whose tombstones have done their work. recorded:

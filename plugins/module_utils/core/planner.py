@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
     GroupFacts,
-    chores,
+    cleanup_actions,
     waiting_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -61,7 +62,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     take_turns,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
 
 Archive = Mapping[str, Mapping[str, str]]
 
@@ -116,21 +116,21 @@ class Planner:
         self.group = group
         self.facts = group.facts
         self.settings = settings
-        self.view: Survey = group.survey()
+        self.view: ClusterState = group.cluster_state()
         self.problems: list[str] = []
         self.archive: Archive | None = None
 
-    def decide(self, waits: Record, queued: bool, tidy: bool) -> dict[str, Any]:
+    def decide(self, waits: Record, queued: bool, cleaned_up: bool) -> dict[str, Any]:
         """Return the decision.
 
         waits: the record of a session that waits already as it was last seen, else empty. queued: whether the launch
-        comes from the queue. tidy: whether what nobody owns has been removed already. Raises InvalidInput where
+        comes from the queue. cleaned_up: whether what nobody owns has been removed already. Raises InvalidInput where
         somebody waits for a session that has left the queue, and RenamedHost.
         """
         self.view.check_names()
         answer = self.answer_to_one_that_waits(waits) if waits else None
         if answer is None:
-            return self.run_queued(tidy) if queued else self.run(tidy)
+            return self.run_queued(cleaned_up) if queued else self.run(cleaned_up)
         if answer["pending"] is None and not queued:
             raise InvalidInput.single("session_name", self.request.name, " ".join(answer["report"]))
         return answer
@@ -156,10 +156,10 @@ class Planner:
             return self._answer("CANCELLED", report=[first, why])
         return None
 
-    def run_queued(self, tidy: bool) -> dict[str, Any]:
+    def run_queued(self, cleaned_up: bool) -> dict[str, Any]:
         """Return the decision for a session from the queue: one that cannot be launched leaves it."""
         try:
-            return self.run(tidy)
+            return self.run(cleaned_up)
         except CoreError as error:
             report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]
             if self.group.missing:
@@ -171,14 +171,14 @@ class Planner:
             refused = advance(waiting[0], ERROR, "It could not be launched.", report=report)
             return self._answer("REFUSED", report=report, pending=refused)
 
-    def run(self, tidy: bool) -> dict[str, Any]:
-        """Return the decision. tidy: whether what nobody owns has been removed already."""
-        removals = dict(self.view.abandoned)
+    def run(self, cleaned_up: bool) -> dict[str, Any]:
+        """Return the decision. cleaned_up: whether what nobody owns has been removed already."""
+        removals = dict(self.view.orphaned)
         for host, some in self._ended_before().items():
             removals[host] = removals.get(host, []) + some
-        work = chores(self.group, self.view, removals)
-        if work and not tidy:
-            return self._answer("UNTIDY", chores=work, report=["Removing what nobody owns any more."])
+        work = cleanup_actions(self.group, self.view, removals)
+        if work and not cleaned_up:
+            return self._answer("CLEANUP", cleanup_actions=work, report=["Removing what nobody owns any more."])
         current = self._current()
         if current is None:
             return self._new_plan(None)
@@ -390,7 +390,7 @@ class Planner:
             "claims": {},
             "record": None,
             "pending": None,
-            "chores": None,
+            "cleanup_actions": None,
             **values,
         }
 

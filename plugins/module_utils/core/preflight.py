@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     CoreError,
     InvalidInput,
@@ -65,7 +66,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     parse_memory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import (
     MOST_HOSTS,
     Trial,
@@ -633,7 +633,7 @@ def _addresses(settings: Settings, answers: Answers) -> Check:
 def _inventory(answers: Answers) -> Check:
     """Judge what the inventory says of a host, which a launch on it would refuse."""
     check = Check("inventory")
-    renamed = survey(answers.facts).renamed
+    renamed = cluster_state(answers.facts).renamed
     for one in renamed:
         check.bad(ERROR, one.host, one.problem, "The inventory calls it what sessions on it do.", one.advice)
     for host, facts in answers.facts.items():

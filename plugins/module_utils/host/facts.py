@@ -27,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     DamagedFile,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core import survey
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
@@ -265,24 +265,24 @@ def _objects(
         if kind not in about["kinds"]:
             about["kinds"].append(kind)
 
-    for kind, entries in ((survey.CONTAINER, containers), (survey.NETWORK, networks)):
+    for kind, entries in ((cluster_state.CONTAINER, containers), (cluster_state.NETWORK, networks)):
         for entry in entries:
             labels = entry.get("Labels") or {}
             session_id = docker_engine.session_id_of(labels)
             if session_id:
                 add(session_id, labels.get(docker_engine.LABEL_SESSION_NAME, ""), kind)
     for session_id, name in link.session_links(links).values():
-        add(session_id, name, survey.LINK)
+        add(session_id, name, cluster_state.LINK)
     for session_id, name in firewall.sessions().items():
-        add(session_id, name, survey.RULES)
+        add(session_id, name, cluster_state.RULES)
     for session_id in state.session_ids():
         if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
-            add(session_id, "", survey.STATE)
+            add(session_id, "", cluster_state.STATE)
     for session_id in folders.pinned_sessions():
         if not state.session(session_id).exists():
-            add(session_id, "", survey.STATE)
+            add(session_id, "", cluster_state.STATE)
     for session_id, held in LedgerFile(str(state.root)).expired().items():
-        add(session_id, held.claim.session_name, survey.LEASE)
+        add(session_id, held.claim.session_name, cluster_state.LEASE)
     return {key: found[key] for key in sorted(found)}
 
 

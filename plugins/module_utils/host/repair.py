@@ -87,8 +87,8 @@ def repair_host(
     """
     engine = Engine.connect()
     result = Repair()
-    mender = _Mender(engine, state, result, public_keys or {}, room, check_mode)
-    mender.set_damaged_aside()
+    repairer = _Repairer(engine, state, result, public_keys or {}, room, check_mode)
+    repairer.set_damaged_aside()
     known, _damaged = state.records()
     here = {*recorded, *(record["id"] for record in known)}
     copies: dict[str, list[Record]] = {record["id"]: [record] for record in known}
@@ -101,7 +101,7 @@ def repair_host(
     for session_id in sorted(copies):
         best = latest(copies[session_id])
         if best is not None and session_name in (None, best["name"]):
-            mender.mend(best, host or state.session(session_id).read_host(), session_id in here)
+            repairer.repair(best, host or state.session(session_id).read_host(), session_id in here)
     return result
 
 
@@ -119,7 +119,7 @@ def _labelled_records(engine: Engine) -> dict[str, Record]:
     return found
 
 
-class _Mender:
+class _Repairer:
     """Repairs one session after the other and writes down what was done."""
 
     def __init__(
@@ -162,20 +162,20 @@ class _Mender:
                 target = str(self.state.set_aside(path))
             self._did(f"set aside damaged file {path}", "file", str(path), "damaged", target)
 
-    def mend(self, record: Record, host: str | None, was_here: bool) -> None:
+    def repair(self, record: Record, host: str | None, was_here: bool) -> None:
         """Make what this host owes the session as its record says. was_here: this host had a copy not long ago."""
         about: dict[str, Any] = {"name": record["name"], "actions": [], "problem": ""}
         first = len(self.result.actions)
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record["id"]):
-                self._mend(record, host, was_here)
+                self._repair(record, host, was_here)
         except (SessionError, OSError) as error:
             about["problem"] = str(error)
         about["actions"] = self.result.actions[first:]
         if about["actions"] or about["problem"]:
             self.result.sessions[record["id"]] = about
 
-    def _mend(self, record: Record, host: str | None, was_here: bool) -> None:
+    def _repair(self, record: Record, host: str | None, was_here: bool) -> None:
         if was_here:
             here = self.state.session(record["id"]).read_record()
             if here is None or here["revision"] > record["revision"]:

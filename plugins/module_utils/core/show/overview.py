@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, Record
@@ -23,7 +24,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Turn
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Removal, Survey
 
 FAILED, EXITED, MISSING, REMOVED = "FAILED", "EXITED", "MISSING", "REMOVED"
 UNKNOWN, PLANNED = "UNKNOWN", "PLANNED"
@@ -41,7 +41,7 @@ def overview(
     why_missing: Mapping[str, str],
     unreachable: Iterable[str],
     inventory: Mapping[str, Mapping[str, Any]],
-    view: Survey,
+    view: ClusterState,
     turns: Sequence[Turn],
 ) -> dict[str, Any]:
     """Return the overview of a resource group.
@@ -241,10 +241,10 @@ def queue_entry(turn: Turn, record: Record) -> dict[str, Any]:
     }
 
 
-def findings(facts: Mapping[str, Mapping[str, Any]], why_missing: Mapping[str, str], view: Survey) -> list[str]:
+def findings(facts: Mapping[str, Mapping[str, Any]], why_missing: Mapping[str, str], view: ClusterState) -> list[str]:
     """Return what is not as it should be beyond what a host can see alone, as sentences."""
     found = []
-    for kind, removals in (("abandoned", view.abandoned), ("leak", view.leaks)):
+    for kind, removals in (("abandoned", view.orphaned), ("leak", view.leaked)):
         for host, some in sorted(removals.items()):
             found += [f"{host}: {kind}: session {_shown(one)}: {one.why}" for one in some]
     found += [f"unknown: {why}" for _key, why in sorted(view.unknown.items())]

@@ -33,6 +33,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import RULES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -67,7 +68,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     artifact,
     table_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import RULES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup, images
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import bury
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
@@ -268,8 +268,8 @@ class _Launch:
         state["warnings"] = warnings_of(found, group, planner.problems) + undetected(self.answers)
         state["recorded"] = group.recorded
         state["signatures"] = {name: facts.get("signature", "") for name, facts in group.facts.items()}
-        if found["status"] == "UNTIDY":
-            return {**state, **cleanup.cleanup_step(found["chores"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
+        if found["status"] == "CLEANUP":
+            return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
         state["attempt"] += 1
         state["again"] = False
         if found["status"] != "SCHEDULED":

@@ -20,15 +20,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, chores
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_note, note_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     hosts_from_facts,
     room_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import findings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import Survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
@@ -86,7 +86,7 @@ def _look(hosts: Sequence[str]) -> State:
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     try:
         group = GroupFacts.read(answers, outside.inventory)
-        view = group.survey()
+        view = group.cluster_state()
         view.check_names()
         rooms = {host.name: room_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)}
     except CoreError as error:
@@ -95,11 +95,11 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         why_missing = {name: group.why_missing[name] for name in group.missing}
         state = {**state, "findings": findings(group.facts, why_missing, view)}
         state["lines"] = state["findings"]
-        removals = {host: list(some) for host, some in view.abandoned.items()}
+        removals = {host: list(some) for host, some in view.orphaned.items()}
         if state["leaks"]:
-            for host, some in view.leaks.items():
+            for host, some in view.leaked.items():
                 removals.setdefault(host, []).extend(some)
-        work = chores(group, view, removals)
+        work = cleanup_actions(group, view, removals)
         if work:
             return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
     missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
@@ -124,7 +124,7 @@ def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) 
     return step(name, title, REPORT, calls)
 
 
-def _records_for(host: str, view: Survey) -> dict[str, Any]:
+def _records_for(host: str, view: ClusterState) -> dict[str, Any]:
     """Return what a host has to know: the whole of its own sessions and of those that wait, notes of the others."""
     return {
         key: record if is_note(record) or host in record["hosts"] or record["plan"] is None else note_of(record)

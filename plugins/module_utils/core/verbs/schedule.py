@@ -16,7 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, chores, waiting_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
+    GroupFacts,
+    cleanup_actions,
+    waiting_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import take_turns
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
@@ -85,7 +89,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     try:
         group = GroupFacts.read(answers, outside.inventory)
         settings = Settings.from_variables(outside.site)
-        view = group.survey()
+        view = group.cluster_state()
         view.check_names()
         waiting, problems = waiting_of(view.pending())
         hosts = hosts_from_facts(group.facts, group.inventory)
@@ -98,7 +102,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     state["queue"] = [queue_entry(turn, view.records[turn.waiting.session_id]) for turn in turns]
     if state["outcomes"]:
         return {**state, **step("", "", "")}
-    work = chores(group, view, view.abandoned)
+    work = cleanup_actions(group, view, view.orphaned)
     if work and not state["cleaned_up"]:
         return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
     state["launchable"] = [

@@ -56,23 +56,23 @@ def facts(status: str | None, code: int | None = None, problem: str = "", failed
     ],
 )
 def test_a_session_ends_with_its_batch_command(outcome: tuple[Any, ...], status: str, reason: str) -> None:
-    view = facts(*outcome).survey()
+    view = facts(*outcome).cluster_state()
     assert (view.records[ID]["status"], view.records[ID]["report"]) == (status, [reason])
     assert view.changed == {ID: view.records[ID]}
     for host in ("h1", "h2"):
-        (removal,) = view.abandoned[host]
+        (removal,) = view.orphaned[host]
         assert (removal.keep_record, removal.revision) == (True, view.records[ID]["revision"])
 
 
 def test_what_fails_after_the_batch_command_has_ended_is_no_failure() -> None:
-    assert facts("ENDED", 0, failed=True).survey().records[ID]["status"] == "TERMINATED"
+    assert facts("ENDED", 0, failed=True).cluster_state().records[ID]["status"] == "TERMINATED"
     for outcome in (("RUNNING",), ("LOST", None, "Gone.")):
-        (why,) = facts(*outcome, failed=True).survey().records[ID]["report"]
+        (why,) = facts(*outcome, failed=True).cluster_state().records[ID]["report"]
         assert why.startswith("Replica sub1 ")
 
 
 @pytest.mark.parametrize("outcome", [("RUNNING",), (None,)])
 def test_one_whose_command_still_runs_is_left_alone(outcome: tuple[Any, ...]) -> None:
-    view = facts(*outcome).survey()
+    view = facts(*outcome).cluster_state()
     assert view.records[ID]["status"] == "RUNNING"
-    assert (view.changed, view.abandoned) == ({}, {})
+    assert (view.changed, view.orphaned) == ({}, {})

@@ -109,7 +109,7 @@ def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(st
     done = Reservation(claims["h1"], COMMITTED, "boot", None)
     other = Reservation(claims["h2"], stage, "boot", None if stage == COMMITTED else 100.0, "run")
     answer = planner(asked, h1=host(started(record), held=[done]), h2=host(record, held=[other], number=2)).run(
-        tidy=True
+        cleaned_up=True
     )
     assert (answer["status"], answer["fresh"]) == (status, status == "WAITING")
 
@@ -122,7 +122,7 @@ def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), plan))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     asked = {"its keys": {"authorized_keys": KEYS}, "its port as well": {"authorized_keys": KEYS, "ssh_port": 5}}
-    answer = planner(request(**asked.get(changed, {})), h1=host(record, held=held)).run(tidy=True)
+    answer = planner(request(**asked.get(changed, {})), h1=host(record, held=held)).run(cleaned_up=True)
     if changed != "its keys":
         assert answer["status"] == "DIFFERENT"
         assert "session_recreate=true" in answer["failure"]
@@ -146,8 +146,8 @@ def test_no_session_is_launched_where_a_host_carries_one_under_another_name(queu
     here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
     for asked in (before, request(name="other")):
         with pytest.raises(RenamedHost, match="node1 is h1 in session demo"):
-            planner(asked, node1=here).decide({}, queued, tidy=False)
-        assert planner(asked, h1=here).decide({}, queued, tidy=False)["status"] == "SCHEDULED"
+            planner(asked, node1=here).decide({}, queued, cleaned_up=False)
+        assert planner(asked, h1=here).decide({}, queued, cleaned_up=False)["status"] == "SCHEDULED"
 
 
 def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
@@ -157,7 +157,7 @@ def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> 
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), plan))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     asked = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
-    answer = planner(asked, h1=host(record, held=held)).run(tidy=True)
+    answer = planner(asked, h1=host(record, held=held)).run(cleaned_up=True)
     assert answer["status"] == "DIFFERENT"
     assert "session_recreate=true" in answer["failure"]
     assert "256MiB -> 128MiB" in answer["failure"]
@@ -175,9 +175,11 @@ def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path
     record = started(prepared(new_record(SESSION, "alice", asked.to_dict()), plan))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     about = {"id": IMAGE, "digests": [], "architecture": "amd64"}
-    assert planner(asked, h1=host(record, held=held, images={IMAGE: about})).run(tidy=True)["status"] == "SCHEDULED"
+    assert (
+        planner(asked, h1=host(record, held=held, images={IMAGE: about})).run(cleaned_up=True)["status"] == "SCHEDULED"
+    )
     with pytest.raises(InvalidInput, match=r"gone\.tar"):
-        planner(asked, h1=host(record, held=held, images={IMAGE: None})).run(tidy=True)
+        planner(asked, h1=host(record, held=held, images={IMAGE: None})).run(cleaned_up=True)
 
 
 def test_one_that_waits_is_launched_in_its_turn() -> None:

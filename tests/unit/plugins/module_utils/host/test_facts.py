@@ -14,9 +14,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_module
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import new_record, prepared
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, Reservation, Room
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
@@ -57,8 +57,8 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     monkeypatch.setattr(facts.Engine, "connect", lambda: None)
     found = facts.host_facts(state, "other", [], [], [], None)
     assert found["usable"], found["problem"]
-    view = survey({"h1": found})
-    assert (view.abandoned, view.leaks) == ({}, {})
+    view = cluster_state({"h1": found})
+    assert (view.orphaned, view.leaked) == ({}, {})
 
 
 def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

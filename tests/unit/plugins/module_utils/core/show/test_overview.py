@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     Record,
@@ -30,7 +31,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, take_turns
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import survey
 
 A = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 B = "bbbbbbbb-0e04-4a3c-9d2a-53a1f7b2c8aa"
@@ -105,7 +105,7 @@ def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[s
 
 
 def look(facts: Facts, away: tuple[str, ...] = (), known: tuple[str, ...] = ()) -> dict[str, Any]:
-    view = survey(facts, away)
+    view = cluster_state(facts, away)
     waiting = [
         Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"])
         for record in view.pending()
@@ -150,7 +150,7 @@ def test_a_host_that_is_away_and_one_whose_variables_are_wrong_are_told() -> Non
         {"h3": "It could not be reached."},
         ["h3"],
         {"h1": {"cluster_compute_cpus": "many"}},
-        survey(facts, ["h3"]),
+        cluster_state(facts, ["h3"]),
         [],
     )
     wrong, away = found["hosts"]

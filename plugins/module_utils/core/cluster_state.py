@@ -4,8 +4,8 @@
 """What the hosts of a resource group say together: which sessions there are, and what nobody owns any more.
 
 No host knows the whole. A copy of a record may be old, a launch may have been killed half-way, a host may have been
-away while its session was torn down. `survey` puts the hosts' facts together and judges; where a host that could know
-better is not there, it leaves things as they are.
+away while its session was torn down. `cluster_state` puts the hosts' facts together and judges; where a host that could
+know better is not there, it leaves things as they are.
 """
 
 from __future__ import annotations
@@ -87,19 +87,19 @@ class Renamed:
 
 
 @dataclass
-class Survey:
+class ClusterState:
     """The sessions of a resource group.
 
-    records: the right copy of every session that was not torn down, by id. abandoned: by host, what a killed launch or
-    an unfinished teardown left, and every verb may remove. leaks: by host, what no record explains; `gc` removes it.
+    records: the right copy of every session that was not torn down, by id. orphaned: by host, what a killed launch or
+    an unfinished teardown left, and every verb may remove. leaked: by host, what no record explains; `gc` removes it.
     changed: new revisions that every host has to be told. notes: by host, what takes the place of an old copy.
     cleaned: tombstones that have done their work, by id. unknown: ids that only hosts which cannot be reached could
     explain, and why. renamed: hosts that carry a session under another name than the inventory's, by host and session.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
-    abandoned: dict[str, list[Removal]] = field(default_factory=dict)
-    leaks: dict[str, list[Removal]] = field(default_factory=dict)
+    orphaned: dict[str, list[Removal]] = field(default_factory=dict)
+    leaked: dict[str, list[Removal]] = field(default_factory=dict)
     changed: dict[str, Record] = field(default_factory=dict)
     notes: dict[str, list[Record]] = field(default_factory=dict)
     cleaned: list[str] = field(default_factory=list)
@@ -153,13 +153,13 @@ class _Session:
         return any(kind in found for found in self.objects.values() for kind in kinds)
 
 
-def survey(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collection[str] = ()) -> Survey:
+def cluster_state(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collection[str] = ()) -> ClusterState:
     """Judge what the hosts report.
 
     facts_by_host: for each usable host ``records``, ``objects``, ``reservations``, ``tombstones`` and ``host_names`` as
     host_info returns them. unreachable: hosts of the group that did not answer.
     """
-    result = Survey()
+    result = ClusterState()
     buried = {one["id"]: one for facts in facts_by_host.values() for one in facts.get("tombstones") or ()}
     # A host whose ledger cannot be read does not tell who is at work there.
     silent = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.get("ledger_is_damaged"))}
@@ -168,7 +168,7 @@ def survey(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collecti
         if session.id in buried:
             for host in session.places:
                 why = "It was torn down while this host could not be reached."
-                _note(result.abandoned, host, Removal(session.id, session.name, False, why))
+                _note(result.orphaned, host, Removal(session.id, session.name, False, why))
             continue
         _judge(result, session, set(facts_by_host), silent)
         _judge_names(result, session)
@@ -202,7 +202,7 @@ def _sessions(facts_by_host: Mapping[str, Mapping[str, Any]]) -> list[_Session]:
     return [found[key] for key in sorted(found)]
 
 
-def _judge(result: Survey, session: _Session, reached: set[str], unreachable: set[str]) -> None:
+def _judge(result: ClusterState, session: _Session, reached: set[str], unreachable: set[str]) -> None:
     best = records.latest(session.copies.values())
     if best is None:
         _judge_unrecorded(result, session, unreachable)
@@ -235,12 +235,12 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
         revision = result.changed.get(session.id, best)["revision"]
         for host in session.places:
             keep = best["queue"] is not None
-            _note(result.abandoned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
+            _note(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
     elif best["status"] in (PENDING, *ENDED):
         for host in session.places:
             if session.objects.get(host, set()) - {STATE} or host in session.stages:
                 why = f"The session is {best['status']} and carries no replicas."
-                _note(result.abandoned, host, Removal(session.id, session.name, True, why, best["revision"]))
+                _note(result.orphaned, host, Removal(session.id, session.name, True, why, best["revision"]))
     if best["status"] == RUNNING and not records.is_note(best):
         for host in session.places:
             if host not in best["hosts"] and session.host_names.get(host) not in best["hosts"]:
@@ -250,20 +250,20 @@ def _judge(result: Survey, session: _Session, reached: set[str], unreachable: se
         if lost and set(best["hosts"]) <= reached:
             for host in session.places:
                 why = f"Only notes of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
-                _note(result.leaks, host, Removal(session.id, session.name, False, why, best["revision"]))
+                _note(result.leaked, host, Removal(session.id, session.name, False, why, best["revision"]))
 
 
-def _judge_elsewhere(result: Survey, session: _Session, host: str, best: Record) -> None:
+def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: Record) -> None:
     """Judge a host that carries no replica of a session that runs: an old copy there becomes a note."""
     if session.parts(host) or host in session.stages:
         why = f"The session runs on {', '.join(best['hosts'])} by now."
-        _note(result.abandoned, host, Removal(session.id, session.name, True, why, best["revision"]))
+        _note(result.orphaned, host, Removal(session.id, session.name, True, why, best["revision"]))
     copy = session.copies.get(host)
     if copy is not None and not records.is_note(copy) and copy["revision"] < best["revision"]:
         result.notes.setdefault(host, []).append(records.note_of(best))
 
 
-def _judge_names(result: Survey, session: _Session) -> None:
+def _judge_names(result: ClusterState, session: _Session) -> None:
     """Tell which hosts carry a session that is at work under another name than the inventory's.
 
     What a host wrote down counts where the session's record names it so, or where there is no record to compare with.
@@ -278,7 +278,7 @@ def _judge_names(result: Survey, session: _Session) -> None:
             result.renamed.append(Renamed(host, name, session.name))
 
 
-def _judge_unrecorded(result: Survey, session: _Session, unreachable: set[str]) -> None:
+def _judge_unrecorded(result: ClusterState, session: _Session, unreachable: set[str]) -> None:
     if session.is_being_launched:
         return
     if session.has(CONTAINER):
@@ -292,7 +292,7 @@ def _judge_unrecorded(result: Survey, session: _Session, unreachable: set[str]) 
     else:
         for host in session.places:
             why = "No host has a record or a container of it."
-            _note(result.leaks, host, Removal(session.id, session.name, False, why, 0))
+            _note(result.leaked, host, Removal(session.id, session.name, False, why, 0))
 
 
 def _note(removals: dict[str, list[Removal]], host: str, removal: Removal) -> None:

@@ -8,6 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import (
+    CONTAINER,
+    LINK,
+    NETWORK,
+    STATE,
+    Removal,
+    Renamed,
+    cluster_state,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
@@ -28,15 +37,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     LEASED,
     Claim,
     Reservation,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.survey import (
-    CONTAINER,
-    LINK,
-    NETWORK,
-    STATE,
-    Removal,
-    Renamed,
-    survey,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,13 +101,13 @@ def removed(removals: dict[str, list[Removal]]) -> dict[str, bool]:
 
 
 def assert_untouched(facts: dict[str, Facts], unreachable: tuple[str, ...] = ()) -> None:
-    view = survey(facts, unreachable)
-    assert (view.abandoned, view.leaks, view.changed, view.cleaned) == ({}, {}, {}, [])
+    view = cluster_state(facts, unreachable)
+    assert (view.orphaned, view.leaked, view.changed, view.cleaned) == ({}, {}, {}, [])
 
 
 def test_an_empty_group_has_nothing() -> None:
-    view = survey({"h1": host(), "h2": {}})
-    assert (view.records, view.abandoned, view.leaks, view.changed, view.cleaned, view.unknown) == (
+    view = cluster_state({"h1": host(), "h2": {}})
+    assert (view.records, view.orphaned, view.leaked, view.changed, view.cleaned, view.unknown) == (
         {},
         {},
         {},
@@ -119,7 +119,7 @@ def test_an_empty_group_has_nothing() -> None:
 
 def test_of_every_session_the_right_copy_is_told() -> None:
     other = fresh(B, QUEUED)
-    view = survey(
+    view = cluster_state(
         {
             "h1": host(running("h1"), other, kinds=CONTAINER, stage=COMMITTED),
             "h2": host(note_of(preparing("h1")), other),
@@ -129,12 +129,12 @@ def test_of_every_session_the_right_copy_is_told() -> None:
     assert view.named("train") == [running("h1")]
     assert view.named("other") == []
     assert view.pending() == [other]
-    assert not view.abandoned
+    assert not view.orphaned
 
 
 def test_two_sessions_of_one_name_are_both_told() -> None:
     twin = {**running("h2", session_id=B), "name": "train"}
-    view = survey({"h2": host(twin), "h1": host(running("h1"))})
+    view = cluster_state({"h2": host(twin), "h1": host(running("h1"))})
     assert [record["id"] for record in view.named("train")] == [A, B]
 
 
@@ -149,9 +149,9 @@ def test_what_a_killed_launch_left_is_abandoned_wherever_it_is(kinds: str) -> No
         "h3": host(note_of(preparing("h1", "h2"))),
         "h4": host(),
     }
-    view = survey(facts, ["h9"])
-    assert removed(view.abandoned) == {"h1": False, "h2": False, "h3": False}
-    assert (view.records, view.changed, view.leaks, view.unknown) == ({}, {}, {}, {})
+    view = cluster_state(facts, ["h9"])
+    assert removed(view.orphaned) == {"h1": False, "h2": False, "h3": False}
+    assert (view.records, view.changed, view.leaked, view.unknown) == ({}, {}, {}, {})
 
 
 @pytest.mark.parametrize("stage", [LEASED, CONFIRMED])
@@ -160,7 +160,7 @@ def test_a_launch_that_still_holds_room_anywhere_is_left_to_itself(stage: str, w
     facts = {name: host(preparing("h1", "h2"), kinds=CONTAINER) for name in ("h1", "h2")} | {"h3": host()}
     facts[where]["reservations"] = host(stage=stage)["reservations"]
     assert_untouched(facts)
-    assert survey(facts).records[A]["status"] == PREPARING
+    assert cluster_state(facts).records[A]["status"] == PREPARING
 
 
 def test_a_launch_that_holds_room_and_has_written_nothing_yet_is_left_to_itself() -> None:
@@ -170,7 +170,7 @@ def test_a_launch_that_holds_room_and_has_written_nothing_yet_is_left_to_itself(
 def test_a_session_that_is_committed_on_any_host_runs() -> None:
     facts = {"h1": host(preparing("h1", "h2"), kinds=CONTAINER, stage=COMMITTED), "h2": host(preparing("h1", "h2"))}
     assert_untouched(facts)
-    assert survey(facts).records[A] == preparing("h1", "h2")
+    assert cluster_state(facts).records[A] == preparing("h1", "h2")
 
 
 def test_a_launch_that_only_some_hosts_have_finished_is_undone_once_nobody_works_on_it() -> None:
@@ -178,49 +178,56 @@ def test_a_launch_that_only_some_hosts_have_finished_is_undone_once_nobody_works
     assert_untouched({"h1": done, "h2": host(preparing("h1", "h2"), stage=CONFIRMED)})
     assert_untouched({"h1": done, "h2": host(preparing("h1", "h2"), stage=COMMITTED)})
     assert_untouched({"h1": done, "h2": host(preparing("h1", "h2")), "h3": host()}, ("h1",))
-    assert removed(survey({"h1": done, "h2": host(preparing("h1", "h2"))}).abandoned) == {"h1": False, "h2": False}
+    assert removed(cluster_state({"h1": done, "h2": host(preparing("h1", "h2"))}).orphaned) == {
+        "h1": False,
+        "h2": False,
+    }
 
 
 def test_a_killed_launch_is_left_alone_while_a_host_of_it_is_away() -> None:
     facts = {"h1": host(preparing("h1", "h2"), kinds=CONTAINER)}
     assert_untouched(facts, ("h2",))
-    view = survey(facts, ["h2"])
+    view = cluster_state(facts, ["h2"])
     assert view.records == {A: preparing("h1", "h2")}
     why = "The launch of session train was not finished, and h2 cannot be asked whether anybody still works on it."
     assert view.unknown == {A: why}
-    assert removed(survey(facts, ["h3"]).abandoned) == {"h1": False}, "h3 has no part in it"
+    assert removed(cluster_state(facts, ["h3"]).orphaned) == {"h1": False}, "h3 has no part in it"
 
 
 def test_a_note_of_a_session_whose_hosts_are_away_keeps_it() -> None:
     facts = {"h3": host(note_of(preparing("h1", "h2"))), "h1": host()}
     assert_untouched(facts, ("h2",))
-    assert survey(facts, ["h2"]).records[A]["status"] == RUNNING
+    assert cluster_state(facts, ["h2"]).records[A]["status"] == RUNNING
 
 
 def test_a_session_from_the_queue_waits_again_after_a_killed_launch() -> None:
     launched = preparing("h1", queue=QUEUED)
-    view = survey({"h1": host(launched, kinds=CONTAINER), "h2": host(note_of(launched)), "h3": host(fresh(A, QUEUED))})
+    view = cluster_state(
+        {"h1": host(launched, kinds=CONTAINER), "h2": host(note_of(launched)), "h3": host(fresh(A, QUEUED))}
+    )
     waits = view.records[A]
     assert (waits["status"], waits["revision"], waits["queue"]) == (PENDING, launched["revision"] + 1, QUEUED)
     assert (waits["plan"], waits["hosts"], waits["request"]) == (None, [], {"name": "train"})
     assert waits["report"] == [waits["history"][-1]["reason"]]
     assert view.changed == {A: waits}
     assert view.pending() == [waits]
-    assert removed(view.abandoned) == {"h1": True, "h2": True, "h3": True}
+    assert removed(view.orphaned) == {"h1": True, "h2": True, "h3": True}
 
 
 def test_it_waits_again_where_a_host_had_not_begun_to_start_it_and_has_its_old_record() -> None:
     done = running("h1", "h2", queue=QUEUED)
     facts = {"h1": host(fresh(A, QUEUED)), "h2": host(note_of(done), kinds=CONTAINER, stage=COMMITTED), "h3": host()}
-    waits = survey(facts).records[A]
+    waits = cluster_state(facts).records[A]
     assert (waits["status"], waits["revision"], waits["request"]) == (PENDING, done["revision"] + 1, {"name": "train"})
     facts["h1"] = host(fresh(A, QUEUED), stage=LEASED)
-    assert survey(facts).records[A]["status"] == RUNNING, "somebody still works on it"
+    assert cluster_state(facts).records[A]["status"] == RUNNING, "somebody still works on it"
 
 
 def test_it_waits_with_its_request_where_the_newest_copy_that_is_told_is_a_note() -> None:
     launched, done = preparing("h1", "h2", queue=QUEUED), running("h1", "h2", queue=QUEUED)
-    view = survey({"h1": host(launched, kinds=CONTAINER), "h2": host(note_of(done), kinds=CONTAINER), "h3": host()})
+    view = cluster_state(
+        {"h1": host(launched, kinds=CONTAINER), "h2": host(note_of(done), kinds=CONTAINER), "h3": host()}
+    )
     waits = view.records[A]
     assert (waits["status"], waits["revision"], waits["queue"]) == (PENDING, done["revision"] + 1, QUEUED)
     assert (waits["plan"], waits["hosts"], waits["request"]) == (None, [], {"name": "train"})
@@ -240,8 +247,8 @@ def test_a_session_without_replicas_has_only_its_record(record: Record) -> None:
         "h4": host(record),
         "h5": host(kinds=f"{STATE} {NETWORK}"),
     }
-    view = survey(facts)
-    assert removed(view.abandoned) == {"h1": True, "h2": True, "h5": True}
+    view = cluster_state(facts)
+    assert removed(view.orphaned) == {"h1": True, "h2": True, "h5": True}
     assert view.records == {A: record}
     assert not view.changed
 
@@ -254,7 +261,7 @@ def test_a_session_without_replicas_that_is_being_launched_is_left_to_itself(rec
 def test_what_is_left_where_a_session_no_longer_runs_is_abandoned() -> None:
     stale = preparing("h2", "h3")
     now = advance(running("h1"), RUNNING, "It moved.")
-    view = survey(
+    view = cluster_state(
         {
             "h1": host(now, kinds=CONTAINER, stage=COMMITTED),
             "h2": host(stale, kinds=CONTAINER),
@@ -263,14 +270,14 @@ def test_what_is_left_where_a_session_no_longer_runs_is_abandoned() -> None:
             "h5": host(note_of(now)),
         }
     )
-    assert sorted(removed(view.abandoned)) == ["h2", "h3"], "a copy alone is left"
+    assert sorted(removed(view.orphaned)) == ["h2", "h3"], "a copy alone is left"
     assert view.records == {A: now}
-    assert view.abandoned["h2"][0].why == "The session runs on h1 by now."
+    assert view.orphaned["h2"][0].why == "The session runs on h1 by now."
 
 
 def test_a_host_where_a_session_no_longer_runs_still_knows_of_it() -> None:
     facts = {"h1": host(running("h1"), kinds=CONTAINER), "h2": host(note_of(running("h1")), kinds=NETWORK)}
-    assert removed(survey(facts).abandoned) == {"h2": True}
+    assert removed(cluster_state(facts).orphaned) == {"h2": True}
 
 
 # Notes that nothing stands behind, and things that no record explains.
@@ -279,9 +286,9 @@ def test_a_host_where_a_session_no_longer_runs_still_knows_of_it() -> None:
 def test_notes_of_a_session_that_its_hosts_do_not_have_are_a_leak() -> None:
     note = note_of(running("h1", "h2"))
     facts = {"h1": host(note), "h2": host(), "h3": host(note)}
-    view = survey(facts, ["h9"])
-    assert removed(view.leaks) == {"h1": False, "h3": False}
-    assert not view.abandoned
+    view = cluster_state(facts, ["h9"])
+    assert removed(view.leaked) == {"h1": False, "h3": False}
+    assert not view.orphaned
     assert view.records == {A: note}
 
 
@@ -297,19 +304,19 @@ def test_a_note_of_a_session_that_may_be_anywhere_is_no_leak() -> None:
 @pytest.mark.parametrize("part", [{"kinds": NETWORK}, {"kinds": f"{LINK} {STATE}"}, {"stage": COMMITTED}])
 def test_what_no_record_explains_is_a_leak_once_every_host_was_asked(part: dict[str, str]) -> None:
     facts = {"h1": host(**part), "h2": host()}
-    view = survey(facts)
-    assert removed(view.leaks) == {"h1": False}
-    assert view.leaks["h1"][0].session_name == "train"
-    assert (view.records, view.abandoned, view.unknown) == ({}, {}, {})
-    view = survey(facts, ["h3", "h4"])
-    assert not view.leaks
+    view = cluster_state(facts)
+    assert removed(view.leaked) == {"h1": False}
+    assert view.leaked["h1"][0].session_name == "train"
+    assert (view.records, view.orphaned, view.unknown) == ({}, {}, {})
+    view = cluster_state(facts, ["h3", "h4"])
+    assert not view.leaked
     assert "h3, h4 cannot be reached" in view.unknown[A]
 
 
 @pytest.mark.parametrize("unreachable", [[], ["h3"]])
 def test_containers_without_a_record_are_never_removed(unreachable: list[str]) -> None:
-    view = survey({"h1": host(kinds=CONTAINER), "h2": host(kinds=NETWORK)}, unreachable)
-    assert (view.leaks, view.abandoned) == ({}, {})
+    view = cluster_state({"h1": host(kinds=CONTAINER), "h2": host(kinds=NETWORK)}, unreachable)
+    assert (view.leaked, view.orphaned) == ({}, {})
     assert view.unknown == {A: "Session train has containers, and no reachable host has its record."}
 
 
@@ -318,24 +325,24 @@ def test_containers_without_a_record_are_never_removed(unreachable: list[str]) -
 
 @pytest.mark.parametrize("stage", [None, LEASED, COMMITTED])
 def test_a_session_that_was_torn_down_goes_from_the_host_that_was_away(stage: str | None) -> None:
-    view = survey(
+    view = cluster_state(
         {
             "h1": host(buried=("h2",)),
             "h2": host(running("h1", "h2"), kinds=CONTAINER, stage=stage),
             "h3": host(note_of(running("h1", "h2"))),
         }
     )
-    assert removed(view.abandoned) == {"h2": False, "h3": False}
-    assert (view.records, view.cleaned, view.changed, view.leaks) == ({}, [], {}, {})
+    assert removed(view.orphaned) == {"h2": False, "h3": False}
+    assert (view.records, view.cleaned, view.changed, view.leaked) == ({}, [], {}, {})
 
 
 def test_a_tombstone_stays_until_its_hosts_are_back_and_clean() -> None:
     facts = {"h1": host(buried=("h2", "h3")), "h2": host()}
-    assert survey(facts, ["h3"]).cleaned == []
-    assert survey(facts).cleaned == [], "h3 may have left the group and come back"
-    assert survey({**facts, "h3": host(running("h2", "h3"))}).cleaned == []
-    assert survey({**facts, "h3": host(stage=COMMITTED)}).cleaned == []
-    view = survey({**facts, "h3": host(running("h2", session_id=B))})
+    assert cluster_state(facts, ["h3"]).cleaned == []
+    assert cluster_state(facts).cleaned == [], "h3 may have left the group and come back"
+    assert cluster_state({**facts, "h3": host(running("h2", "h3"))}).cleaned == []
+    assert cluster_state({**facts, "h3": host(stage=COMMITTED)}).cleaned == []
+    view = cluster_state({**facts, "h3": host(running("h2", session_id=B))})
     assert view.cleaned == [A]
     assert list(view.records) == [B]
 
@@ -347,13 +354,13 @@ CARRIES = f"{CONTAINER} {NETWORK} {LINK} {STATE}"
 
 def test_a_host_that_carries_the_session_under_another_name_is_not_elsewhere() -> None:
     record = running("h1", "h2")
-    view = survey(
+    view = cluster_state(
         {
             "node1": host(record, kinds=CARRIES, stage=COMMITTED, called="h1"),
             "h2": host(record, kinds=CARRIES, stage=COMMITTED, called="h2"),
         }
     )
-    assert (view.abandoned, view.leaks, view.changed, view.notes, view.unknown) == ({}, {}, {}, {}, {})
+    assert (view.orphaned, view.leaked, view.changed, view.notes, view.unknown) == ({}, {}, {}, {}, {})
     assert [str(one) for one in view.renamed] == [
         "The host that the inventory calls node1 is h1 in session train, which runs there. Call it h1 in the inventory "
         "again, or tear the session down first."
@@ -364,16 +371,18 @@ def test_a_host_that_carries_the_session_under_another_name_is_not_elsewhere() -
 
 def test_hosts_that_changed_their_names_with_each_other_are_told_as_well() -> None:
     record = running("h1", "h2")
-    view = survey({name: host(record, kinds=CARRIES, called=called) for name, called in (("h1", "h2"), ("h2", "h1"))})
+    view = cluster_state(
+        {name: host(record, kinds=CARRIES, called=called) for name, called in (("h1", "h2"), ("h2", "h1"))}
+    )
     assert view.renamed == [Renamed("h1", "h2", "train"), Renamed("h2", "h1", "train")]
 
 
 @pytest.mark.parametrize("known", ["a record", "a note", "containers without a record"])
 def test_another_name_counts_whatever_is_left_to_tell_it(known: str) -> None:
     copy = {"a record": [running("h1")], "a note": [note_of(running("h1"))]}.get(known, [])
-    view = survey({"node1": host(*copy, kinds=CONTAINER, called="h1"), "h2": host()})
+    view = cluster_state({"node1": host(*copy, kinds=CONTAINER, called="h1"), "h2": host()})
     assert len(view.renamed) == 1
-    assert (view.abandoned, view.leaks) == ({}, {})
+    assert (view.orphaned, view.leaked) == ({}, {})
 
 
 def test_the_name_of_what_is_only_left_over_does_not_matter() -> None:
@@ -387,18 +396,18 @@ def test_the_name_of_what_is_only_left_over_does_not_matter() -> None:
         {"node1": host(running("h1"), kinds=kinds, called="h1"), "h2": host(buried=("h1",))},
         {"node1": old, "h2": host(running("h2"), kinds=CARRIES, stage=COMMITTED, called="h2")},
     ):
-        view = survey(facts)
-        assert list(view.abandoned) == ["node1"]
+        view = cluster_state(facts)
+        assert list(view.orphaned) == ["node1"]
         view.check_names()
-    unrecorded = survey({"node1": host(kinds=kinds, called="h1")})
-    assert list(unrecorded.leaks) == ["node1"]
+    unrecorded = cluster_state({"node1": host(kinds=kinds, called="h1")})
+    assert list(unrecorded.leaked) == ["node1"]
     unrecorded.check_names()
 
 
 def test_the_inventory_s_own_names_are_no_fault() -> None:
     record = running("h1", "h2")
     facts = {name: host(record, kinds=CARRIES, stage=COMMITTED, called=name) for name in ("h1", "h2")}
-    survey({**facts, "h3": host(note_of(record))}).check_names()
+    cluster_state({**facts, "h3": host(note_of(record))}).check_names()
     assert_untouched(facts)
 
 
@@ -411,12 +420,12 @@ def test_a_removal_names_the_newest_revision_that_it_was_judged_by() -> None:
         (host(fresh(A, QUEUED), kinds=LINK), fresh(A, QUEUED)["revision"]),
         (host(failed("h1"), kinds=LINK), failed("h1")["revision"]),
     ):
-        view = survey({"h1": facts})
-        assert [one.revision for one in view.abandoned["h1"]] == [revision]
+        view = cluster_state({"h1": facts})
+        assert [one.revision for one in view.orphaned["h1"]] == [revision]
         assert all(record["revision"] == revision for record in view.changed.values())
-    assert [one.revision for one in survey({"h1": host(kinds=NETWORK)}).leaks["h1"]] == [0]
-    old = survey({"h1": host(running("h1")), "h2": host(preparing("h2"), kinds=LINK)})
-    assert [one.revision for one in old.abandoned["h2"]] == [running("h1")["revision"]]
+    assert [one.revision for one in cluster_state({"h1": host(kinds=NETWORK)}).leaked["h1"]] == [0]
+    old = cluster_state({"h1": host(running("h1")), "h2": host(preparing("h2"), kinds=LINK)})
+    assert [one.revision for one in old.orphaned["h2"]] == [running("h1")["revision"]]
 
 
 def test_a_removal_as_json() -> None:
@@ -460,14 +469,14 @@ def worlds(draw: st.DrawFn) -> dict[str, Facts]:
 @settings(max_examples=500, derandomize=True)
 @given(worlds(), st.sets(st.sampled_from(HOSTS), max_size=2))
 def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, Facts], away: set[str]) -> None:
-    """Whoever does all that a survey asks for finds nothing more to do, and removed only what may go."""
+    """Whoever does all that the cluster state asks for finds nothing more to do, and removed only what may go."""
     facts = {name: one for name, one in world.items() if name not in away}
-    view = survey(facts, away)
+    view = cluster_state(facts, away)
     stages = {held["stage"] for one in facts.values() for held in one["reservations"]}
     buried = any(one["tombstones"] for one in facts.values())
     recorded = any(one["records"] for one in facts.values())
     contained = any(CONTAINER in one["objects"].get(A, {"kinds": []})["kinds"] for one in facts.values())
-    doomed = [(name, one) for removals in (view.abandoned, view.leaks) for name in removals for one in removals[name]]
+    doomed = [(name, one) for removals in (view.orphaned, view.leaked) for name in removals for one in removals[name]]
     if not buried and stages & {LEASED, CONFIRMED}:
         assert not doomed
     if contained and not buried and not recorded:
@@ -479,5 +488,5 @@ def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, Facts], 
     for one in facts.values():
         one["records"] = [view.changed.get(record["id"], record) for record in one["records"]]
         one["tombstones"] = [stone for stone in one["tombstones"] if stone["id"] not in view.cleaned]
-    again = survey(facts, away)
-    assert (again.abandoned, again.changed) == ({}, {})
+    again = cluster_state(facts, away)
+    assert (again.orphaned, again.changed) == ({}, {})
