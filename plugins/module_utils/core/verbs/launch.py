@@ -21,7 +21,7 @@
 | undo | every host keeps what becomes of one from the queue, and removes what was made | remember, look, or the end |
 | keep | every host keeps what became of a session from the queue | look, or the end |
 | queue | every host keeps the request | wait, or the end |
-| wait | every host waits until another session gives room back | look |
+| wait | every host waits until another session gives room back, and looks | as after look, or look |
 | tell | nothing: what was handed on is put right | the end |
 
 The plain way is look, hold, start; a session that runs as asked goes from look to start.
@@ -702,9 +702,14 @@ class _Launch:
             return self._over("CANCELLED" if state["status"] == "CANCELLED" else PENDING, report)
         if state["hands_on"]:
             state["promised"] = PENDING
+        if state["rounds"] and state["pending"] == state["waits"] and self._is_kept_everywhere():
+            return self._after_queue()
         title = "Keep the request on every host until there is room"
         then = DECIDE if self._waits() else SAY
         return {**state, **step("queue", title, then, self._records(state["pending"]))}
+
+    def _is_kept_everywhere(self) -> bool:
+        return all(self.state["pending"]["id"] in some for some in self.state["recorded"].values())
 
     def _waits(self) -> bool:
         return bool(self.state["request"].get("wait")) and not self.outside.check_mode
@@ -720,22 +725,27 @@ class _Launch:
                 "(session_wait_seconds); it stays in the queue.",
                 *state["report"],
             )
-        # The steps of rounds include each other, three a round, and Ansible bears some hundred includes inside each
-        # other: the pauses between rounds grow, so that sixty of them fill the whole time.
+        # The steps of rounds include each other, one or two a round, and Ansible bears some hundred includes inside
+        # each other: the pauses between rounds grow, so that a hundred of them fill the whole time.
         state.update(attempt=0, rounds=state["rounds"] + 1, waits=state["pending"])
         asked = {
             "session_name": state["session_name"],
             "meeting": state["holder"],
-            "pause": request["wait_seconds"] * state["rounds"] / 1800,
+            "pause": request["wait_seconds"] * state["rounds"] / 5000,
             "seconds": max(state["wait_until"] - self.outside.now, 1),
         }
         own = {host: {"signature": state["signatures"][host]} for host in state["reachable"]}
         title = f"Wait until a session gives room back: {state['report'][0]}"
-        calls = [call("session_watch", own, asked, (), STATE_DIRECTORY)]
+        looks = _look(request, state["reachable"])["calls"]
+        calls = [call("session_watch", own, asked, (), STATE_DIRECTORY), *looks]
         return {**state, **step("wait", title, DECIDE, calls)}
 
     def _after_wait(self) -> State:
-        return self._look_again()
+        looks = {host: result.get("results", [{}])[-1] for host, result in self.answers.items()}
+        if len(looks) < len(self.state["known"]) or not all("host" in one for one in looks.values()):
+            return self._look_again()
+        self.answers = looks
+        return self._after_look()
 
 
 def _saying(came: Mapping[str, Answers]) -> str:

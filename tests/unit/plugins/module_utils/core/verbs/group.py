@@ -84,7 +84,7 @@ class Launch:
     ) -> None:
         self.hosts = {f"h{number}": facts(number=number) for number in range(1, hosts + 1)}
         self.forks, self.check_mode, self.now = forks, check_mode, 1000.0
-        self._ids = itertools.count(1)
+        self.ids = itertools.count(1)
         given = launch_request(asked or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait)
         if waits is not None:
             given["waits"] = waits
@@ -109,6 +109,7 @@ class Launch:
         self.steps.append(self.step)
         usual: dict[str, Callable[[str], dict[str, Any]]] = {
             "look": lambda host: {"host": self.hosts[host]},
+            "wait": lambda host: {"results": [{"moved": True}, {"host": self.hosts[host]}]},
             "hold": lambda host: {**GRANTED, "public_keys": self._keys(host)},
             "start": self._started,
             "meet": lambda host: {"replicas": self._replicas(host)},
@@ -121,7 +122,7 @@ class Launch:
         found.update(answers or {}, **of_hosts)
         outside = Outside(
             now=self.now,
-            draw=lambda: f"{next(self._ids):08d}-0000-4000-8000-000000000000",
+            draw=lambda: f"{next(self.ids):08d}-0000-4000-8000-000000000000",
             forks=self.forks,
             check_mode=self.check_mode,
             inventory={host: {} for host in self.hosts},

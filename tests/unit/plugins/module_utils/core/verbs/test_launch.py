@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -349,6 +350,7 @@ def test_a_session_without_room_waits_on_every_host() -> None:
 
 def full(wait: int) -> Launch:
     run = Launch(hosts=3, wait=wait)
+    run.ids = itertools.count(2)  # the other has the first
     run.hosts.update(Launch(request(name="other", cpus="1.5"), hosts=3).until("").run_on().hosts)
     return run
 
@@ -359,13 +361,30 @@ def test_who_waits_looks_again_when_something_has_changed() -> None:
     assert run.answer().step == "queue"
     assert run.answer().step == "wait"
     told = run.told()
-    assert (told["seconds"], told["signature"], told["pause"]) == (100, "as it was", 100 * 1 / 1800)
+    assert (told["seconds"], told["signature"], told["pause"]) == (100, "as it was", 100 * 1 / 5000)
     waiting = run.state["waits"]
+    run.hosts = {host: {**one, "records": [*one["records"], waiting]} for host, one in run.hosts.items()}
+    # Nothing is to be kept anew while all know it as it is, and who waits looks in the same call.
+    assert run.answer().step == "wait"
+    run.hosts["h2"]["records"].pop()
+    assert run.answer().step == "queue"
     run.hosts = {f"h{number}": facts(waiting, number=number) for number in (1, 2, 3)}
+    assert run.answer().step == "wait"
     run.answer()
-    assert (run.step, run.state["attempt"], run.state["rounds"]) == ("look", 0, 1)
+    assert (run.step, run.state["attempt"], run.state["rounds"]) == ("hold", 1, 3)
     assert run.until("").state["outcome"]["status"] == "RUNNING"
     assert run.record["id"] == waiting["id"]
+
+
+@pytest.mark.parametrize("answer", [AWAY, BROKEN])
+def test_who_has_waited_looks_at_all_hosts_where_not_all_have_answered(answer: dict[str, Any]) -> None:
+    run = full(wait=100)
+    run.state["request"]["request"] = request(cpus="1.5").to_dict()
+    assert run.until("wait").answer(h2=answer).step == "look"
+    # Nor does the next wait ask who was away.
+    run.answer(h2=AWAY)
+    assert hosts_of(run.until("wait").state) == ["h1", "h3"]
+    assert run.answer().step == "look"
 
 
 def test_who_has_waited_for_too_long_fails_and_stays_in_the_queue() -> None:
