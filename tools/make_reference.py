@@ -34,8 +34,9 @@ FOLDER = CHECKOUT / "docs" / "reference"
 COLLECTION = "cluster_compute.session"
 LAB = "lab"
 """Playbooks, roles and modules that begin so belong to the lab."""
-PUBLIC_MODULES = ("host_info", "replica_exec", "session_info", "session_request", "ssh_runtime")
-"""Modules that are of use in playbooks of one's own. All others are steps of the roles, with arguments of their own."""
+INTERNAL = "Internal - "
+"""How a note begins that marks a module as a step of the roles (fragment attributes.internal). All others are of use in
+playbooks of one's own."""
 PLUGIN_TYPES = ("inventory", "connection", "callback", "lookup", "filter", "test")
 REMAKE = "make reference"
 HEAD = f"""<!-- SPDX-FileCopyrightText: 2026 The cluster_compute.session authors -->
@@ -280,7 +281,8 @@ def roles(known_roles: Mapping[str, Any]) -> str:
 def modules(known_modules: Mapping[str, Any]) -> str:
     """Return the page of the modules."""
     lines = ["# Modules", "", f"Used as `{COLLECTION}.NAME`. First those that are of use in playbooks of your own.", ""]
-    for name in (module for module in PUBLIC_MODULES if module in known_modules):
+    others = [name for name, about in known_modules.items() if is_internal(about["doc"])]
+    for name in sorted(set(known_modules) - set(others)):
         lines += plugin(name, known_modules[name])
     lines += [
         "## Steps of the roles",
@@ -289,12 +291,17 @@ def modules(known_modules: Mapping[str, Any]) -> str:
         f"`ansible-doc {COLLECTION}.NAME` tells them.",
         "",
     ]
-    others = sorted(sorted(set(known_modules).difference(PUBLIC_MODULES)), key=is_of_lab)
+    others.sort(key=lambda name: (is_of_lab(name), name))
     lines += table(
         ["module", "purpose"],
         [[f"`{name}`", marked(known_modules[name]["doc"]["short_description"])] for name in others],
     )
     return "\n".join(lines)
+
+
+def is_internal(doc: Mapping[str, Any]) -> bool:
+    """Tell whether a module is a step of the roles, by its documentation."""
+    return any(note.startswith(INTERNAL) for note in doc.get("notes", ()))
 
 
 def plugins(everything: Mapping[str, Mapping[str, Any]]) -> str:

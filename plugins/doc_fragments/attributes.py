@@ -53,3 +53,10 @@ options:
     elements: str
     default: []
 """
+
+    INTERNAL = r"""
+options: {}
+notes:
+  - Internal - a step of the collection's roles, whose arguments and results follow them and change with them in any
+    release. Playbooks of your own use the roles.
+"""

@@ -14,6 +14,8 @@ description:
     has the same id on every engine that loads it.
   - The same recipe and the same package versions give the same image. A finished archive stays in the cache folder.
 author: The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes.internal
 options:
   cache:
     description: Absolute path of the cache folder on this machine.

@@ -14,6 +14,8 @@ description:
   - The tree carries a package repository of its own, so that hosts made of it can install packages with no way out.
   - A tree that is complete is never touched again; another recipe gives another tree.
 author: The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes.internal
 options:
   cache:
     description: Absolute path of the cache folder on this machine.

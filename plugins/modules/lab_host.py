@@ -16,6 +16,8 @@ description:
     beside it has the hosts' keys.
   - The module runs on the machine which carries the lab.
 author: The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes.internal
 options:
   lab:
     description: Name of the lab.

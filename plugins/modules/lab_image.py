@@ -12,6 +12,8 @@ version_added: 0.1.0
 description:
   - Loads an archive that lies on the host, unless the engine has an image of this name and recipe.
 author: The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes.internal
 options:
   name:
     description: Name of the image with its tag.

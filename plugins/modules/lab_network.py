@@ -14,6 +14,8 @@ description:
     frames between its ports pass the machine's firewall.
   - M(cluster_compute.session.lab_teardown) removes it.
 author: The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes.internal
 options:
   lab:
     description: Name of the lab.

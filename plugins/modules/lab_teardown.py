@@ -14,6 +14,8 @@ description:
   - Finds them by the lab's name and by the disks which processes live on, so it also clears what a killed run left.
   - Waits for a run of the same lab that is still at work. The cache of base trees and images stays.
 author: The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes.internal
 options:
   lab:
     description: Name of the lab.

@@ -20,6 +20,7 @@ author:
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes.internal
 options:
   verb:
     description:

@@ -18,6 +18,7 @@ author:
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes.internal
   - cluster_compute.session.attributes.state_directory
 options:
   session_name:

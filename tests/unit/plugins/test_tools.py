@@ -231,5 +231,13 @@ class TestReference:
         assert "| of the request | all of the request |" in page
         assert "[teardown](roles.md#teardown)" in page
 
+    def test_a_module_that_says_it_is_internal_is_a_step_of_the_roles(self) -> None:
+        told = {"short_description": "Do it", "options": {}}
+        internal = {**told, "notes": ["Internal - of the roles."]}
+        page = load("make_reference").modules({"own": {"doc": told}, "step": {"doc": internal}})
+        assert "## own\n\nDo it.\n" in page
+        assert "## step" not in page
+        assert "| `step` | Do it |" in page.partition("## Steps of the roles")[2]
+
     def test_a_table_takes_any_text(self) -> None:
         assert load("make_reference").table(["a"], [["x | y\nz"]]) == ["| a |", "|---|", "| x \\| y z |", ""]
