@@ -20,7 +20,6 @@ from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
-import ansible
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab import processes
 from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names import Lab
@@ -34,8 +33,6 @@ PLACE = "/opt/contract"
 SOURCES = ("pyproject.toml", "plugins", "tests/contract")
 LIBRARIES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments", "netaddr")
 """Distributions in pure Python, which any Python runs."""
-ANSIBLE = ("__init__.py", "release.py", "_vendor", "module_utils")
-"""What a module gets of Ansible."""
 ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
@@ -102,9 +99,7 @@ def on_host(name: str, *words: str) -> list[str]:
 
 def packed() -> bytes:
     """Return the checkout's sources and the libraries as an archive."""
-    held = Path(ansible.__file__).parent
     wanted = {name: CHECKOUT / name for name in SOURCES}
-    wanted |= {f"site/ansible/{name}": held / name for name in ANSIBLE}
     for library in LIBRARIES:
         for file in files(library) or ():
             if ".." not in file.parts:

@@ -21,7 +21,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 DIRECTORY = paths.DIRECTORY
 """Where the files below lie in every replica."""
-ENVIRONMENT_FILE = DIRECTORY + "/environment"
 HOSTFILE = DIRECTORY + "/hostfile"
 MPICH_HOSTFILE = DIRECTORY + "/hostfile.mpich"
 SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
