@@ -12,26 +12,24 @@ version_added: 0.1.0
 description:
   - One call does everything that one host owes a session at one step of its life. A launch goes through O(state=held)
     and O(state=started), each on all hosts of the session before the next.
-  - With O(state=held) does as with O(state=reserved) and, if the host holds the claim, writes the record of a session
-    that is new down, and makes folders and keys as with O(state=prepared), all of it under the lease.
-  - With O(state=started) confirms the lease, which all hosts of the session have granted by now, and does as with
-    O(state=present) and O(state=verified). Peers on other hosts that do not answer within O(patience) are left to a
-    call with O(state=verified).
-  - With O(state=reserved) asks the host, under its lock, whether the claim fits beside everything that is held at that
-    moment, and holds it for O(lease_seconds) if it does. A refusal is an answer, no failure.
+  - With O(state=held) asks the host, under its lock, whether the claim fits beside everything that is held at that
+    moment, and holds it for O(lease_seconds) if it does. A refusal is an answer, no failure. Where the host holds it,
+    writes the record of a session that is new down, does as with O(state=offered), and makes an ed25519 client key and
+    an ed25519 host key for each replica on this host, all of it under the lease. Private halves stay on the host. An
+    existing key is kept.
+  - With O(state=started) confirms the lease, which all hosts of the session have granted by now. Does, for a session
+    that is being started, as with O(state=proven). Makes what the plan gives to this host and what is missing of it -
+    files, overlay link with its forwarding and neighbour entries, networks, mounts, volumes, containers, record -
+    containers side by side. When a step fails, what this call had made for a session that is being started is removed
+    again. Then does as with O(state=verified). Peers on other hosts that do not answer within O(patience) are left to
+    a call with O(state=verified).
   - With O(state=released) gives back what a launch holds, unless the session runs; with O(record) what the launch made
     with O(state=held) as well.
   - With O(state=offered) makes the folders that the request gives an owner or a mode, and writes a file into those that
     the hosts share; with O(state=proven) reads what another host wrote there, and refuses those that are not the same.
     A launch does both before it removes the session that it replaces, and removes them again with O(state=absent).
-  - With O(state=prepared) confirms the reservation, which all hosts of the session have granted by now, and writes the
-    record down; a host that carries no replica keeps a note that the session exists. Makes an ed25519 client key and an
-    ed25519 host key for each replica on this host. Private halves stay on the host. An existing key is kept. Does as
-    with O(state=offered).
-  - With O(state=present) does, for a session that is being started, as with O(state=proven). Makes what the plan gives
-    to this host and what is missing of it - files, overlay link with its forwarding and neighbour entries, networks,
-    mounts, volumes, containers, record - containers side by side. When a step fails, what this call had made for a
-    session that is being started is removed again.
+  - With O(state=prepared) keeps, on a host that carries no replica, a note that the session exists; on one that carries
+    some, confirms the reservation and makes its part ready.
   - With O(state=verified) waits until every replica on this host runs and, if its image says how to tell, is healthy,
     and proves that each has the interface, address, MAC and MTU of the plan, and that unfragmented packets of the full
     size pass between this host's replicas and those of every other host, both ways.
@@ -49,59 +47,59 @@ attributes:
     support: full
   diff_mode:
     support: partial
-    details: There is nothing to show for O(state=reserved), O(state=released) and O(state=verified).
+    details: There is nothing to show for O(state=released) and O(state=verified).
 options:
   state:
     description:
       - What shall be true of the session on this host.
     type: str
-    choices: [held, started, reserved, released, offered, proven, prepared, present, verified, absent]
-    default: present
+    choices: [held, started, released, offered, proven, prepared, verified, absent]
+    required: true
   claim:
     description:
       - What the session takes on this host, as M(cluster_compute.session.session_decide) returns it. Required with
-        O(state=held), O(state=reserved) and O(state=released).
+        O(state=held) and O(state=released).
     type: dict
   room:
     description:
       - What sessions may use of this host in all, as M(cluster_compute.session.session_decide) returns it. Required
-        with O(state=held) and O(state=reserved).
+        with O(state=held).
     type: dict
   lease_seconds:
     description:
-      - With O(state=reserved) the seconds for which the capacity is held if nothing more is heard of the launch.
+      - With O(state=held) the seconds for which the capacity is held if nothing more is heard of the launch.
     type: int
     default: 120
   holder:
     description:
       - The run of the launch that holds the session's place, as M(cluster_compute.session.session_decide) returns it.
-        Only its own reservation is renewed, confirmed, used or given back. Required with O(state=reserved),
+        Only its own reservation is renewed, confirmed, used or given back. Required with O(state=held),
         O(state=released), O(state=offered), O(state=proven) and O(state=prepared).
     type: str
   record:
     description:
-      - The record as M(cluster_compute.session.session_decide) returns it. Required with O(state=offered),
-        O(state=proven), O(state=prepared), O(state=present) and O(state=verified). With O(state=absent) and
+      - The record as M(cluster_compute.session.session_decide) returns it. Required with O(state=held),
+        O(state=started), O(state=offered), O(state=proven), O(state=prepared) and O(state=verified). With
         O(keep_record) what becomes of the session, which is written down before anything of it goes.
     type: dict
   host:
     description:
-      - Name of this host in the plan. Required with O(state=offered), O(state=proven), O(state=prepared),
-        O(state=present) and O(state=verified).
+      - Name of this host in the plan. Required with O(state=held), O(state=started), O(state=offered),
+        O(state=proven), O(state=prepared) and O(state=verified).
     type: str
   regenerate_keys:
     description:
-      - With O(state=prepared) makes all keys anew, although they exist.
+      - With O(state=held) makes all keys anew, although they exist.
     type: bool
     default: false
   deadline_seconds:
     description:
-      - With O(state=prepared) the seconds within which the session has to run, or its reservation is free again.
+      - With O(state=started) the seconds within which the session has to run, or its reservation is free again.
     type: int
     default: 600
   public_keys:
     description:
-      - With O(state=present) the public halves of the keys of every replica, as O(state=prepared) returns them.
+      - With O(state=started) the public halves of the keys of every replica, as O(state=held) returns them.
     type: dict
     default: {}
   timeout:
@@ -171,24 +169,18 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Hold what the session takes on this host
+- name: Hold what the session takes on this host, and make the keys
   cluster_compute.session.session_host:
-    state: reserved
+    state: held
     claim: "{{ launch_state.claims[inventory_hostname].claim }}"
     room: "{{ launch_state.claims[inventory_hostname].room }}"
-    holder: "{{ launch_state.holder }}"
-  register: launch_reserved
-
-- name: Make ready what the replicas on this host need
-  cluster_compute.session.session_host:
-    state: prepared
     record: "{{ launch_state.record }}"
     holder: "{{ launch_state.holder }}"
     host: "{{ inventory_hostname }}"
-  register: launch_prepared
 
 - name: Start what the plan gives to this host
   cluster_compute.session.session_host:
+    state: started
     record: "{{ launch_state.record }}"
     holder: "{{ launch_state.holder }}"
     host: "{{ inventory_hostname }}"
@@ -209,16 +201,16 @@ EXAMPLES = r"""
 RETURN = r"""
 granted:
   description: Whether the host holds the claim.
-  returned: with O(state=held) and O(state=reserved)
+  returned: with O(state=held)
   type: bool
 reasons:
   description: Why it does not, in full sentences.
-  returned: with O(state=held) and O(state=reserved)
+  returned: with O(state=held)
   type: list
   elements: str
 undecided:
   description: Sessions that do not know yet whether they start, and are the only ones in the way.
-  returned: with O(state=held) and O(state=reserved)
+  returned: with O(state=held)
   type: list
   elements: str
 public_keys:
@@ -231,7 +223,7 @@ public_keys:
       host: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB
 actions:
   description: What was done, or would be done, in order.
-  returned: with every state but O(state=reserved) and O(state=verified)
+  returned: with every state but O(state=verified)
   type: list
   elements: str
   sample:
@@ -241,7 +233,7 @@ seconds:
   description:
     - How long it took to make networks, files and data, C(network), how long the containers, C(start), and with
       O(state=started) how long to prove that they work, C(ready).
-  returned: with O(state=present) and O(state=started)
+  returned: with O(state=started)
   type: dict
   sample:
     network: 0.412

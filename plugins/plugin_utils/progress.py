@@ -74,7 +74,7 @@ def state_of(action: str, arguments: Mapping[str, Any], step: str = "") -> State
     module = action[len(COLLECTION) :]
     if module == "session_step":
         return STEPS.get(str(arguments.get("step") or step))
-    chosen = str(arguments.get("state") or "present") if module == "session_host" else ""
+    chosen = str(arguments.get("state")) if module == "session_host" else ""
     return STATES.get((module, chosen))
 
 

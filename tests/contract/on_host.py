@@ -292,15 +292,17 @@ class Session:
     def bring(self, wanted: str, check_mode: bool = False, **more: Any) -> dict[str, Any]:
         """Bring this host's part into a state of M(session_host); returns what the call returned."""
         given: dict[str, Any] = {"state": wanted, "holder": HOLDER}
-        if wanted in ("held", "reserved", "released"):
+        if wanted in ("held", "released"):
             given |= {"claim": self.claim}
-            given |= {} if wanted == "released" else {"room": self.room}
-        if wanted not in ("reserved", "released"):
+        if wanted == "held":
+            given |= {"room": self.room}
+        if wanted != "released":
             given |= {"record": self.record, "host": HERE}
-        if wanted in ("present", "started"):
-            given |= {"public_keys": self.public_keys}
+        if wanted == "started":
+            # Hosts that only the plan has answer to nobody.
+            given |= {"public_keys": self.public_keys, "patience": 0 if self.others else 5}
         answer = self.call("session_host", check_mode, **{**given, **more})
-        if wanted in ("held", "prepared"):
+        if wanted == "held" and answer["granted"]:
             self.public_keys |= answer["public_keys"]
         return answer
 
@@ -308,8 +310,7 @@ class Session:
         """Launch this host's part, as far as it goes without other hosts."""
         answer = self.bring("held")
         assert answer["granted"], answer["reasons"]
-        # Hosts that only the plan has answer to nobody.
-        answer = self.bring("started", patience=0 if self.others else 5)
+        answer = self.bring("started")
         assert ("unproven" in answer) == bool(self.others)
         self.record = started(self.record)
         return self

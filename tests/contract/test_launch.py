@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host's part of a session on its way to run: reserved, prepared, present, verified, and what becomes of failures."""
+"""A host's part of a session on its way to run: held, started, verified, and what becomes of failures."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_session_begins_and_ends(host: Host, ledger: LedgerFile) -> None:
     assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
     assert ledger.read()[session.id].stage == COMMITTED
     assert session.files.read_record() == session.record
-    assert session.bring("present")["actions"] == []
+    assert session.bring("started")["actions"] == []
     assert session.repair()["actions"] == []
     foretold = session.remove(check_mode=True)["actions"]
     assert session.remove()["actions"] == foretold
@@ -64,20 +64,19 @@ def test_a_session_begins_and_ends(host: Host, ledger: LedgerFile) -> None:
 def test_check_mode_tells_all_that_is_done_and_does_nothing(host: Host, engine: Engine) -> None:
     session = host.plan(size=2, others=1, max_replicas_per_host=1)
     before = (things(engine), files(host))
-    dry_reserved = session.bring("reserved", check_mode=True)
-    dry_prepared = session.bring("prepared", check_mode=True)
-    assert dry_prepared["public_keys"] == {"main1": {"client": None, "host": None}}
-    dry_present = session.bring("present", check_mode=True)
+    dry_held = session.bring("held", check_mode=True)
+    assert dry_held["public_keys"] == {"main1": {"client": None, "host": None}}
+    dry_started = session.bring("started", check_mode=True)
     assert session.bring("verified", check_mode=True)["replicas"] == []
     assert (things(engine), files(host)) == before
-    reserved = session.bring("reserved")
-    assert (reserved["granted"], reserved["changed"]) == (dry_reserved["granted"], dry_reserved["changed"])
-    assert session.bring("prepared")["actions"] == dry_prepared["actions"]
-    present = session.bring("present")
-    assert present["actions"] == dry_present["actions"]
-    assert [re.sub("^([a-z]+ [A-Za-z]+).*", r"\1", one) for one in present["actions"]] == [
+    held = session.bring("held")
+    for key in ("granted", "changed", "actions"):
+        assert held[key] == dry_held[key]
+    begun = session.bring("started")
+    assert begun["actions"] == dry_started["actions"]
+    assert [re.sub("^([a-z]+ [A-Za-z]+).*", r"\1", one) for one in begun["actions"]] == [
         "create firewall",
-        *["create file"] * (len(present["actions"]) - 8),
+        *["create file"] * (len(begun["actions"]) - 8),
         "create link",
         "update peers",
         "create network",
@@ -86,7 +85,7 @@ def test_check_mode_tells_all_that_is_done_and_does_nothing(host: Host, engine: 
         "create record",
         "commit reservation",
     ]
-    again = (session.bring("present"), session.bring("present", check_mode=True))
+    again = (session.bring("started"), session.bring("started", check_mode=True))
     assert [one["actions"] for one in again] == [[], []]
 
 
@@ -95,18 +94,17 @@ def test_check_mode_tells_all_that_is_done_and_does_nothing(host: Host, engine: 
 
 def test_a_reservation_goes_through_its_stages(host: Host, ledger: LedgerFile) -> None:
     session = host.plan(size=1)
-    assert session.bring("reserved") == {"changed": True, "granted": True, "reasons": [], "undecided": []}
-    assert session.bring("reserved")["changed"] is False
+    told = session.bring("held")
+    assert (told["changed"], told["granted"], told["reasons"], told["undecided"]) == (True, True, [], [])
+    assert session.bring("held")["changed"] is False
     assert (ledger.read()[session.id].stage, ledger.read()[session.id].holder) == (LEASED, HOLDER)
     assert session.bring("released", check_mode=True, holder="another run")["changed"] is False
     assert session.bring("released", holder="another run")["changed"] is False
     assert session.bring("released", check_mode=True)["changed"] is True
     assert session.bring("released")["changed"] is True
     assert ledger.read() == {}
-    session.bring("reserved")
-    session.bring("prepared")
-    assert ledger.read()[session.id].stage == CONFIRMED
-    session.bring("present")
+    session.bring("held")
+    session.bring("started")
     assert ledger.read()[session.id].stage == COMMITTED
     assert session.bring("released")["changed"] is False
 
@@ -114,66 +112,60 @@ def test_a_reservation_goes_through_its_stages(host: Host, ledger: LedgerFile) -
 def test_what_does_not_fit_is_refused_with_reasons(host: Host) -> None:
     first = host.plan(name="first", size=1, cpus="3", ports="18080:80")
     second = host.plan(name="second", size=1, cpus="3", ports="18080:80")
-    assert first.bring("reserved")["granted"]
+    assert first.bring("held")["granted"]
     for check_mode in (True, False):
-        answer = second.bring("reserved", check_mode=check_mode)
+        answer = second.bring("held", check_mode=check_mode)
         assert (answer["granted"], answer["changed"]) == (False, False)
         assert any("cpus" in reason.lower() for reason in answer["reasons"])
         assert any("18080" in reason for reason in answer["reasons"])
         assert answer["undecided"] == [first.id]
     first.bring("released")
-    assert second.bring("reserved")["granted"]
+    assert second.bring("held")["granted"]
 
 
 def test_containers_that_the_ledger_does_not_know_count(host: Host, ledger: LedgerFile) -> None:
     first = host.launch(name="first", size=1, cpus="3")
     second = host.plan(name="second", size=1, cpus="1")
     ledger.path.unlink()
-    answer = second.bring("reserved", claim={**second.claim, "cpus": 3000})
+    answer = second.bring("held", claim={**second.claim, "cpus": 3000})
     assert answer["granted"] is False
     assert answer["undecided"] == []
     # A launch in check mode, which is to replace the session, is not in its own way.
     same = host.plan(name="first", size=1, cpus="3")
-    assert same.bring("reserved", check_mode=True)["granted"]
+    assert same.bring("held", check_mode=True)["granted"]
     assert first.containers()
 
 
 def test_a_lease_that_has_run_out_is_nobodys(host: Host, ledger: LedgerFile) -> None:
     session = host.plan(size=1)
-    assert session.bring("reserved", lease_seconds=0)["granted"]
+    assert session.bring("held", lease_seconds=0)["granted"]
     assert ledger.read() == {}
     assert list(ledger.expired()) == [session.id]
     with pytest.raises(SessionError, match="reservation"):
-        session.bring("prepared")
-    with pytest.raises(SessionError, match="reservation"):
-        session.bring("present")
+        session.bring("started")
     assert session.remove()["actions"] != []
 
 
 def test_only_who_holds_the_place_may_use_it(host: Host) -> None:
     session = host.plan(size=1)
-    session.bring("reserved")
+    session.bring("held")
     with pytest.raises(SessionError, match="has run out"):
-        session.bring("prepared", holder="another run")
-    session.bring("prepared")
-    with pytest.raises(SessionError, match="has run out"):
-        session.bring("present", holder="another run")
+        session.bring("started", holder="another run")
     assert session.containers() == {}
 
 
-# ---- prepared -------------------------------------------------------------------------------------------------------
+# ---- held -----------------------------------------------------------------------------------------------------------
 
 
 def test_keys_are_made_once_or_all_at_once_when_asked(host: Host) -> None:
     session = host.plan(size=2)
-    session.bring("reserved")
-    made = session.bring("prepared")
+    made = session.bring("held")
     assert made["actions"] == [f"create key {one}/{key}" for one in ("main1", "sub1") for key in KEYS]
-    assert session.bring("prepared")["actions"] == []
-    foretold = session.bring("prepared", check_mode=True, regenerate_keys=True)
+    assert session.bring("held")["actions"] == []
+    foretold = session.bring("held", check_mode=True, regenerate_keys=True)
     assert foretold["actions"] == made["actions"]
     session.public_keys = dict(made["public_keys"])
-    renewed = session.bring("prepared", regenerate_keys=True)
+    renewed = session.bring("held", regenerate_keys=True)
     assert renewed["actions"] == made["actions"]
     assert not {json.dumps(one) for one in made["public_keys"].values()} & {
         json.dumps(one) for one in renewed["public_keys"].values()
@@ -198,32 +190,30 @@ def test_a_host_without_replicas_keeps_a_note(host: Host) -> None:
 
 def test_a_session_that_was_torn_down_meanwhile_is_not_launched(host: Host, ledger: LedgerFile) -> None:
     session = host.plan(size=1)
-    session.bring("reserved")
     with pytest.raises(SessionError, match="was torn down while this launch was at work"):
-        session.bring("prepared", recorded=[session.id])
+        session.bring("held", recorded=[session.id])
     assert ledger.read() == {}
     assert session.files.read_record() is None
 
 
-# ---- present --------------------------------------------------------------------------------------------------------
+# ---- started --------------------------------------------------------------------------------------------------------
 
 
 def test_a_step_that_fails_undoes_all_that_the_call_made(host: Host, engine: Engine, ledger: LedgerFile) -> None:
     session = host.plan(size=3, others=1, max_replicas_per_host=2, ports="18080:80")
-    session.bring("reserved")
-    session.bring("prepared")
+    session.bring("held")
     before = things(engine)
     with socket.socket() as taken:
         taken.bind(("0.0.0.0", 18080))
         taken.listen()
         with pytest.raises(SessionError, match=r"Could not create container demo-main1: .*18080"):
-            session.bring("present")
+            session.bring("started")
     assert things(engine) == before
     assert ledger.read()[session.id].stage == CONFIRMED
     record = session.files.read_record()
     assert record is not None
     assert record["status"] == PREPARING
-    session.bring("present")
+    session.bring("started")
     assert set(session.containers()) == {"main1", "sub1"}
 
 
@@ -241,12 +231,11 @@ def test_a_session_that_runs_keeps_what_works_when_a_step_fails(host: Host) -> N
 
 def test_an_image_that_is_not_there_any_more_is_told(host: Host, engine: Engine) -> None:
     session = host.plan(size=1)
-    session.bring("reserved")
-    session.bring("prepared")
+    session.bring("held")
     session.plan["images"][BUSYBOX]["ids"][HERE] = "sha256:" + "0" * 64
     before = things(engine)
     with pytest.raises(SessionError, match=r"Could not create container demo-main1: .*No such image"):
-        session.bring("present")
+        session.bring("started")
     assert things(engine) == before
 
 
@@ -259,13 +248,12 @@ def foreign(host: Host) -> Iterator[None]:
 
 def test_a_foreign_container_is_refused_and_left_alone(host: Host, foreign: None, engine: Engine) -> None:
     session = host.plan(size=1)
-    session.bring("reserved")
-    session.bring("prepared")
+    session.bring("held")
     output_of("docker", "run", "-d", "--name", "demo-main1", BUSYBOX, "sleep", "8888")
     before = things(engine)
     for check_mode in (True, False):
         with pytest.raises(SessionError, match="named demo-main1, which does not belong to any session and is not"):
-            session.bring("present", check_mode=check_mode)
+            session.bring("started", check_mode=check_mode)
     assert things(engine) == before
 
 
@@ -275,13 +263,13 @@ def test_a_container_of_another_session_of_the_name_is_refused(host: Host, engin
     # Its place is held although the other one is there, as where a ledger was lost.
     host.ledger.path.unlink()
     host.ledger.reserve(Claim.from_dict(second.claim), [], Room.from_dict(second.room), 60, HOLDER)
-    second.bring("prepared")
+    second.bring("held")
     before = things(engine)
     with pytest.raises(SessionError, match="belongs to another session named 'demo'"):
-        second.bring("present")
+        second.bring("started")
     assert things(engine) == before
     # In check mode the session that this one replaces is still there, and will not be.
-    assert "create container demo-main1" in second.bring("present", check_mode=True)["actions"]
+    assert "create container demo-main1" in second.bring("started", check_mode=True)["actions"]
 
 
 @pytest.mark.parametrize(
@@ -294,26 +282,24 @@ def test_a_container_of_another_session_of_the_name_is_refused(host: Host, engin
 )
 def test_a_foreign_link_is_refused_and_left_alone(kind: list[str], told: str, host: Host, engine: Engine) -> None:
     session = host.plan(size=2, others=1, max_replicas_per_host=1)
-    session.bring("reserved")
-    session.bring("prepared")
+    session.bring("held")
     name = session.plan["network"]["link"]
     output_of("ip", "link", "add", name, "type", *kind)
     before = things(engine)
     with pytest.raises(SessionError, match=told):
-        session.bring("present")
+        session.bring("started")
     assert things(engine) == before
     output_of("ip", "link", "delete", name)
 
 
 def test_half_a_launch_is_finished(host: Host) -> None:
     session = host.plan(size=3, others=1, max_replicas_per_host=2)
-    session.bring("reserved")
-    session.bring("prepared")
-    everything = session.bring("present")["actions"]
+    session.bring("held")
+    everything = session.bring("started")["actions"]
     # As a power cut between two steps leaves it.
     output_of("docker", "rm", "-f", "demo-sub1")
     session.files.write_record(session.record)
-    assert session.bring("present")["actions"] == ["create container demo-sub1", "create record demo"]
+    assert session.bring("started")["actions"] == ["create container demo-sub1", "create record demo"]
     assert set(everything) > {"create container demo-sub1", "create record demo"}
 
 
@@ -322,10 +308,10 @@ def test_containers_of_another_plan_are_refused_and_surplus_ones_removed(host: H
     other = copy.deepcopy(session.record)
     other["plan"]["replicas"][0]["resources"]["memory"] *= 2
     with pytest.raises(SessionError, match="demo-main1 on here was made from another plan than the one that is rec"):
-        session.bring("present", record=other)
+        session.bring("started", record=other)
     less = copy.deepcopy(session.record)
     del less["plan"]["replicas"][1]
-    assert "remove container demo-sub1" in session.bring("present", record=less)["actions"]
+    assert "remove container demo-sub1" in session.bring("started", record=less)["actions"]
     assert set(session.containers()) == {"main1"}
 
 
@@ -338,22 +324,21 @@ def test_what_was_changed_by_hand_is_changed_back(host: Host) -> None:
     )
     output_of("docker", "network", "disconnect", egress, "demo-main1")
     output_of("ip", "link", "set", "dev", link, "mtu", "1200")
-    assert session.bring("present")["actions"] == [
+    assert session.bring("started")["actions"] == [
         f"replace link {link}",
         f"update peers of link {link}",
         f"connect container demo-main1 to network {egress}",
         f"connect container demo-main1 to network {network}",
     ]
-    assert session.bring("present")["actions"] == []
+    assert session.bring("started")["actions"] == []
 
 
 def test_nothing_starts_without_the_keys_of_every_replica(host: Host, engine: Engine) -> None:
     session = host.plan(size=2)
-    session.bring("reserved")
-    session.bring("prepared")
+    session.bring("held")
     before = things(engine)
     with pytest.raises(SessionError, match="cannot be written without the public keys of every replica"):
-        session.bring("present", public_keys={})
+        session.bring("started", public_keys={})
     assert things(engine) == before
 
 
@@ -370,11 +355,10 @@ def test_keys_belong_to_the_user_of_the_image(
 
 def test_a_user_that_the_image_does_not_know_is_told(image_of_user: Any, host: Host, engine: Engine) -> None:
     session = host.plan(size=2, image=image_of_user("nosuch"))
-    session.bring("reserved")
-    session.bring("prepared")
+    session.bring("held")
     before = things(engine)
     with pytest.raises(SessionError, match="The image's user 'nosuch' is not in its /etc/passwd"):
-        session.bring("present")
+        session.bring("started")
     assert things(engine) == before
 
 
@@ -383,13 +367,11 @@ def test_a_user_that_the_image_does_not_know_is_told(image_of_user: Any, host: H
 
 def test_a_program_that_has_ended_is_told_with_its_last_words(host: Host) -> None:
     session = host.plan(size=2, command=["sh", "-c", "echo last words; exit 3"])
-    session.bring("reserved")
-    session.bring("prepared")
-    session.bring("present")
+    session.bring("held")
     with pytest.raises(
         SessionError, match=r"main1 on here is not running: .* is exited, exit code 3\.(.|\n)*last word"
     ):
-        session.bring("verified")
+        session.bring("started")
 
 
 def test_what_is_verified(host: Host) -> None:

@@ -66,11 +66,11 @@ def test_a_damaged_file_is_refused_by_name_and_kept_aside(host: Host, call: Call
     path, book = session.files.record_file, state.root / "ledger.json"
     path.write_text('{"schema": 1, "plan": "hostile"}\n', encoding="utf-8")
     with pytest.raises(SessionError, match=f"{path} is damaged"):
-        session.bring("present")
+        session.bring("started")
     whole_ledger = json.loads(book.read_text(encoding="utf-8"))
     book.write_text("nonsense\n", encoding="utf-8")
     with pytest.raises(SessionError, match=f"{book} is damaged"):
-        other.bring("reserved")
+        other.bring("held")
     assert f"{book} is damaged" in call("host_info")["host"]["problem"]
     facts = call("host_info", whole_records=True)["host"]
     assert facts["ledger_is_damaged"] is True
@@ -105,7 +105,7 @@ def test_a_place_that_was_lost_is_taken_again_only_where_it_is_free(
         engine.remove_container(about["Id"])
     (state.root / "ledger.json").unlink()
     other = host.plan(name="other", size=1, **request_)
-    assert other.bring("reserved")["granted"]
+    assert other.bring("held")["granted"]
     with pytest.raises(
         SessionError, match=f"The place of session demo on here was lost and is taken by now: .*{reason}"
     ):

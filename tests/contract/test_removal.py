@@ -38,7 +38,7 @@ def test_everything_goes_and_no_other_session(host: Host, engine: Engine) -> Non
         actions = found["actions"]
         assert [actions[0], *sorted(actions[1:3]), *actions[3:]] == wanted
         assert found["sessions"] == [{"id": session.id, "name": "demo", "hosts": [HERE, "there1"]}]
-    assert other.bring("present")["actions"] == []
+    assert other.bring("started")["actions"] == []
     other.remove()
     assert things(engine) == before
 
@@ -73,10 +73,9 @@ def test_only_the_session_of_the_id_goes(host: Host) -> None:
 
 def test_what_is_launched_or_changed_meanwhile_stays(host: Host) -> None:
     session = host.plan(size=1)
-    session.bring("reserved")
-    session.bring("prepared")
+    session.bring("held")
     assert session.remove(unless_reserved=True)["actions"] == []
-    session.bring("present")
+    session.bring("started")
     # What runs is nobody's launch any more; it is the revision that tells that it was changed.
     revision = session.record["revision"]
     assert session.remove(unless_reserved=True, judged_revision=revision)["actions"] == []
@@ -143,11 +142,10 @@ def test_data_stays_and_mounts_go(host: Host, folder: Path, volume: str, engine:
     before = things(engine)["mounts"]
     mounts = [f"{folder}:/data", {"volume": volume, "target": "/volume"}]
     session = host.plan(size=1, mounts=mounts)
-    session.bring("reserved")
-    session.bring("prepared")
-    foretold = session.bring("present", check_mode=True)["actions"]
-    assert session.bring("present")["actions"] == foretold
-    assert session.bring("present")["actions"] == []
+    session.bring("held")
+    foretold = session.bring("started", check_mode=True)["actions"]
+    assert session.bring("started")["actions"] == foretold
+    assert session.bring("started")["actions"] == []
     session.run_in("main1", "sh", "-c", "echo of a session | tee /data/file >/volume/file")
     session.remove()
     assert (folder / "file").read_text(encoding="utf-8") == "of a session\n"
@@ -164,12 +162,11 @@ def test_what_a_launch_made_of_data_goes_when_it_is_undone(host: Host, folder: P
             {"volume": volume, "target": "/volume"},
         ],
     )
-    session.bring("reserved")
     for check_mode in (True, False):
-        assert any(str(made) in one for one in session.bring("prepared", check_mode=check_mode)["actions"])
+        assert any(str(made) in one for one in session.bring("held", check_mode=check_mode)["actions"])
         assert made.exists() is not check_mode
     assert (made.stat().st_uid, made.stat().st_gid, made.stat().st_mode & 0o777) == (7, 8, 0o750)
-    session.bring("present")
+    session.bring("started")
     session.remove(undo=True)
     assert not made.exists()
     assert volume not in output_of("docker", "volume", "ls", "-q")

@@ -50,22 +50,6 @@ def _started(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     )
 
 
-def _reserved(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Hold the claim if it fits."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import lease
-
-    terms = (asked["room"], asked["lease_seconds"], asked["holder"])
-    ledger = LedgerFile(asked["state_directory"])
-    changed, answer = lease(ledger, Claim.from_dict(asked["claim"]), *terms, check_mode)
-    return {
-        "changed": changed,
-        "granted": answer.granted,
-        "reasons": list(answer.reasons),
-        "undecided": list(answer.undecided),
-    }
-
-
 def _released(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Give back what the launch holds."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
@@ -117,28 +101,6 @@ def _prepared(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     )
     diff = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
     return {"changed": bool(actions), "public_keys": public_keys, "actions": actions, "diff": diff}
-
-
-def _present(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Make what the plan gives to this host and what is missing of it."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
-
-    engine = Engine.connect()
-    state = StateDirectory(asked["state_directory"])
-    ledger = LedgerFile(asked["state_directory"])
-    with state.working_on(asked["record"]["id"]):
-        context = Context(engine, state, ledger, asked["record"], asked["host"], asked["holder"] or "")
-        stages = session_stages(context, asked["public_keys"], check_mode)
-        taken: list[float] = []
-        if not check_mode:
-            # A session that runs is repaired, which takes nothing away from what works again.
-            taken = steps.perform(stages, undo=asked["record"]["status"] != RUNNING)
-    network, start = steps.seconds_until("container", stages, taken)
-    return {**steps.outcome(stages), "seconds": {"network": network, "start": start}}
 
 
 def _verified(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -207,12 +169,10 @@ def _keeper(engine: Any, state: StateDirectory, asked: dict[str, Any]) -> Any:
 STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
     "held": _held,
     "started": _started,
-    "reserved": _reserved,
     "released": _released,
     "offered": _offered,
     "proven": _proven,
     "prepared": _prepared,
-    "present": _present,
     "verified": _verified,
     "absent": _absent,
 }

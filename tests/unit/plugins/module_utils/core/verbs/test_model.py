@@ -190,7 +190,7 @@ class Host:
                 return session_repair.call(asked, False)
             assert module == "session_host", module
             asked = {**GIVEN, "state_directory": str(self.root), **given}
-            return session_host.STATES[given.get("state", "present")](asked, False)
+            return session_host.STATES[given["state"]](asked, False)
         except (SessionError, OSError) as error:
             return {"failed": True, "msg": str(error)}
 
