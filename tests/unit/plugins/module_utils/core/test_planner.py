@@ -37,44 +37,19 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import IMAGE
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts as host
 
 KEYS = [
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@laptop",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFGmJ/gx/8z/eHNzAzghDtUKw9fasWzqtpwji3eUm1OG",
 ]
-IMAGE = f"sha256:{'5' * 64}"
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 
 
 def request(**given: Any) -> Request:
     values = {"name": "train", "image": "busybox", **given}
     return parse_request({f"session_{key}": value for key, value in values.items()})
-
-
-def host(*records: Record, held: Sequence[Reservation] = (), number: int = 1, **more: Any) -> dict[str, Any]:
-    """Return the facts of a host with two CPUs."""
-    return {
-        "usable": True,
-        "engine": {"architecture": "x86_64", "limits_swap": True, "image_store": "docker"},
-        "capacity": {"cpus": 2000, "memory": 8 << 30},
-        "topology": {"cores": [{"node": 0, "cpus": [0]}, {"node": 0, "cpus": [1]}], "memory": {"0": 8 << 30}},
-        "containers": [],
-        "foreign_containers": [],
-        "objects": {},
-        "reservations": [one.to_dict() for one in held],
-        "underlay": {"address": f"192.0.2.{number}", "interface": "eth0", "mtu": 1500},
-        "subnets": [],
-        "vnis": [],
-        "ports": [],
-        "images": {"busybox": {"id": "i", "digests": [], "architecture": "amd64"}},
-        "paths": {},
-        "records": list(records),
-        "public_keys": {},
-        "damaged": [],
-        "tombstones": [],
-        "ledger_is_damaged": False,
-        **more,
-    }
 
 
 def planner(asked: Request, away: Sequence[str] = (), **hosts: dict[str, Any]) -> Planner:
