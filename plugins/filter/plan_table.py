@@ -13,8 +13,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     format_cpus,
     format_memory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import table
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.preview import common
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import devices, images
 
 DOCUMENTATION = r"""

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.filter.queue_table import queue_table
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_cpus
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import table
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import DENSE_HOSTS, is_ready
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording import many, memory, why
 

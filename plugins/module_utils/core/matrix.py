@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.findings import Pair
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 
 LEAST_DELAY = 0.0002
 """Seconds of a round trip below which no pair is called slow, whatever the others take."""
@@ -89,7 +90,7 @@ def matrix_lines(measured: Sequence[Measured], hosts: Sequence[str]) -> list[str
         worst = sorted(measured, key=lambda one: (one.rate, one.pair))[:SHOWN]
         rows = [["FROM", "TO", "RATE", "ROUND-TRIP"]]
         rows += [[*one.pair, format_rate(one.rate, ""), format_delay(one.delay, "")] for one in worst]
-        return [*lines, f"The {len(worst)} with the least rate:", *columns(rows)]
+        return [*lines, f"The {len(worst)} with the least rate:", *table(rows)]
     rows = [["FROM/TO", *hosts]]
     for host in hosts:
         cells = [rates.get((host, other)) for other in hosts]
@@ -102,13 +103,7 @@ def matrix_lines(measured: Sequence[Measured], hosts: Sequence[str]) -> list[str
                 ),
             ]
         )
-    return [*lines, *columns(rows)]
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return *rows* as lines with aligned columns, two spaces apart."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    return [*lines, *table(rows)]
 
 
 def format_rate(rate: float, space: str = " ") -> str:

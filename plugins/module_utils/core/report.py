@@ -21,8 +21,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.findi
     some_names,
     some_pairs,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import columns, matrix_lines
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import matrix_lines
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import MATRIX, Answers
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 
 SCHEMA = 1
 """Version of the form of the answer."""
@@ -67,7 +68,7 @@ def report(findings: Sequence[Finding], answers: Answers) -> list[str]:
             notes[len(rows) - 1] = [f"right: {printable(one.expected)}", f"next:  {printable(one.advice)}"]
     # Only what stands in columns is aligned; the last one is as long as it is.
     lines = []
-    for number, line in enumerate(columns(rows)):
+    for number, line in enumerate(table(rows)):
         lines += [line, *(f"         {note}" for note in notes.get(number, ()))]
     counted = Counter(one.severity for one in findings)
     lines.append(f"{of} hosts: {_many(counted[ERROR], 'error')}, {_many(counted[WARNING], 'warning')}.")

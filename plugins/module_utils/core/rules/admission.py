@@ -31,6 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     format_cpus,
     format_memory,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 
 SHOWN_HOSTS = 100
 """Hosts in the table of a shortfall; the totals count them all."""
@@ -225,14 +226,13 @@ def render_shortfall(shortfall: Shortfall) -> list[str]:
         )
         for number, row in enumerate(shortfall.total)
     )
-    widths = [max(len(row[column]) for row in rows) for column in range(6)]
     lines = [
         f"{_replicas(shortfall.size)} asked, mode {shortfall.mode}: not enough room now. "
         f"Asked per host is {what}; the last rows compare the whole session with all hosts together."
     ]
     if len(shortfall.hosts) > SHOWN_HOSTS:
         lines.append(f"Of {len(shortfall.hosts)} hosts the first {SHOWN_HOSTS} in inventory order are shown.")
-    lines.extend("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+    lines.extend(table(rows))
     if shortfall.largest_size:
         lines.append(f"Largest size that fits now in mode {shortfall.mode}: {shortfall.largest_size}.")
     else:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 
 PLANNED = "PLANNED"
 """Status of a replica, and of a session, that would run but for check mode."""
@@ -48,12 +49,6 @@ def artifact(plan: Mapping[str, Any], status: str, report: Sequence[str]) -> dic
         "ssh_port": record["plan"]["ssh_port"] if placed else None,
         "report": list(report),
     }
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return *rows* as lines with aligned columns, two spaces apart."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
 def table_of(record: Mapping[str, Any] | None, replicas: Iterable[Mapping[str, Any]]) -> list[str]:
