@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PREPARING,
     RUNNING,
@@ -274,7 +275,7 @@ class Host:
         if found is None or found["revision"] < started(record)["revision"]:
             session.write_record(started(record))
             yield
-        self.ledger.commit(claims_of(plan)[self.name], holder)
+        self.ledger.commit(claims_of(read_plan(plan))[self.name], holder)
         return {"actions": []}
 
     def verify(self) -> Steps:

@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import environments
 
 HERE = Path(__file__).resolve().parent / "launch"
@@ -158,7 +159,7 @@ class Session:
         """Return the plan that the first host has on record, with the variables of each replica."""
         record = ssh("b1", "sh", "-c", "cat /var/lib/cluster-compute/sessions/*/record.json")
         plan: Plan = json.loads(record)["plan"]
-        told = {name: values for host in HOSTS for name, values in environments(plan, host).items()}
+        told = {name: values for host in HOSTS for name, values in environments(read_plan(plan), host).items()}
         for one in plan["replicas"]:
             one["environment"] = told[one["name"]]
         return plan

@@ -9,6 +9,7 @@ import uuid
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
@@ -90,19 +91,19 @@ class Group:
         assert isinstance(placement, Placement), (request.name, placement)
         free = {host.name: host.free_devices for host in hosts}
         plan = build_plan(request, placement, session_id, self.facts, Settings(), free_devices=free)
-        for pinned in plan["images"].values():
-            pinned["ids"] = dict.fromkeys(pinned["ids"], IMAGE)
-        record = started(prepared(new_record(session_id, owner, request.to_dict()), plan))
-        networks = [plan["egress"]["subnet"], *([plan["network"]["subnet"]] if plan["network"] else [])]
+        for pinned in plan.images.values():
+            pinned.ids.update(dict.fromkeys(pinned.ids, IMAGE))
+        record = started(prepared(new_record(session_id, owner, request.to_dict()), encode(plan)))
+        networks = [plan.egress.subnet, *([plan.network.subnet] if plan.network else [])]
         claims = claims_of(plan)
         for name, facts in self.facts.items():
             facts["subnets"] += networks
-            facts["vnis"] += [plan["network"]["vni"]] if plan["network"] and plan["network"]["vni"] else []
+            facts["vnis"] += [plan.network.vni] if plan.network and plan.network.vni else []
             if name in claims:
                 facts["records"].append(record)
                 facts["reservations"].append(Reservation(claims[name], COMMITTED, "boot", None).to_dict())
                 facts["objects"][session_id] = {"name": request.name, "kinds": ["container"]}
-        for one in plan["replicas"]:
+        for one in encode(plan.replicas):
             code = states.get(one["name"], -1)
             if code is None:
                 continue

@@ -25,6 +25,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     Record,
     new_record,
@@ -228,14 +230,14 @@ class Host:
         free = {host.name: host.free_devices for host in hosts}
         site = Settings.from_variables(settings or {})
         plan = build_plan(asked, placement, session_id, facts, site, free_devices=free, inventory=inventory)
-        plan = with_images(plan, needs_of(images_of(plan["replicas"]), facts, asked.image_pull))
-        record = prepared(new_record(session_id, "somebody", asked.to_dict()), plan)
+        plan = with_images(plan, needs_of(images_of(plan.replicas), facts, asked.image_pull))
+        record = prepared(new_record(session_id, "somebody", asked.to_dict()), encode(plan))
         room = {host.name: room_of(host).to_dict() for host in hosts}[HERE]
         session = Session(record, room, list(facts)[1:], self)
-        for replica in plan["replicas"]:
-            if replica["host"] != HERE:
-                keys, _made = ssh_keys.converge_keys(self.folder / session_id / replica["name"], False, False)
-                session.public_keys[replica["name"]] = keys
+        for replica in plan.replicas:
+            if replica.host != HERE:
+                keys, _made = ssh_keys.converge_keys(self.folder / session_id / replica.name, False, False)
+                session.public_keys[replica.name] = keys
         self.sessions.append(session)
         return session
 
@@ -287,7 +289,7 @@ class Session:
     @property
     def claim(self) -> dict[str, Any]:
         """What the session takes of this host."""
-        return claims_of(self.plan)[HERE].to_dict()
+        return claims_of(read_plan(self.plan))[HERE].to_dict()
 
     def bring(self, wanted: str, check_mode: bool = False, **more: Any) -> dict[str, Any]:
         """Bring this host's part into a state of M(session_host); returns what the call returned."""

@@ -24,6 +24,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link, wireguard
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     new_record,
     prepared,
@@ -107,7 +108,7 @@ class World:
         placement = place(request, hosts_from_facts(facts, {}))
         assert isinstance(placement, Placement)
         check_request_against_hosts(request, facts, placement)
-        self.plan = json.loads(json.dumps(build_plan(request, placement, SESSION, facts, Settings())))
+        self.plan = json.loads(json.dumps(encode(build_plan(request, placement, SESSION, facts, Settings()))))
         validate_plan(self.plan)
         self.network = self.plan["network"]
         self.tunnel = self.network["tunnel"]["link"]

@@ -16,6 +16,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     cleanup_actions,
     waiting_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
@@ -268,7 +270,7 @@ class Planner:
         self.settings.limits.check(
             self.request, self.owner, self.group.used_by(self.owner, self.view, self.request.name)
         )
-        old = replaced["plan"] if replaced is not None else None
+        old = read_plan(replaced["plan"]) if replaced is not None else None
         inventory = self.group.inventory
         check_request_against_hosts(self.request, self.facts, current=old, inventory=inventory)
         if not self.group.missing:
@@ -301,11 +303,12 @@ class Planner:
             free_devices=free,
             inventory=inventory,
         )
-        needs = needs_of(images_of(plan["replicas"]), self.facts, self.request.image_pull, self._archive())
+        needs = needs_of(images_of(plan.replicas), self.facts, self.request.image_pull, self._archive())
         plan = with_images(plan, needs)
         faster = ["Other launches were faster, again and again."]
         pending = None if replaced is not None else self._pending(record, number, faster)
-        return self._placed(prepared(record, plan), needs, fresh=True, replaces=replaced is not None, pending=pending)
+        record = prepared(record, encode(plan))
+        return self._placed(record, plan, needs, fresh=True, replaces=replaced is not None, pending=pending)
 
     def _archive(self) -> Archive:
         """Return what the controller's archive of images holds, where one is given. Raises InvalidInput."""
@@ -340,20 +343,26 @@ class Planner:
         return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_undecided)
 
     def _placed_already(self, record: Record) -> dict[str, Any]:
-        plan = record["plan"]
-        used = images_of(plan["replicas"])
-        needs = needs_again(used, self.facts, self.request.image_pull, plan["images"])
+        plan = read_plan(record["plan"])
+        used = images_of(plan.replicas)
+        needs = needs_again(used, self.facts, self.request.image_pull, plan.images)
         if any(need.fetches for need in needs):  # a compressed archive of some size takes long to read
-            needs = needs_again(used, self.facts, self.request.image_pull, plan["images"], self._archive())
-        return self._placed(record, needs, fresh=False, replaces=False)
+            needs = needs_again(used, self.facts, self.request.image_pull, plan.images, self._archive())
+        return self._placed(record, plan, needs, fresh=False, replaces=False)
 
     def _placed(
-        self, record: Record, needs: list[Need], *, fresh: bool, replaces: bool, pending: Record | None = None
+        self,
+        record: Record,
+        plan: Plan,
+        needs: list[Need],
+        *,
+        fresh: bool,
+        replaces: bool,
+        pending: Record | None = None,
     ) -> dict[str, Any]:
-        plan = record["plan"]
-        session = plan["session"]
+        session = plan.session
         rooms = {host.name: room_of(host) for host in self._hosts(with_undecided=True)}
-        hosts = list(plan["hosts"])
+        hosts = list(plan.hosts)
         return self._answer(
             "SCHEDULED",
             fresh=fresh,
@@ -369,7 +378,7 @@ class Planner:
             record=record,
             pending=pending,
             report=[
-                f"Session {session['name']} ({session['id']}): {session['size']} replicas, {session['mode']}, "
+                f"Session {session.name} ({session.id}): {session.size} replicas, {session.mode}, "
                 f"on {', '.join(hosts)}."
             ],
         )

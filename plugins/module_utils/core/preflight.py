@@ -266,10 +266,10 @@ def proofs_of(asked: Asked, answers: Answers, trial: Trial) -> dict[str, dict[st
     hosts = [host for host in trial.hosts if host in answers.facts]
     if len(hosts) < 2 or _data_problems(asked, answers, hosts):
         return {}
-    about = data_of_hosts(asked.request, hosts, answers.facts, answers.inventory)
+    found = data_of_hosts(asked.request, hosts, answers.facts, answers.inventory)
     return {
-        host: {path: one["proof"] for path, one in about[host]["data"].items() if one["proof"] is not None}
-        for host in hosts
+        host: {path: folder.proof for path, folder in folders.items() if folder.proof is not None}
+        for host, (_roots, folders) in found.items()
     }
 
 

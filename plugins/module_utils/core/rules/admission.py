@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import SINGLE_NODE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
     mount_problems,
@@ -72,7 +73,7 @@ def check_request_against_hosts(
     request: Request,
     facts_by_host: Mapping[str, Mapping[str, Any]],
     placement: Placement | None = None,
-    current: Mapping[str, Any] | None = None,
+    current: Plan | None = None,
     inventory: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Refuse what the hosts say cannot be: mounts that the site does not allow or that are missing, ports that are
@@ -185,14 +186,10 @@ def _owners(facts: Mapping[str, Any], container: str, session: str) -> list[str]
     return owners + ["somebody else" for name in facts.get("foreign_containers") or () if name == container]
 
 
-def own_ports(current: Mapping[str, Any] | None, host: str) -> set[tuple[int, str]]:
-    replicas = current.get("replicas", ()) if current is not None else ()
-    return {
-        (port["host_port"], port["protocol"])
-        for replica in replicas
-        if replica["host"] == host
-        for port in replica["ports"]
-    }
+def own_ports(current: Plan | None, host: str) -> set[tuple[int, str]]:
+    """Return what a session that runs has published on a host already: port and protocol."""
+    replicas = current.on(host) if current is not None else ()
+    return {(port.host_port, port.protocol) for replica in replicas for port in replica.ports}
 
 
 def render_shortfall(shortfall: Shortfall) -> list[str]:

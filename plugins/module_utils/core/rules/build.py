@@ -1,18 +1,30 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The plan: everything that must be true on the hosts for one session, as plain data that JSON can carry.
-
-It is made from the request, the placement and what the hosts report; `check` judges one that was read back.
-"""
+"""The plan, made from the request, the placement and what the hosts report."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
+    BRIDGE,
+    VXLAN,
+    Egress,
+    Network,
+    PinnedImage,
+    Plan,
+    PlannedHost,
+    PlannedSession,
+    PublishedPort,
+    Replica,
+    Share,
+    Tunnel,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
     addresses,
@@ -47,8 +59,6 @@ LEAST_MTU = 576
 """An underlay that leaves less than this for the session's network is refused."""
 LEAST_TUNNEL_MTU = 1280
 """A tunnel carries IPv6, for which a link needs this much (RFC 8200, section 5)."""
-BRIDGE = "bridge"
-VXLAN = "vxlan"
 INTERFACE = "eth1"
 """Name of the session's interface in every replica that has one; eth0 is the default network's."""
 
@@ -59,10 +69,10 @@ def build_plan(
     session_id: str,
     hosts_facts: Mapping[str, Mapping[str, Any]],
     settings: Settings,
-    current: Mapping[str, Any] | None = None,
+    current: Plan | None = None,
     free_devices: Mapping[str, Devices] | None = None,
     inventory: Mapping[str, Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
+) -> Plan:
     """Return the plan of a session.
 
     session_id: a UUID in its usual form, new for a new session. hosts_facts: what every usable host of the resource
@@ -93,59 +103,49 @@ def build_plan(
     hosts = {}
     for host in placement.hosts:
         underlay = hosts_facts[host].get("underlay") or {}
-        hosts[host] = {
-            "underlay_address": underlay.get("address"),
-            "underlay_interface": underlay.get("interface"),
-            "tunnel_address": _tunnel_address(network, placement.node_order.index(host)),
-            "replicas": [entry["name"] for entry in entries if entry["host"] == host],
-            **data[host],
-        }
-    return {
-        "schema": SCHEMA,
-        "session": {
-            "id": session_id,
-            "name": request.name,
-            "mode": placement.mode,
-            "requested_mode": request.mode,
-            "size": request.size,
-            "resource_group": request.resource_group,
-        },
-        "request": request.to_dict(),
-        "network": network,
-        "egress": {"name": f"cc-{id8}-egress", "subnet": egress},
-        "ssh_port": ssh_port,
-        "hosts": hosts,
-        "images": {
-            reference: {"digest": None, "ids": dict.fromkeys(names)} for reference, names in images_of(entries).items()
-        },
-        "replicas": entries,
-    }
+        roots, folders = data[host]
+        hosts[host] = PlannedHost(
+            underlay_address=underlay.get("address"),
+            underlay_interface=underlay.get("interface"),
+            tunnel_address=_tunnel_address(network, placement.node_order.index(host)),
+            replicas=tuple(entry.name for entry in entries if entry.host == host),
+            mount_roots=roots,
+            data=folders,
+        )
+    return Plan(
+        schema=SCHEMA,
+        session=PlannedSession(
+            session_id, request.name, placement.mode, request.mode, request.size, request.resource_group
+        ),
+        request=request.to_dict(),
+        network=network,
+        egress=Egress(f"cc-{id8}-egress", egress),
+        ssh_port=ssh_port,
+        hosts=hosts,
+        images={reference: PinnedImage(None, dict.fromkeys(names)) for reference, names in images_of(entries).items()},
+        replicas=entries,
+    )
 
 
-def kernel_id(session_id: str, replica: str) -> str:
-    """The id of one replica: main1's is the session's, the others follow from the session's and the name."""
-    return session_id if replica == "main1" else str(uuid.uuid5(uuid.UUID(session_id), replica))
-
-
-def _tunnel_address(network: Mapping[str, Any] | None, node_rank: int) -> str | None:
+def _tunnel_address(network: Network | None, node_rank: int) -> str | None:
     """Return a host's address inside the tunnel of an encrypted session, a link-local one (RFC 4291, section 2.5.6).
 
     The kernel takes packets for a VXLAN device with such an address from the link it was made for and from no other.
     """
-    return f"fe80::{node_rank + 1:x}" if network is not None and network["tunnel"] is not None else None
+    return f"fe80::{node_rank + 1:x}" if network is not None and network.tunnel is not None else None
 
 
-def images_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def images_of(entries: Iterable[Replica]) -> dict[str, list[str]]:
     """Return for each image reference of a plan's replicas the hosts that run it, both in the order of the ranks."""
     used: dict[str, dict[str, None]] = {}
     for entry in entries:
-        used.setdefault(entry["image"], {})[entry["host"]] = None
+        used.setdefault(entry.image, {})[entry.host] = None
     return {reference: list(hosts) for reference, hosts in used.items()}
 
 
-def with_images(plan: Mapping[str, Any], needs: Iterable[Need]) -> dict[str, Any]:
+def with_images(plan: Plan, needs: Iterable[Need]) -> Plan:
     """Return the plan with what its image references mean, as far as that is settled."""
-    return {**plan, "images": {need.reference: need.pinned() for need in needs}}
+    return replace(plan, images={need.reference: need.pinned() for need in needs})
 
 
 def entries_of(
@@ -153,68 +153,68 @@ def entries_of(
     session_id: str,
     host_of: Mapping[str, str],
     node_order: Sequence[str],
-    network: Mapping[str, Any] | None,
+    network: Network | None,
     free_devices: Mapping[str, Devices],
     pinned: Mapping[str, Pinned],
     ssh_port: int | None,
-) -> list[dict[str, Any]]:
+) -> tuple[Replica, ...]:
     """Return the plan's entry of every replica, in rank order."""
     replicas = request.replicas()
     names = tuple(name for name, role, index in replicas)
     given_addresses: Sequence[str | None] = [None] * len(names)
     if network is not None:
-        given_addresses = addresses(network["subnet"], len(names))
+        given_addresses = addresses(network.subnet, len(names))
     node_rank = {host: rank for rank, host in enumerate(node_order)}
     there: dict[str, int] = {}
     left = {host: {kind: list(names) for kind, names in devices} for host, devices in free_devices.items()}
-    plain = request.to_dict()
-    ports = list(plain["ports"])
+    mounts = tuple(mount.to_dict() for mount in request.mounts)
+    ports = [PublishedPort(port.host_ip, port.host_port, port.container_port, port.protocol) for port in request.ports]
     if ssh_port is not None:
-        ports.append({"host_ip": EVERY_ADDRESS, "host_port": ssh_port, "container_port": LOGIN_PORT, "protocol": "tcp"})
+        ports.append(PublishedPort(EVERY_ADDRESS, ssh_port, LOGIN_PORT, "tcp"))
     entries = []
     for rank, ((name, role, index), address) in enumerate(zip(replicas, given_addresses)):
         host = host_of[name]
         local_rank = there.get(host, 0)
         there[host] = local_rank + 1
-        kernel = kernel_id(session_id, name)
         devices = {kind: _take(left.get(host, {}), kind, count) for kind, count in role.resources.accelerators}
         own = pinned.get(name, Pinned())
         if role.resources.pin_cpus:
-            devices[PINNED] = list(own.cpus)
+            devices[PINNED] = tuple(own.cpus)
         entries.append(
-            {
-                "name": name,
-                "role": role.name,
-                "index": index,
-                "rank": rank,
-                "host": host,
-                "local_rank": local_rank,
-                "node_rank": node_rank[host],
-                "kernel_id": kernel,
-                "address": address,
-                "mac": None if address is None else mac_of(address),
-                "container": f"{request.name}-{name}",
-                "image": role.image,
-                "resources": role.resources.to_dict(),
-                "devices": devices,
-                "memory_nodes": list(own.memory_nodes),
-                "command": None if role.command is None else list(role.command),
-                "capabilities": list(role.capabilities),
-                "memlock": role.memlock,
-                "ports": [dict(port) for port in ports] if rank == 0 else [],
-                "mounts": [dict(mount) for mount in plain["mounts"]],
-            }
+            Replica(
+                name=name,
+                role=role.name,
+                index=index,
+                rank=rank,
+                host=host,
+                local_rank=local_rank,
+                node_rank=node_rank[host],
+                # main1's is the session's; the others follow from the session's and the name.
+                kernel_id=session_id if name == "main1" else str(uuid.uuid5(uuid.UUID(session_id), name)),
+                address=address,
+                mac=None if address is None else mac_of(address),
+                container=f"{request.name}-{name}",
+                image=role.image,
+                resources=Share(**role.resources.to_dict()),
+                devices=devices,
+                memory_nodes=tuple(own.memory_nodes),
+                command=None if role.command is None else tuple(role.command),
+                capabilities=tuple(role.capabilities),
+                memlock=role.memlock,
+                ports=tuple(ports) if rank == 0 else (),
+                mounts=mounts,
+            )
         )
-    return entries
+    return tuple(entries)
 
 
-def _take(left: dict[str, list[str]], kind: str, count: int) -> list[str]:
+def _take(left: dict[str, list[str]], kind: str, count: int) -> tuple[str, ...]:
     """Return the first names of a class, which are gone from what is left. Raises ValueError where there are fewer."""
     names = left.get(kind, [])
     if len(names) < count:
         raise ValueError(f"There are {len(names)} of {kind} on the host where {count} are expected.")
     left[kind] = names[count:]
-    return names[:count]
+    return tuple(names[:count])
 
 
 def _pin(
@@ -243,7 +243,7 @@ def _ssh_port(
     host: str,
     facts: Mapping[str, Any],
     settings: Settings,
-    current: Mapping[str, Any] | None,
+    current: Plan | None,
 ) -> int | None:
     """Return the port of main1's host at which the owner logs in; None where nobody's keys are given."""
     if not request.authorized_keys or request.ssh_port is not None:
@@ -262,50 +262,34 @@ def _networks(
     settings: Settings,
     in_use: set[str],
     most_on_a_host: int,
-    current: Mapping[str, Any] | None,
-) -> tuple[dict[str, Any] | None, str]:
+    current: Plan | None,
+) -> tuple[Network | None, str]:
     """Return the session's network (None for one replica) and the subnet of the egress network."""
     id8 = session_id[:8]
-    kept = current if current is not None and current["session"]["id"] == session_id else None
-    old = kept["network"] if kept is not None else None
+    kept = current if current is not None and current.session.id == session_id else None
+    old = kept.network if kept is not None else None
     if kept is not None:
         # The session's own networks are in use by itself.
-        own = [kept["egress"]["subnet"], *([old["subnet"]] if old else [])]
-        in_use = outside(in_use, own)
-    network: dict[str, Any] | None = None
+        in_use = outside(in_use, [kept.egress.subnet, *([old.subnet] if old else [])])
+    network = None
     if request.size > 1:
-        driver = VXLAN if len(placement.hosts) > 1 else BRIDGE
-        subnet = _kept_subnet(old["subnet"] if old else None, request.size, settings, in_use)
+        subnet = _kept_subnet(old.subnet if old else None, request.size, settings, in_use)
         if subnet is None:
             subnet = choose_subnets(settings.subnet_pool, 1, request.size, in_use, session_id)[0]
-        network = {
-            "driver": driver,
-            "name": f"cc-{id8}",
-            "subnet": subnet,
-            "interface": INTERFACE,
-            "mtu": None,
-            "vni": None,
-            "port": None,
-            "link": None,
-            "tunnel": None,
-        }
         in_use = in_use | {subnet}
-        if driver == VXLAN:
-            vnis = {int(vni) for facts in hosts_facts.values() for vni in facts.get("vnis") or ()}
-            vni = old["vni"] if old else None
+        network = Network(BRIDGE, f"cc-{id8}", subnet, INTERFACE, None, None, None, None, None)
+        if len(placement.hosts) > 1:
+            vni = old.vni if old else None
             if vni is None:
-                vni = choose_vni(settings.vni_pool, vnis, session_id)
+                taken = {int(vni) for facts in hosts_facts.values() for vni in facts.get("vnis") or ()}
+                vni = choose_vni(settings.vni_pool, taken, session_id)
             underlays = {host: hosts_facts[host].get("underlay") or {} for host in placement.hosts}
-            mtu = overlay_mtu(underlays, request.encrypted)
-            network.update(mtu=mtu, vni=vni, port=settings.vxlan_port, link=f"ccx{id8}")
+            mtu, port, tunnel = overlay_mtu(underlays, request.encrypted), settings.vxlan_port, None
             if request.encrypted:
-                tunnel = {
-                    "link": f"cct{id8}",
-                    "mtu": mtu + VXLAN_OVERHEAD_IPV6,
-                    "vxlan_port": settings.vxlan_port,
-                }
-                network.update(port=_tunnel_port(request, session_id, hosts_facts, settings, old), tunnel=tunnel)
-    egress = _kept_subnet(kept["egress"]["subnet"] if kept else None, most_on_a_host, settings, in_use)
+                tunnel = Tunnel(f"cct{id8}", mtu + VXLAN_OVERHEAD_IPV6, port)
+                port = _tunnel_port(request, session_id, hosts_facts, settings, old)
+            network = replace(network, driver=VXLAN, mtu=mtu, vni=vni, port=port, link=f"ccx{id8}", tunnel=tunnel)
+    egress = _kept_subnet(kept.egress.subnet if kept else None, most_on_a_host, settings, in_use)
     if egress is None:
         egress = choose_subnets(settings.subnet_pool, 1, most_on_a_host, in_use, session_id)[0]
     return network, egress
@@ -316,11 +300,11 @@ def _tunnel_port(
     session_id: str,
     hosts_facts: Mapping[str, Mapping[str, Any]],
     settings: Settings,
-    old: Mapping[str, Any] | None,
+    old: Network | None,
 ) -> int:
     """Return the UDP port of a session's tunnel: the one it has, else one that no host has in use."""
-    if old is not None and old["tunnel"] is not None:
-        return int(old["port"])
+    if old is not None and old.tunnel is not None and old.port is not None:
+        return old.port
     taken = {settings.vxlan_port, *(port.host_port for port in request.ports)}
     taken.update(int(port["port"]) for facts in hosts_facts.values() for port in facts.get("ports") or ())
     return choose_port(settings.encrypted_ports, taken, session_id)

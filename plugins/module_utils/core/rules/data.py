@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import LOCAL_DRIVER, Mount
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Folder
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
     is_plain,
@@ -270,11 +271,11 @@ def _writer(mount: Mount, hosts: Iterable[str], facts: Mapping[str, Mapping[str,
 
 def data_of_hosts(
     request: Request, hosts: Sequence[str], facts: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """Return what the plan says of each host's paths: the roots that allow them, file systems, who proves what."""
+) -> dict[str, tuple[tuple[str, ...], dict[str, Folder]]]:
+    """Return what the plan says of each host's paths: the roots that allow them, and what is there at each."""
     found = {}
     for host in hosts:
-        entries = {}
+        folders = {}
         for mount in request.mounts:
             if mount.source is not None:
                 about = _path(facts[host], mount)
@@ -282,7 +283,7 @@ def data_of_hosts(
                 if len(hosts) > 1 and mount.shared is not False and about["kind"] != "file":
                     writer = _writer(mount, hosts, facts)
                     proof = None if writer is None else WRITES if writer == host else READS
-                entries[mount.source] = {"filesystem": about["filesystem"], "proof": proof}
-        roots = [root for root in roots_of(inventory, host) if any(is_below(source, root) for source in entries)]
-        found[host] = {"mount_roots": roots, "data": entries}
+                folders[mount.source] = Folder(about["filesystem"], proof)
+        roots = tuple(root for root in roots_of(inventory, host) if any(is_below(source, root) for source in folders))
+        found[host] = (roots, folders)
     return found

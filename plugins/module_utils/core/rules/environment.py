@@ -14,10 +14,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import paths
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import is_nvidia_uuid
+
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 
 DIRECTORY = paths.DIRECTORY
 """Where the files below lie in every replica."""
@@ -192,38 +195,37 @@ def replica_environment(
     return environment
 
 
-def environments(plan: Mapping[str, Any], host: str) -> dict[str, dict[str, str]]:
+def environments(plan: Plan, host: str) -> dict[str, dict[str, str]]:
     """Return the variables of every replica that *plan* gives to *host*: name to environment.
 
     They follow from the plan and are made where they are needed: a plan that carried them would grow with the square
     of the session's size, because several of them name every replica.
     """
-    request, network = plan["request"], plan["network"]
+    request = plan.request
     view = SessionView(
-        session_id=plan["session"]["id"],
-        mode=plan["session"]["mode"],
-        replicas=tuple(replica["name"] for replica in plan["replicas"]),
+        session_id=plan.session.id,
+        mode=plan.session.mode,
+        replicas=tuple(replica.name for replica in plan.replicas),
         roles=tuple((role["name"], role["replicas"]) for role in request["roles"]),
         master_port=request["master_port"],
-        interface=None if network is None else network["interface"],
+        interface=None if plan.network is None else plan.network.interface,
     )
     user = {role["name"]: role["env"] for role in request["roles"]}
     return {
-        replica["name"]: replica_environment(
+        replica.name: replica_environment(
             view,
-            replica=replica["name"],
-            role=replica["role"],
-            index=replica["index"],
-            rank=replica["rank"],
-            local_rank=replica["local_rank"],
-            node_rank=replica["node_rank"],
-            kernel_id=replica["kernel_id"],
+            replica=replica.name,
+            role=replica.role,
+            index=replica.index,
+            rank=replica.rank,
+            local_rank=replica.local_rank,
+            node_rank=replica.node_rank,
+            kernel_id=replica.kernel_id,
             host=host,
-            devices=replica["devices"],
-            user=user[replica["role"]],
+            devices=replica.devices,
+            user=user[replica.role],
         )
-        for replica in plan["replicas"]
-        if replica["host"] == host
+        for replica in plan.on(host)
     }
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PinnedImage
 
 MISSING, ALWAYS, NEVER = "missing", "always", "never"
 PULL_POLICIES = (MISSING, ALWAYS, NEVER)
@@ -223,9 +224,9 @@ class Need:
         """Return why *host* does not have the image in the end."""
         return self.problems.get(host) or f"{self.reference}: {self._nowhere()}"
 
-    def pinned(self) -> dict[str, Any]:
+    def pinned(self) -> PinnedImage:
         """Return what the plan keeps: the digest to pull it by, and its id on each host that runs it."""
-        return {"digest": self.digest, "ids": {host: self.wanted(host) for host in self.hosts}}
+        return PinnedImage(self.digest, {host: self.wanted(host) for host in self.hosts})
 
     # ---- rules ----------------------------------------------------------------------------------------------------
 
@@ -404,7 +405,7 @@ def needs_again(
     used: Mapping[str, Sequence[str]],
     facts: Facts,
     policy: str,
-    pinned: Mapping[str, Any],
+    pinned: Mapping[str, PinnedImage],
     archive: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Need]:
     """Return what a session needs that exists: the images that its plan has *pinned*, whatever their names mean now.
@@ -420,10 +421,10 @@ def needs_again(
             policy=policy,
             hosts=list(hosts),
             platforms={host: platform_of(about) for host, about in facts.items()},
-            digest=kept["digest"],
-            pulls=policy != NEVER and kept["digest"] is not None,
+            digest=kept.digest,
+            pulls=policy != NEVER and kept.digest is not None,
         )
-        for host, image in kept["ids"].items():
+        for host, image in kept.ids.items():
             if image is not None and host in need.platforms:
                 need.ids[need.platforms[host]] = image
                 need.archived = need.archived or image in archived

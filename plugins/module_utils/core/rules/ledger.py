@@ -19,7 +19,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
@@ -32,6 +32,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     format_memory,
     same_device,
 )
+
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 
 SCHEMA = 1
 LEASED = "leased"
@@ -335,32 +338,31 @@ def decide(session_id: str, answers: Mapping[str, Answer]) -> str:
     return GIVE_BACK
 
 
-def claims_of(plan: Mapping[str, Any]) -> dict[str, Claim]:
+def claims_of(plan: Plan) -> dict[str, Claim]:
     """Return what a plan claims on each of its hosts."""
-    network = plan["network"]
-    subnets = [plan["egress"]["subnet"]] + ([network["subnet"]] if network is not None else [])
+    network = plan.network
+    subnets = [plan.egress.subnet] + ([network.subnet] if network is not None else [])
     # The tunnel of an encrypted session listens on a port of its own; overlays in plain share one.
-    tunnelled = network is not None and network["tunnel"] is not None
-    own_ports = ((EVERY_ADDRESS, network["port"], "udp"),) if tunnelled else ()
+    own_ports: tuple[tuple[str, int, str], ...] = ()
+    if network is not None and network.tunnel is not None and network.port is not None:
+        own_ports = ((EVERY_ADDRESS, network.port, "udp"),)
     claims = {}
-    for host in plan["hosts"]:
-        replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
+    for host in plan.hosts:
+        replicas = plan.on(host)
         devices: dict[str, list[str]] = {}
         for replica in replicas:
-            for kind, names in replica["devices"].items():
+            for kind, names in replica.devices.items():
                 devices.setdefault(kind, []).extend(names)
+        ports = tuple((port.host_ip, port.host_port, port.protocol) for one in replicas for port in one.ports)
         claims[host] = Claim(
-            session_id=plan["session"]["id"],
-            session_name=plan["session"]["name"],
+            session_id=plan.session.id,
+            session_name=plan.session.name,
             replicas=len(replicas),
-            cpus=sum(replica["resources"]["cpus"] for replica in replicas),
-            memory=sum(replica["resources"]["memory"] for replica in replicas),
+            cpus=sum(replica.resources.cpus for replica in replicas),
+            memory=sum(replica.resources.memory for replica in replicas),
             devices=_devices(devices),
-            ports=tuple(
-                (port["host_ip"], port["host_port"], port["protocol"]) for one in replicas for port in one["ports"]
-            )
-            + own_ports,
-            vni=None if network is None else network["vni"],
+            ports=ports + own_ports,
+            vni=None if network is None else network.vni,
             subnets=tuple(sorted(subnets)),
         )
     return claims

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     CONTRACT_NAMES,
     environments,
@@ -50,7 +51,8 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
     }
     if plan is None:
         return about
-    variables = {name: found for host in plan["hosts"] for name, found in environments(plan, host).items()}
+    typed = read_plan(plan)
+    variables = {name: found for host in typed.hosts for name, found in environments(typed, host).items()}
     for host in about["hosts"]:
         host["replicas"] = list(plan["hosts"].get(host["name"], {}).get("replicas", ()))
     return {

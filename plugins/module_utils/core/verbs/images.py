@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import sentence, why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import with_images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.distribution import (
     Transfer,
     next_round,
@@ -153,6 +153,7 @@ class Distribution:
             if any(host in need.lacking for need in self.needs)
         }
         record = self.plan["record"]
+        images = {need.reference: encode(need.pinned()) for need in self.needs}
         return {
             "needs": [need.to_dict() for need in self.needs],
             "asks": asks,
@@ -170,7 +171,7 @@ class Distribution:
             "useless": self.useless,
             "report": self.report,
             "results": {host: {"msg": missing[host]} if host in missing else {"present": True} for host in hosts},
-            "record": {**record, "plan": with_images(record["plan"], self.needs)},
+            "record": {**record, "plan": {**record["plan"], "images": images}},
         }
 
 

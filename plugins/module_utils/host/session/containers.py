@@ -137,7 +137,7 @@ def _start_steps(context: Context, found: dict[str, Any], replica: dict[str, Any
     failed = read_failure(context.engine, context.directory, found, context.host)
     if failed is None:
         return [Step("start", "container", name, start, before=before, after="running")]
-    request = context.plan["request"]
+    request = context.plan.request
     if not failure.may_restart(request["failure_policy"], request["restart_limit"], failed.restarts):
         return []
     count = partial(context.directory.write_restarts, replica["name"], failed.restarts + 1)

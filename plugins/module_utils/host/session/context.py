@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Room
@@ -55,12 +56,12 @@ class Context:
         use of this host, to ask again for a place that was lost; None where that is not known.
         """
         plan = record["plan"]
+        self.plan = read_plan(plan)
         self.engine = engine
         self.ledger = ledger
         self.record = record
         self.room = room
         self.holder = holder if record["status"] == PREPARING else None
-        self.plan = plan
         self.host = host
         self.session = plan["session"]
         self.network = plan["network"]
@@ -68,7 +69,7 @@ class Context:
         self.has_ssh = has_ssh(plan)
         self.members = plan["replicas"]
         self.replicas = [replica for replica in self.members if replica["host"] == host]
-        self.environments = environment.environments(plan, host)
+        self.environments = environment.environments(self.plan, host)
         self.image_ids: dict[str, str] = {}
         self._image_variables: dict[str, dict[str, str]] = {}
         self.directory: SessionDirectory = state.session(self.session["id"])
@@ -83,7 +84,7 @@ class Context:
 
         Only check mode does not know it yet, where the image would have to be fetched first.
         """
-        pinned = self.plan["images"][replica["image"]]["ids"][self.host]
+        pinned = self.plan.images[replica["image"]].ids[self.host]
         return str(pinned or replica["image"])
 
     def image_environment(self, replica: dict[str, Any]) -> dict[str, str]:

@@ -83,7 +83,7 @@ def _files(context: Context, replica: dict[str, Any], public_keys: PublicKeys) -
     files["hostfile"] = environment.hostfile(slots)
     files["hostfile.mpich"] = environment.mpich_hostfile(slots)
     is_login = is_way_in(context, replica)
-    owners = context.plan["request"]["authorized_keys"]
+    owners = context.plan.request["authorized_keys"]
     if context.network is not None:
         trusted = known = None
         if _knows(context, public_keys, "client"):

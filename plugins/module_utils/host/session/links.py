@@ -30,7 +30,7 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
         raise _foreign_link(context, about["link"])
     keys = {member["host"]: (public_keys.get(member["name"]) or {}).get("tunnel") for member in context.members}
     peers = [
-        wireguard.Peer(key, _tunnel_endpoint(context, host), context.plan["hosts"][host]["underlay_address"])
+        wireguard.Peer(key, _tunnel_endpoint(context, host), str(context.plan.hosts[host].underlay_address))
         for host, key in keys.items()
         if key and host != context.host
     ]
@@ -62,7 +62,7 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
 def rule_steps(context: Context, nftables: bool) -> Stage:
     """Return what is missing of the firewall's rules, before there is anything to guard; it needs no engine."""
-    return guard.rule_steps(isolation.isolation_of(context.plan, context.host), nftables)
+    return guard.rule_steps(isolation.isolation_of(context.record["plan"], context.host), nftables)
 
 
 def link_steps(context: Context) -> Stage:
@@ -133,8 +133,8 @@ def peer_steps(context: Context) -> Stage:
 
 def _tunnel_endpoint(context: Context, host: str) -> str:
     """Return where the overlay reaches a host: its address in the tunnel where there is one."""
-    about = context.plan["hosts"][host]
-    return str(about["tunnel_address"] or about["underlay_address"])
+    about = context.plan.hosts[host]
+    return str(about.tunnel_address or about.underlay_address)
 
 
 def _vxlan(context: Context) -> link.Vxlan | None:

@@ -32,7 +32,7 @@ def key_files(context: Context, name: str) -> list[Path]:
 
 def is_way_in(context: Context, replica: dict[str, Any]) -> bool:
     """Tell whether the session's owner logs in to this replica from outside."""
-    return context.plan["ssh_port"] is not None and replica["rank"] == 0
+    return context.plan.ssh_port is not None and replica["rank"] == 0
 
 
 def start_server(context: Context, container: str, replica: dict[str, Any]) -> None:

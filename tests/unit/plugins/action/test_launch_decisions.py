@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import environments
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
@@ -120,7 +121,7 @@ def test_four_replicas_of_two_cpus_all_go_to_the_host_with_eight() -> None:
     plan = launch(asked, _cpus(n1=3, n2=3, n3=8))["record"]["plan"]
     assert [one["host"] for one in plan["replicas"]] == ["n3"] * 4
     assert [one["local_rank"] for one in plan["replicas"]] == [0, 1, 2, 3]
-    told = environments(plan, "n3")
+    told = environments(read_plan(plan), "n3")
     assert {one["BACKENDAI_CLUSTER_MODE"] for one in told.values()} == {"single-node"}
     assert [told[one["name"]]["LOCAL_RANK"] for one in plan["replicas"]] == ["0", "1", "2", "3"]
 

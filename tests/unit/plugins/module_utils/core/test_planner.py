@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PinnedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
@@ -80,7 +83,7 @@ def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(st
     found = place(asked, hosts_from_facts(idle, {}))
     plan = build_plan(asked, found, SESSION, idle, Settings())
     claims = claims_of(plan)
-    record = prepared(new_record(SESSION, "alice", asked.to_dict()), plan)
+    record = prepared(new_record(SESSION, "alice", asked.to_dict()), encode(plan))
     done = Reservation(claims["h1"], COMMITTED, "boot", None)
     other = Reservation(claims["h2"], stage, "boot", None if stage == COMMITTED else 100.0, "run")
     answer = planner(asked, h1=host(started(record), held=[done]), h2=host(record, held=[other], number=2)).run(
@@ -94,7 +97,7 @@ def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
     idle = {"h1": host()}
     before = request(authorized_keys=KEYS[0])
     plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
-    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), plan))
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     asked = {"its keys": {"authorized_keys": KEYS}, "its port as well": {"authorized_keys": KEYS, "ssh_port": 5}}
     answer = planner(request(**asked.get(changed, {})), h1=host(record, held=held)).run(cleaned_up=True)
@@ -107,7 +110,7 @@ def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
     renewed = answer["record"]
     assert (renewed["status"], renewed["revision"]) == (RUNNING, record["revision"] + 1)
     assert renewed["request"]["authorized_keys"] == renewed["plan"]["request"]["authorized_keys"] == KEYS
-    assert renewed["plan"]["replicas"] == plan["replicas"]
+    assert renewed["plan"]["replicas"] == encode(plan.replicas)
     assert "authorized_keys.SHA256:" in answer["diff"]["after"]
 
 
@@ -117,7 +120,7 @@ def test_no_session_is_launched_where_a_host_carries_one_under_another_name(queu
     idle = {"h1": host()}
     before = request(name="demo")
     plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
-    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), plan))
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
     for asked in (before, request(name="other")):
         with pytest.raises(RenamedHost, match="node1 is h1 in session demo"):
@@ -129,7 +132,7 @@ def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> 
     idle = {"h1": host()}
     before = request(size=2, cpus="0.5", memory="256m", env={"GREETING": "hello"})
     plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
-    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), plan))
+    record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     asked = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
     answer = planner(asked, h1=host(record, held=held)).run(cleaned_up=True)
@@ -146,8 +149,8 @@ def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path
     idle = {"h1": host()}
     asked = request(image_archive=str(tmp_path / "gone.tar"))
     plan = build_plan(asked, place(asked, hosts_from_facts(idle, {})), SESSION, idle, Settings())
-    plan["images"] = {"busybox": {"digest": None, "ids": {"h1": IMAGE}}}
-    record = started(prepared(new_record(SESSION, "alice", asked.to_dict()), plan))
+    plan = replace(plan, images={"busybox": PinnedImage(None, {"h1": IMAGE})})
+    record = started(prepared(new_record(SESSION, "alice", asked.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     about = {"id": IMAGE, "digests": [], "architecture": "amd64"}
     assert (

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import copy
 import ipaddress
 import json
 import re
@@ -16,7 +15,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     InvalidPlan,
     PoolExhausted,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
+    Network,
+    PlannedHost,
+    PlannedSession,
+    PublishedPort,
+    Share,
+    Tunnel,
+    read_plan,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
     check_request_against_hosts,
@@ -46,96 +55,65 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
 
 def test_a_multi_node_plan():
     plan = make_plan()
-    assert plan["schema"] == SCHEMA
-    assert plan["session"] == {
-        "id": SESSION,
-        "name": "demo",
-        "mode": "multi-node",
-        "requested_mode": "multi-node",
-        "size": 4,
-        "resource_group": "cluster_compute_hosts",
-    }
-    subnet = plan["network"].pop("subnet")
-    vni = plan["network"].pop("vni")
-    assert plan["network"] == {
-        "driver": "vxlan",
-        "name": "cc-3614fdf3",
-        "interface": "eth1",
-        "mtu": 1450,
-        "port": 4789,
-        "link": "ccx3614fdf3",
-        "tunnel": None,
-    }
+    assert plan.schema == SCHEMA
+    assert plan.session == PlannedSession(SESSION, "demo", "multi-node", "multi-node", 4, "cluster_compute_hosts")
+    assert plan.network is not None
+    subnet, vni = plan.network.subnet, plan.network.vni
+    assert plan.network == Network("vxlan", "cc-3614fdf3", subnet, "eth1", 1450, vni, 4789, "ccx3614fdf3", None)
     assert 4096 <= vni <= 16777215
     network = ipaddress.ip_network(subnet)
     assert network.subnet_of(ipaddress.ip_network("10.213.0.0/16"))
     assert network.prefixlen == 28
-    egress = ipaddress.ip_network(plan["egress"].pop("subnet"))
-    assert plan["egress"] == {"name": "cc-3614fdf3-egress"}
+    egress = ipaddress.ip_network(plan.egress.subnet)
+    assert plan.egress.name == "cc-3614fdf3-egress"
     assert not egress.overlaps(network)
-    assert plan["hosts"] == {
-        f"h{number}": {
-            "underlay_address": f"192.0.2.{number}",
-            "underlay_interface": "eth0",
-            "tunnel_address": None,
-            "replicas": replicas,
-            "mount_roots": [],
-            "data": {},
-        }
-        for number, replicas in ((1, ["main1", "sub1"]), (2, ["sub2", "sub3"]))
+    assert plan.hosts == {
+        f"h{number}": PlannedHost(f"192.0.2.{number}", "eth0", None, replicas, (), {})
+        for number, replicas in ((1, ("main1", "sub1")), (2, ("sub2", "sub3")))
     }
-    assert [
-        (r["name"], r["role"], r["index"], r["rank"], r["host"], r["local_rank"], r["node_rank"])
-        for r in plan["replicas"]
-    ] == [
+    assert [(r.name, r.role, r.index, r.rank, r.host, r.local_rank, r.node_rank) for r in plan.replicas] == [
         ("main1", "main", 1, 0, "h1", 0, 0),
         ("sub1", "sub", 1, 1, "h1", 1, 0),
         ("sub2", "sub", 2, 2, "h2", 0, 1),
         ("sub3", "sub", 3, 3, "h2", 1, 1),
     ]
-    assert [r["address"] for r in plan["replicas"]] == [str(network[n]) for n in range(2, 6)]
-    for replica in plan["replicas"]:
-        packed = ipaddress.ip_address(replica["address"]).packed
-        assert replica["mac"] == "02:42:" + packed.hex(":")
-        assert replica["container"] == f"demo-{replica['name']}"
-        assert replica["resources"] == {
-            "cpus": 2000,
-            "memory": GIB,
-            "shm_size": 64 * 1024**2,
-            "accelerators": {},
-            "pin_cpus": False,
-        }
-        environment = environments(plan, replica["host"])[replica["name"]]
-        assert environment["CLUSTER_COMPUTE_HOST"] == replica["host"]
-        assert environment["LOCAL_RANK"] == str(replica["local_rank"])
-        assert environment["NODE_RANK"] == str(replica["node_rank"])
-        assert environment["RANK"] == environment["BACKENDAI_CLUSTER_LOCAL_RANK"] == str(replica["rank"])
-        assert environment["BACKENDAI_KERNEL_ID"] == replica["kernel_id"]
+    assert [r.address for r in plan.replicas] == [str(network[n]) for n in range(2, 6)]
+    for replica in plan.replicas:
+        packed = ipaddress.ip_address(replica.address).packed
+        assert replica.mac == "02:42:" + packed.hex(":")
+        assert replica.container == f"demo-{replica.name}"
+        assert replica.resources == Share(2000, GIB, 64 * 1024**2, {}, False)
+        environment = environments(plan, replica.host)[replica.name]
+        assert environment["CLUSTER_COMPUTE_HOST"] == replica.host
+        assert environment["LOCAL_RANK"] == str(replica.local_rank)
+        assert environment["NODE_RANK"] == str(replica.node_rank)
+        assert environment["RANK"] == environment["BACKENDAI_CLUSTER_LOCAL_RANK"] == str(replica.rank)
+        assert environment["BACKENDAI_KERNEL_ID"] == replica.kernel_id
         assert environment["BACKENDAI_CLUSTER_MODE"] == "multi-node"
-    assert plan["replicas"][0]["kernel_id"] == SESSION
-    assert plan["replicas"][1]["kernel_id"] == str(uuid.uuid5(uuid.UUID(SESSION), "sub1"))
-    assert len({replica["kernel_id"] for replica in plan["replicas"]}) == 4
+    assert plan.replicas[0].kernel_id == SESSION
+    assert plan.replicas[1].kernel_id == str(uuid.uuid5(uuid.UUID(SESSION), "sub1"))
+    assert len({replica.kernel_id for replica in plan.replicas}) == 4
 
 
 def test_the_plan_is_json_and_reads_back():
     plan = make_plan(make_request(size=4, cpus=2, ports="80", mounts="/a:/b:ro", env="A=x", command="sleep 9"))
-    again = json.loads(json.dumps(plan))
-    assert again == plan
-    validate_plan(again)
-    assert Request.from_dict(again["request"]).to_dict() == plan["request"]
+    again = json.loads(json.dumps(encode(plan)))
+    assert validate_plan(again) == plan
+    assert encode(read_plan(again)) == again
+    assert Request.from_dict(again["request"]).to_dict() == plan.request
     assert make_plan(Request.from_dict(again["request"])) == plan
 
 
 def test_what_fits_one_host_gets_a_bridge_there():
     plan = make_plan(make_request(size=2, cpus=2))
-    assert plan["session"]["mode"] == "single-node"
-    assert plan["session"]["requested_mode"] == "multi-node"
+    assert plan.session.mode == "single-node"
+    assert plan.session.requested_mode == "multi-node"
     assert environments(plan, "h1")["sub1"]["BACKENDAI_CLUSTER_MODE"] == "single-node"
-    assert list(plan["hosts"]) == ["h1"]
-    network = plan["network"]
-    assert (network["driver"], network["name"], network["interface"]) == ("bridge", "cc-3614fdf3", "eth1")
-    assert [network[key] for key in ("mtu", "vni", "port", "link")] == [None] * 4
-    validate_plan(plan)
+    assert list(plan.hosts) == ["h1"]
+    network = plan.network
+    assert (network.driver, network.name, network.interface) == ("bridge", "cc-3614fdf3", "eth1")
+    assert (network.mtu, network.vni, network.port, network.link) == (None,) * 4
+    validate_plan(encode(plan))
 
 
 def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
@@ -143,19 +121,19 @@ def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
     facts = make_facts(ports=[{"address": "192.0.2.9", "port": 61002, "protocol": "udp"}], encryption="")
     site = Settings(vxlan_port=8472, encrypted_ports="61002-61004")
     plan = make_plan(request, facts, site=site)
-    assert plan["network"]["port"] == 61003
+    assert plan.network.port == 61003
     # 1500 less WireGuard's 60 over IPv4, less VXLAN's 70 over IPv6.
-    assert plan["network"]["mtu"] == 1370
-    assert plan["network"]["tunnel"] == {"link": "cct3614fdf3", "mtu": 1440, "vxlan_port": 8472}
-    assert [entry["tunnel_address"] for entry in plan["hosts"].values()] == ["fe80::1", "fe80::2"]
-    validate_plan(json.loads(json.dumps(plan)))
+    assert plan.network.mtu == 1370
+    assert plan.network.tunnel == Tunnel("cct3614fdf3", 1440, 8472)
+    assert [entry.tunnel_address for entry in plan.hosts.values()] == ["fe80::1", "fe80::2"]
+    validate_plan(json.loads(json.dumps(encode(plan))))
     assert all(("0.0.0.0", 61003, "udp") in claim.ports for claim in claims_of(plan).values())
     other = make_plan(make_request(size=4, cpus=2, encrypted=True, ports="61003:9/udp"), facts, site=site)
-    assert other["network"]["port"] == 61004
+    assert other.network.port == 61004
     with pytest.raises(PoolExhausted, match="has no free port left"):  # overlays in plain have it
         make_plan(request, facts, site=Settings(vxlan_port=61003, encrypted_ports="61003-61003"))
     again = build_plan(request, place(request, hosts_from_facts(facts, {})), SESSION, facts, Settings(), plan)
-    assert again["network"]["port"] == 61003
+    assert again.network.port == 61003
     for change in ({"encryption": "Its kernel has no WireGuard."}, {"encryption": "x"}):
         facts["h2"].update(change)
         with pytest.raises(InvalidInput, match="Host h2 cannot do it: ") as error:
@@ -175,61 +153,61 @@ def test_on_one_host_nothing_has_to_be_encrypted():
     request = make_request(size=2, cpus=2, encrypted=True)
     check_request_against_hosts(request, facts, place(request, hosts_from_facts(facts, {})))
     plan = make_plan(request, facts)
-    assert plan["network"]["tunnel"] is None
-    assert plan["hosts"]["h1"]["tunnel_address"] is None
-    validate_plan(plan)
+    assert plan.network.tunnel is None
+    assert plan.hosts["h1"].tunnel_address is None
+    validate_plan(encode(plan))
     assert claims_of(plan)["h1"].ports == ()
 
 
 def test_one_replica_has_no_session_network():
     plan = make_plan(make_request())
-    assert plan["network"] is None
-    (main,) = plan["replicas"]
-    assert (main["address"], main["mac"]) == (None, None)
-    told = environments(plan, main["host"])["main1"]
+    assert plan.network is None
+    (main,) = plan.replicas
+    assert (main.address, main.mac) == (None, None)
+    told = environments(plan, main.host)["main1"]
     assert "NCCL_SOCKET_IFNAME" not in told
     assert told["BACKENDAI_CLUSTER_MODE"] == "single-node"
-    assert plan["egress"]["subnet"].endswith("/28")
-    validate_plan(plan)
+    assert plan.egress.subnet.endswith("/28")
+    validate_plan(encode(plan))
 
 
 def test_ports_are_on_main_only_and_mounts_everywhere():
     plan = make_plan(make_request(size=4, cpus=2, ports="8080:80", mounts="/srv/data:/data"))
-    port = {"host_ip": "0.0.0.0", "host_port": 8080, "container_port": 80, "protocol": "tcp"}
-    assert [replica["ports"] for replica in plan["replicas"]] == [[port], [], [], []]
+    port = PublishedPort("0.0.0.0", 8080, 80, "tcp")
+    assert [replica.ports for replica in plan.replicas] == [(port,), (), (), ()]
     mount = Mount("/srv/data", "/data", False).to_dict()
-    assert [replica["mounts"] for replica in plan["replicas"]] == [[mount]] * 4
+    assert [replica.mounts for replica in plan.replicas] == [(mount,)] * 4
 
 
 def test_the_owner_s_port_is_published_by_main_alone():
     plan = make_plan(make_request(size=4, cpus=2, authorized_keys=KEY, ports="80"))
-    port = plan["ssh_port"]
+    port = plan.ssh_port
     assert 22000 <= port <= 22999
-    published = {"host_ip": "0.0.0.0", "host_port": port, "container_port": 2201, "protocol": "tcp"}
-    assert [one["ports"][1:] for one in plan["replicas"]] == [[published], [], [], []]
-    host = plan["replicas"][0]["host"]
+    published = PublishedPort("0.0.0.0", port, 2201, "tcp")
+    assert [one.ports[1:] for one in plan.replicas] == [(published,), (), (), ()]
+    host = plan.replicas[0].host
     assert ("0.0.0.0", port, "tcp") in claims_of(plan)[host].ports
     assert all(("0.0.0.0", port, "tcp") not in claim.ports for name, claim in claims_of(plan).items() if name != host)
-    assert make_plan()["ssh_port"] is None
-    assert make_plan(make_request(authorized_keys=KEY, ssh_port=5))["ssh_port"] == 5
+    assert make_plan().ssh_port is None
+    assert make_plan(make_request(authorized_keys=KEY, ssh_port=5)).ssh_port == 5
 
 
 def test_the_owner_s_port_is_free():
     request = make_request(authorized_keys=KEY)
     taken = make_facts(1, ports=[{"address": "192.0.2.1", "port": 22000, "protocol": "tcp"}])
     two = Settings(ssh_ports="22000-22001")
-    assert make_plan(request, taken, site=two)["ssh_port"] == 22001
+    assert make_plan(request, taken, site=two).ssh_port == 22001
     published = make_request(authorized_keys=KEY, ports="22001:80")
-    assert make_plan(published, make_facts(1), site=two)["ssh_port"] == 22000
+    assert make_plan(published, make_facts(1), site=two).ssh_port == 22000
     with pytest.raises(PoolExhausted, match="cluster_compute_ssh_ports 22000-22001 has no free port left"):
         make_plan(published, taken, site=two)
     # What the session to be replaced has published is free when it is gone.
     one = Settings(ssh_ports="22000-22000")
     first = make_plan(request, make_facts(1), site=one)
-    assert make_plan(request, taken, str(uuid.uuid4()), first, one)["ssh_port"] == 22000
+    assert make_plan(request, taken, str(uuid.uuid4()), first, one).ssh_port == 22000
     # Others seldom choose the same at the same moment.
     ids = [str(uuid.UUID(int=number)) for number in range(20)]
-    assert len({make_plan(request, session_id=chosen)["ssh_port"] for chosen in ids}) > 15
+    assert len({make_plan(request, session_id=chosen).ssh_port for chosen in ids}) > 15
 
 
 def test_roles_of_their_own():
@@ -245,30 +223,30 @@ def test_roles_of_their_own():
         },
     ]
     plan = make_plan(make_request(roles=roles))
-    main, first, second = plan["replicas"]
-    assert (first["name"], second["name"], second["index"], second["rank"]) == ("worker1", "worker2", 2, 2)
-    assert (main["image"], first["image"], first["command"], main["command"]) == (
+    main, first, second = plan.replicas
+    assert (first.name, second.name, second.index, second.rank) == ("worker1", "worker2", 2, 2)
+    assert (main.image, first.image, first.command, main.command) == (
         "debian:12",
         "alpine:3",
-        ["a", "b"],
+        ("a", "b"),
         None,
     )
-    assert first["resources"]["cpus"] == 500
-    told = {name: one for host in plan["hosts"] for name, one in environments(plan, host).items()}
+    assert first.resources.cpus == 500
+    told = {name: one for host in plan.hosts for name, one in environments(plan, host).items()}
     assert told["worker1"]["X"] == "1"
     assert "X" not in told["main1"]
     assert told["main1"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,worker:2"
-    validate_plan(plan)
+    validate_plan(encode(plan))
 
 
 def test_node_rank_zero_is_mains_host_wherever_it_is():
     facts = make_facts(2)
     facts["h2"]["capacity"]["cpus"] = 6000
     plan = make_plan(make_request(size=5, cpus=2), facts)
-    assert list(plan["hosts"]) == ["h1", "h2"]
-    assert {(replica["host"], replica["node_rank"]) for replica in plan["replicas"]} == {("h2", 0), ("h1", 1)}
-    validate_plan(plan)
-    validate_plan(json.loads(json.dumps(plan, sort_keys=True)))
+    assert list(plan.hosts) == ["h1", "h2"]
+    assert {(replica.host, replica.node_rank) for replica in plan.replicas} == {("h2", 0), ("h1", 1)}
+    validate_plan(encode(plan))
+    validate_plan(json.loads(json.dumps(encode(plan), sort_keys=True)))
 
 
 def test_environments_are_told_to_the_host_that_needs_them_only():
@@ -283,36 +261,36 @@ def test_environments_are_told_to_the_host_that_needs_them_only():
 def test_subnets_and_identifiers_in_use_anywhere_are_avoided():
     first = make_plan()
     facts = make_facts()
-    facts["h3"]["subnets"] += [first["network"]["subnet"], first["egress"]["subnet"]]
-    facts["h3"]["vnis"] = [first["network"]["vni"]]
+    facts["h3"]["subnets"] += [first.network.subnet, first.egress.subnet]
+    facts["h3"]["vnis"] = [first.network.vni]
     second = make_plan(facts=facts)
-    assert second["network"]["subnet"] not in (first["network"]["subnet"], first["egress"]["subnet"])
-    assert second["egress"]["subnet"] not in (first["network"]["subnet"], first["egress"]["subnet"])
-    assert second["network"]["vni"] != first["network"]["vni"]
+    assert second.network.subnet not in (first.network.subnet, first.egress.subnet)
+    assert second.egress.subnet not in (first.network.subnet, first.egress.subnet)
+    assert second.network.vni != first.network.vni
 
 
 def test_other_sessions_choose_other_numbers():
     first, second = make_plan(), make_plan(session_id=str(uuid.UUID(int=7)))
-    assert first["network"]["subnet"] != second["network"]["subnet"]
-    assert first["network"]["vni"] != second["network"]["vni"]
+    assert first.network.subnet != second.network.subnet
+    assert first.network.vni != second.network.vni
 
 
 def test_a_session_that_runs_keeps_its_numbers():
     first = make_plan()
     facts = make_facts()
-    network = ipaddress.ip_network(first["network"]["subnet"])
+    network = ipaddress.ip_network(first.network.subnet)
     for host in ("h1", "h2"):
-        facts[host]["subnets"] += [str(network), f"{network[2]}/32", f"{network[1]}/28", first["egress"]["subnet"]]
-        facts[host]["vnis"] = [first["network"]["vni"]]
+        facts[host]["subnets"] += [str(network), f"{network[2]}/32", f"{network[1]}/28", first.egress.subnet]
+        facts[host]["vnis"] = [first.network.vni]
     assert make_plan(facts=facts, current=first) == first
-    assert make_plan(facts=facts)["network"] != first["network"]
+    assert make_plan(facts=facts).network != first.network
     larger = make_plan(make_request(size=20, cpus="500m"), facts, current=first)
-    assert larger["network"]["vni"] == first["network"]["vni"]
-    assert larger["network"]["subnet"].endswith("/27"), "the old subnet has become too small"
+    assert larger.network.vni == first.network.vni
+    assert larger.network.subnet.endswith("/27"), "the old subnet has become too small"
     facts["h3"]["subnets"].append(f"{network[0] - 16}/27")
     facts["h3"]["subnets"].append(f"{network[0]}/27")
     moved = make_plan(facts=facts, current=first)
-    assert moved["network"]["subnet"] != first["network"]["subnet"], "somebody else has taken a larger net around it"
+    assert moved.network.subnet != first.network.subnet, "somebody else has taken a larger net around it"
 
 
 def test_exhausted_pools():
@@ -333,9 +311,9 @@ def test_mtu_follows_the_least_underlay_of_the_used_hosts():
     facts = make_facts()
     facts["h2"]["underlay"]["mtu"] = 9000
     facts["h3"]["underlay"]["mtu"] = 1300
-    assert make_plan(facts=facts)["network"]["mtu"] == 1450, "h3 is not used"
+    assert make_plan(facts=facts).network.mtu == 1450, "h3 is not used"
     facts["h1"]["underlay"]["mtu"] = 1400
-    assert make_plan(facts=facts)["network"]["mtu"] == 1350
+    assert make_plan(facts=facts).network.mtu == 1350
 
 
 def test_mtu_over_ipv6():
@@ -371,31 +349,92 @@ def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
         hosts = hosts_from_facts(facts, {})
         found = place(request, hosts)
         plan = build_plan(request, found, SESSION, facts, Settings(), free_devices={"h1": hosts[0].free_devices})
-        validate_plan(plan)
+        validate_plan(encode(plan))
         assert sorted(name for _kind, names in claims_of(plan)["h1"].devices for name in names) == sorted(
-            cpu for one in plan["replicas"] for cpu in one["devices"][PINNED]
+            cpu for one in plan.replicas for cpu in one.devices[PINNED]
         )
-        return [(one["devices"][PINNED], one["memory_nodes"], one["resources"]["cpus"]) for one in plan["replicas"]]
+        return [(one.devices[PINNED], one.memory_nodes, one.resources.cpus) for one in plan.replicas]
 
-    assert planned() == [(["1", "5"], [1], 1000), (["0", "2", "4", "6"], [0], 3000)]
-    assert planned(memory="3g") == [(["1", "5"], [], 1000), (["0", "2", "4", "6"], [], 3000)]
+    assert planned() == [
+        (
+            (
+                "1",
+                "5",
+            ),
+            (1,),
+            1000,
+        ),
+        (
+            (
+                "0",
+                "2",
+                "4",
+                "6",
+            ),
+            (0,),
+            3000,
+        ),
+    ]
+    assert planned(memory="3g") == [
+        (
+            (
+                "1",
+                "5",
+            ),
+            (),
+            1000,
+        ),
+        (
+            (
+                "0",
+                "2",
+                "4",
+                "6",
+            ),
+            (),
+            3000,
+        ),
+    ]
     facts["h1"]["topology"]["cores"].pop()
     facts["h1"]["topology"]["cores"].pop(0)
     roles.pop()
     roles[0]["cpus"] = 3
-    assert planned() == [(["1", "2", "5", "6"], [0, 1], 3000)]
+    assert planned() == [
+        (
+            (
+                "1",
+                "2",
+                "5",
+                "6",
+            ),
+            (0, 1),
+            3000,
+        )
+    ]
     facts["h1"]["topology"]["memory"] = {"0": 4 * GIB}
-    assert planned() == [(["1", "2", "5", "6"], [], 3000)], "a node without memory"
+    assert planned() == [
+        (
+            (
+                "1",
+                "2",
+                "5",
+                "6",
+            ),
+            (),
+            3000,
+        )
+    ], "a node without memory"
     request = make_request(roles=roles, pin_cpus=True)
     hosts = hosts_from_facts(facts, {})
     free = {"h1": hosts[0].free_devices}
     plan = build_plan(request, place(request, hosts), SESSION, facts, Settings(), free_devices=free)
     for key, value, problem in (
         ("devices", {PINNED: ["1", "5"]}, "There are 2 pinned CPUs of main1 where at least 3 are expected."),
-        ("memory_nodes", ["0"], "The memory nodes of main1 are ['0'], where numbers are expected."),
-        ("memory_nodes", None, "The memory nodes of main1 are not given"),
+        ("memory_nodes", ["0"], "replicas[0].memory_nodes[0] is '0', where a whole number is expected."),
+        ("memory_nodes", [-1], "The memory nodes of main1 are (-1,), where numbers are expected."),
+        ("memory_nodes", None, "replicas[0].memory_nodes is not given, where a list is expected."),
     ):
-        broken = copy.deepcopy(plan)
+        broken = encode(plan)
         broken["replicas"][0][key] = value
         with pytest.raises(InvalidPlan, match=re.escape(problem)):
             validate_plan(broken)
@@ -409,12 +448,12 @@ def test_replicas_get_certain_devices_in_rank_order():
     hosts = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": {"gpu": names}, "cluster_compute_cpus": 3}})
     free = {"h1": hosts[0].free_devices}
     plan = build_plan(request, place(request, hosts), SESSION, facts, Settings(), free_devices=free)
-    assert [one["devices"] for one in plan["replicas"]] == [
-        {"gpu": ["/dev/a"], PINNED: ["2"]},
-        {"gpu": ["/dev/b+/dev/c"], PINNED: ["1"]},
-        {"gpu": ["GPU-1"], PINNED: ["3"]},
+    assert [one.devices for one in plan.replicas] == [
+        {"gpu": ("/dev/a",), PINNED: ("2",)},
+        {"gpu": ("/dev/b+/dev/c",), PINNED: ("1",)},
+        {"gpu": ("GPU-1",), PINNED: ("3",)},
     ]
-    validate_plan(plan)
+    validate_plan(encode(plan))
     claim = claims_of(plan)["h1"]
     assert claim.devices == free["h1"]
     for devices, problem in (
@@ -425,16 +464,16 @@ def test_replicas_get_certain_devices_in_rank_order():
         ({"gpu": ["/dev/a"]}, "There are 0 pinned CPUs of main1 where at least 1 are expected."),
         ({"gpu": [], PINNED: ["2"]}, "There are 0 of gpu on the host where 1 are expected."),
         ({"gpu": ["/dev/a"], PINNED: ["2"], "tpu": ["/dev/t"]}, "replica main1"),
-        ("all", "The devices of main1 are 'all'"),
+        ("all", "replicas[0].devices is 'all', where a mapping is expected."),
     ):
-        broken = copy.deepcopy(plan)
+        broken = encode(plan)
         broken["replicas"][0]["devices"] = devices
         with pytest.raises(InvalidPlan, match=re.escape(problem)):
             validate_plan(broken)
 
 
 def test_an_image_is_pinned_by_its_id_on_every_host_that_runs_it():
-    plan = make_plan()
+    plan = encode(make_plan())
     pinned = plan["images"]["debian:12"]
     assert pinned == {"digest": None, "ids": dict.fromkeys(plan["hosts"])}
     image, digest = "sha256:" + "a" * 64, "debian@sha256:" + "b" * 64
@@ -455,5 +494,5 @@ def test_an_image_is_pinned_by_its_id_on_every_host_that_runs_it():
 def test_a_large_plan_is_made_in_bearable_time():
     facts = make_facts(64, cpus=64, memory=256)
     plan = make_plan(make_request(size=1000), facts)
-    assert len(plan["replicas"]) == 1000
-    assert plan["replicas"][999]["address"] == str(ipaddress.ip_network(plan["network"]["subnet"])[1001])
+    assert len(plan.replicas) == 1000
+    assert plan.replicas[999].address == str(ipaddress.ip_network(plan.network.subnet)[1001])

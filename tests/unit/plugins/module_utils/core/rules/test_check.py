@@ -9,6 +9,7 @@ import copy
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import FAILURE_POLICIES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import SCHEMA
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 
 
 def test_newer_schemas_are_refused_by_number():
-    plan = {**make_plan(), "schema": SCHEMA + 1, "unheard": "of"}
+    plan = {**encode(make_plan()), "schema": SCHEMA + 1, "unheard": "of"}
     with pytest.raises(InvalidPlan, match="which a newer release of the collection wrote") as error:
         validate_plan(plan)
     assert error.value.schema == SCHEMA + 1
@@ -32,7 +33,7 @@ def test_newer_schemas_are_refused_by_number():
 def test_everything_that_is_changed_is_noticed(encrypted):
     """Every leaf of a plan, replaced by something else of its kind and of another."""
     more = {"ports": "80", "mounts": "/a:/b:ro", "env": "A=x", "command": "sleep 9", "encrypted": encrypted}
-    plan = make_plan(make_request(size=4, cpus=2, authorized_keys=KEY, **more))
+    plan = encode(make_plan(make_request(size=4, cpus=2, authorized_keys=KEY, **more)))
 
     def leaves(node, path=()):
         if isinstance(node, dict):
@@ -73,7 +74,7 @@ def test_everything_that_is_changed_is_noticed(encrypted):
 
 
 def test_missing_and_unknown_keys_are_noticed():
-    plan = make_plan()
+    plan = encode(make_plan())
 
     def mappings(node, path=()):
         if isinstance(node, dict):
@@ -129,7 +130,7 @@ class TaggedText(str):
 
 
 def test_subclasses_of_plain_types_are_read():
-    plan = make_plan()
+    plan = encode(make_plan())
     plan["session"]["name"] = TaggedText("demo")
     plan["replicas"][0]["host"] = TaggedText(plan["replicas"][0]["host"])
     validate_plan(plan)

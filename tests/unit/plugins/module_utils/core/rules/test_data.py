@@ -272,7 +272,7 @@ def test_what_a_file_server_gives_to_the_host_is_for_the_site_to_allow():
 def shared(mount, found, hosts=HOSTS):
     problems = [str(problem) for problem in sharing_problems(request(mount), hosts, found)]
     data = data_of_hosts(request(mount), hosts, found, SITE)
-    return problems, [data[host]["data"]["/srv/a"]["proof"] for host in hosts]
+    return problems, [data[host][1]["/srv/a"].proof for host in hosts]
 
 
 def test_the_first_host_that_can_write_proves_and_the_others_read():

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PinnedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     ALWAYS,
     MISSING,
@@ -103,7 +104,7 @@ def test_malformed_logins_are_refused_without_being_shown(value: object) -> None
 def test_where_all_have_it_nothing_is_to_do() -> None:
     need = need_of(h1=host(ONE), h2=host(ONE), h3=host(TWO))
     assert (need.fetches, need.asks, need.pulls) == ([], None, False)
-    assert need.pinned() == {"digest": None, "ids": {"h1": ONE, "h2": ONE}}
+    assert need.pinned() == PinnedImage(None, {"h1": ONE, "h2": ONE})
 
 
 def test_who_lacks_it_pulls_what_the_others_have() -> None:
@@ -148,7 +149,7 @@ def test_always_lets_the_registry_decide() -> None:
     assert (need.asks, need.fetches) == ("h1", ["h1", "h2", "h3"])
     need.asked(DIGEST, "", facts)
     assert need.lacking == ["h2", "h3"]
-    assert need.pinned()["ids"] == dict.fromkeys(facts, ONE)
+    assert need.pinned().ids == dict.fromkeys(facts, ONE)
     refused = need_of(ALWAYS, 3, **facts)
     refused.asked(None, "unauthorized", facts)
     assert refused.lacking == ["h1", "h2", "h3"]
@@ -225,7 +226,7 @@ def test_what_a_kernel_runs(architecture: str, machine: str, does: bool) -> None
 def test_machines_share_an_image_by_its_digest_only() -> None:
     arm = {"architecture": "aarch64"}
     need = need_of(h1=host(ONE, (PINNED,)), h2=host(TWO, (PINNED,), **arm))
-    assert need.pinned()["ids"] == {"h1": ONE, "h2": TWO}
+    assert need.pinned().ids == {"h1": ONE, "h2": TWO}
     with pytest.raises(InvalidInput):
         need_of(h1=host(ONE), h2=host(TWO, **arm))
     # Stores of different kinds say nothing about each other, and nothing is handed on between them.
@@ -249,7 +250,7 @@ def test_an_archive_says_what_the_image_is() -> None:
 def test_a_session_that_exists_keeps_its_image() -> None:
     facts = {"h1": host(TWO), "h2": host(TWO), "h3": host(TWO)}
     facts["h1"]["images"][ONE] = {"id": ONE, "digests": [], "architecture": "amd64"}
-    pinned = {NAME: {"digest": PINNED, "ids": {"h1": ONE, "h2": ONE}}}
+    pinned = {NAME: PinnedImage(PINNED, {"h1": ONE, "h2": ONE})}
     (need,) = needs_again({NAME: ["h1", "h2"]}, facts, MISSING, pinned)
     assert (need.fetches, need.pulls, need.digest, need.senders("h2")) == (["h2"], True, PINNED, ["h1"])
     (need,) = needs_again({NAME: ["h1", "h2"]}, facts, NEVER, pinned)

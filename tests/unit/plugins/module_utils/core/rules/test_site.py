@@ -24,9 +24,9 @@ def test_settings():
     )
     assert read == Settings("10.99.0.0/20", "5-6", 8472, "700-702", ("room", "rack"), "30-40")
     plan = make_plan(site=read)
-    assert plan["network"]["vni"] in (5, 6)
-    assert plan["network"]["port"] == 8472
-    assert plan["network"]["subnet"].startswith("10.99.")
+    assert plan.network.vni in (5, 6)
+    assert plan.network.port == 8472
+    assert plan.network.subnet.startswith("10.99.")
     assert Settings.from_variables({"cluster_compute_topology_keys": []}).topology_keys == ()
     with pytest.raises(InvalidInput) as error:
         Settings.from_variables(

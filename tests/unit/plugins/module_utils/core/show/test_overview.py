@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     Record,
@@ -76,14 +77,14 @@ def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[s
     assert isinstance(placement, Placement)
     free = {host.name: host.free_devices for host in hosts}
     plan = build_plan(request, placement, session_id, facts, Settings(), free_devices=free)
-    record = started(prepared(new_record(session_id, "alice", request.to_dict()), plan))
+    record = started(prepared(new_record(session_id, "alice", request.to_dict()), encode(plan)))
     claims = claims_of(plan)
     for name, reported in facts.items():
-        reported["records"].append(record if name in plan["hosts"] else note_of(record))
+        reported["records"].append(record if name in plan.hosts else note_of(record))
         if name in claims:
             reported["reservations"].append(Reservation(claims[name], COMMITTED, "boot", None).to_dict())
             reported["objects"][session_id] = {"name": request.name, "kinds": ["container"]}
-    for one in plan["replicas"]:
+    for one in encode(plan.replicas):
         failed = one["name"] in ended
         facts[one["host"]]["containers"].append(
             {

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.filter.plan_preview import plan_preview
 from ansible_collections.cluster_compute.session.plugins.filter.plan_table import SHOWN, plan_table
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     advance,
@@ -56,14 +57,14 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
     record = new_record(SESSION, "alice", request.to_dict())
     if waited:
         record = advance(record, PENDING, "There was no room for it.", queue={"number": 1})
-    record = prepared(record, plan)
+    record = prepared(record, encode(plan))
     return {
         "session_name": "train",
         "status": "SCHEDULED",
         "fresh": not runs,
         "replaces": False,
         "reachable": [host.name for host in rooms],
-        "hosts": list(plan["hosts"]),
+        "hosts": list(plan.hosts),
         "fetches": ["h2"] if hosts > 1 else [],
         "record": started(record) if runs else record,
         "outcome": {"report": ["Session train."]},

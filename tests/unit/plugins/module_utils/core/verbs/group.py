@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -156,7 +157,7 @@ class Launch:
         """Return another launch of the same request, made where this one has started all of its session."""
         record = started(self.record)
         again = Launch(Request.from_dict(record["request"]), len(self.hosts), forks=self.forks)
-        claims = claims_of(record["plan"])
+        claims = claims_of(read_plan(record["plan"]))
         for host in record["hosts"]:
             number = int(host[1:])
             held = [Reservation(claims[host], COMMITTED, "boot", None)]

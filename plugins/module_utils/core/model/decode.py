@@ -1,0 +1,134 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Dataclasses from plain data, as JSON carries it, and back; their type hints are the only description.
+
+Read are text, numbers, truth values, `Optional`, ``tuple[X, ...]`` from lists, ``dict[str, X]`` from mappings, other
+dataclasses, and `Any`, which is taken as it is. Hosts have Python 3.9, where ``X | None`` cannot be looked at: files
+that define such dataclasses go without ``from __future__ import annotations``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
+
+T = TypeVar("T")
+Problems = list[tuple[str, str]]
+"""Places, and what is wrong there."""
+Reader = Callable[[Any, str, Problems], Any]
+"""Takes a value, its place and the problems so far, to which it adds; what it returns is of use if there are none."""
+
+_WANTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+class Malformed(CoreError):
+    """Data is not what a dataclass wants. problems: one for each place, without a full stop."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(problems))
+
+
+def decode(kind: type[T], data: object, name: str) -> T:
+    """Return *data* as an instance of the dataclass *kind*, no key missing and none unknown.
+
+    name: what it is, as a sentence begins with it. Raises Malformed.
+    """
+    problems: Problems = []
+    read: Reader = _reader(kind)  # type: ignore[arg-type]
+    found = read(data, "", problems)
+    if problems:
+        raise Malformed(
+            [f"{name}'s {place.lstrip('.')} {what}" if place else f"{name} {what}" for place, what in problems]
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def encode(value: Any) -> Any:
+    """Return the plain data of a dataclass, or of what dataclasses consist of."""
+    if isinstance(value, (list, tuple)):
+        return [encode(inner) for inner in value]
+    if isinstance(value, Mapping):
+        return {key: encode(inner) for key, inner in value.items()}
+    kind: Any = type(value)
+    names = _names(kind)
+    return {name: encode(getattr(value, name)) for name in names} if names else value
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+
+
+@cache
+def _reader(hint: Any) -> Reader:
+    """Return what reads values of a type."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return lambda value, _place, _problems: value
+    if is_dataclass(hint):
+        return _object_reader(hint)
+    if origin is Union:
+        read_some = _reader(next(one for one in inner if one is not type(None)))
+        return lambda value, place, problems: None if value is None else read_some(value, place, problems)
+    if origin is tuple:
+        return _list_reader(_reader(inner[0]))
+    if origin is dict:
+        return _mapping_reader(_reader(inner[1]))
+
+    def read(value: Any, place: str, problems: Problems) -> Any:
+        # Ansible hands over subclasses of text; only truth values must not pass for numbers.
+        if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
+            _expected(problems, place, value, _WANTED[hint])
+        return value
+
+    return read
+
+
+def _expected(problems: Problems, place: str, value: object, wanted: str) -> None:
+    problems.append((place, f"is {show(value)}, where {wanted} is expected"))
+
+
+def _list_reader(read: Reader) -> Reader:
+    def read_all(value: Any, place: str, problems: Problems) -> Any:
+        if isinstance(value, (list, tuple)):
+            return tuple([read(one, f"{place}[{position}]", problems) for position, one in enumerate(value)])
+        return _expected(problems, place, value, "a list")
+
+    return read_all
+
+
+def _mapping_reader(read: Reader) -> Reader:
+    def read_all(value: Any, place: str, problems: Problems) -> Any:
+        if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+            return {key: read(one, f"{place}.{key}", problems) for key, one in value.items()}
+        return _expected(problems, place, value, "a mapping")
+
+    return read_all
+
+
+def _object_reader(kind: Any) -> Reader:
+    hints: dict[str, Any] = {field.name: field.type for field in fields(kind)}
+    readers: dict[str, Reader] = {name: _reader(hint) for name, hint in hints.items()}
+
+    def read(value: Any, place: str, problems: Problems) -> Any:
+        if not isinstance(value, Mapping):
+            return _expected(problems, place, value, "a mapping")
+        missing = [name for name in readers if name not in value]
+        unknown = [str(name) for name in value if name not in readers]
+        if missing:
+            problems.append((place, f"lacks {', '.join(missing)}"))
+        if unknown:
+            problems.append((place, f"has {show(', '.join(unknown))}, which is unknown"))
+        if missing or unknown:
+            return None
+        values = [read_one(value[name], f"{place}.{name}", problems) for name, read_one in readers.items()]
+        return None if problems else kind(*values)
+
+    return read

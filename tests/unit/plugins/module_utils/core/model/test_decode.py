@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Dataclasses from plain data and back."""
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import (
+    Malformed,
+    decode,
+    encode,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+
+
+@dataclass(frozen=True)
+class Wheel:
+    size: int
+    name: Optional[str]
+
+
+@dataclass(frozen=True)
+class Cart:
+    name: str
+    is_new: bool
+    weight: float
+    wheels: tuple[Wheel, ...]
+    spare: Optional[Wheel]
+    load: dict[str, tuple[str, ...]]
+    papers: Any
+
+
+PLAIN = {
+    "name": "c",
+    "is_new": False,
+    "weight": 1.5,
+    "wheels": [{"size": 3, "name": None}, {"size": 4, "name": "x"}],
+    "spare": None,
+    "load": {"hay": ["a", "b"]},
+    "papers": {"any": [1, None]},
+}
+
+
+def test_there_and_back() -> None:
+    cart = decode(Cart, PLAIN, "The cart")
+    assert cart == Cart("c", False, 1.5, (Wheel(3, None), Wheel(4, "x")), None, {"hay": ("a", "b")}, {"any": [1, None]})
+    assert encode(cart) == PLAIN
+    assert decode(Cart, {**PLAIN, "spare": {"size": 1, "name": ""}}, "The cart").spare == Wheel(1, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"name": None}, "name is not given, where text is expected"),
+        ({"is_new": 1}, "is_new is 1, where true or false is expected"),
+        ({"weight": True}, "weight is True, where a number is expected"),
+        ({"wheels": [{"size": True, "name": "x"}]}, "wheels[0].size is True, where a whole number is expected"),
+        ({"wheels": [{"size": 1}]}, "wheels[0] lacks name"),
+        ({"wheels": {}}, "wheels is {}, where a list is expected"),
+        ({"spare": {"size": 1, "name": 5}}, "spare.name is 5, where text is expected"),
+        ({"spare": 7}, "spare is 7, where a mapping is expected"),
+        ({"load": {"hay": "a"}}, "load.hay is 'a', where a list is expected"),
+        ({"load": {"hay": ["a", 2]}}, "load.hay[1] is 2, where text is expected"),
+        ({"load": {1: ["a"]}}, "load is {1: ['a']}, where a mapping is expected"),
+    ],
+)
+def test_what_is_malformed_is_named_with_its_place_and_value(change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(Malformed) as error:
+        decode(Cart, {**PLAIN, **change}, "The cart")
+    assert error.value.problems == (f"The cart's {problem}",)
+
+
+def test_every_place_is_named() -> None:
+    with pytest.raises(Malformed) as error:
+        decode(Cart, {**PLAIN, "name": 1, "weight": "x"}, "The cart")
+    assert len(error.value.problems) == 2
+    for data, problem in (
+        ({**PLAIN, "brake": 1, "bell": 2}, "The cart has 'brake, bell', which is unknown"),
+        ({}, "The cart lacks name, is_new, weight, wheels, spare, load, papers"),
+        (5, "The cart is 5, where a mapping is expected"),
+    ):
+        with pytest.raises(Malformed, match=f"^{problem}$"):
+            decode(Cart, data, "The cart")
+
+
+def test_a_plan_says_that_it_is_the_plan() -> None:
+    with pytest.raises(InvalidPlan, match=r"^The plan is 5, where a mapping is expected\.$"):
+        read_plan(5)
