@@ -15,6 +15,8 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capabilities import (
@@ -51,6 +53,9 @@ ENDING_SECONDS = 2.0
 STOP_GRACE = 10
 """Seconds between the request to stop and the kill, Docker's own default."""
 
+SHOWN = ("image", "address", "resources", "command", "ports", "mounts")
+"""What a diff shows of a replica to be made."""
+
 LIMITS: dict[str, Any] = {
     "CapDrop": ["ALL"],
     # A program that runs as the image's user never becomes more by a setuid file (prctl(2), PR_SET_NO_NEW_PRIVS).
@@ -68,11 +73,11 @@ def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
     A session that is being started is refused. In one that runs somebody has put a container of the same name in
     a replica's place: it gets another name and is left alone otherwise.
     """
-    wanted = {replica["container"] for replica in context.replicas if replica["name"] not in own}
+    wanted = {replica.container for replica in context.replicas if replica.name not in own}
     steps = []
     for name, entry in sorted(context.engine.containers_named(wanted).items()):
         owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME) if docker_engine.is_replica(entry) else None
-        if check_mode and owner == context.session["name"]:
+        if check_mode and owner == context.session.name:
             continue
         if context.record["status"] != PREPARING and not owner:
             aside = f"{name}-set-aside-{entry['Id'][:12]}"
@@ -89,12 +94,12 @@ def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
 
 def surplus_steps(context: Context, containers: dict[str, dict[str, Any]]) -> Stage:
     """Remove containers of this session that the slice does not (or no longer) give to this host."""
-    wanted = {replica["name"] for replica in context.replicas}
+    wanted = {replica.name for replica in context.replicas}
     return [
         Step(
             "remove",
             "container",
-            f"{context.session['name']}-{name}",
+            f"{context.session.name}-{name}",
             partial(context.engine.remove_container, entry["Id"]),
             before=entry["State"],
         )
@@ -107,40 +112,40 @@ def container_steps(context: Context, containers: dict[str, dict[str, Any]], pub
     """Return what has to be done to containers: made, started, started anew, given their SSH server."""
     steps = []
     for replica in context.replicas:
-        found = containers.get(replica["name"])
+        found = containers.get(replica.name)
         if found is None:
             steps.append(_create_step(context, replica))
         elif found["Labels"].get(docker_engine.LABEL_SPEC) != _specification(context, replica):
             raise EngineError(
-                f"The container {replica['container']} on {context.host} was made from another plan than the "
+                f"The container {replica.container} on {context.host} was made from another plan than the "
                 "one that is recorded. Launch with session_recreate=true to make the session anew."
             )
         elif found["State"] != "running":
             steps += _start_steps(context, found, replica)
         elif _lost_its_files(context, found, pid := _pid(context, found["Id"])):
             restart = partial(_restart, context, found["Id"], replica)
-            what = replica["container"]
+            what = replica.container
             steps.append(Step("restart", "container", what, restart, before="without its files", after="running"))
         elif pid and context.data.has_lost_data(pid):
             restart = partial(_restart, context, found["Id"], replica)
-            what = replica["container"]
+            what = replica.container
             steps.append(Step("restart", "container", what, restart, before="without its data", after="running"))
         else:
             steps += server_steps(context, found, replica, public_keys, pid)
     return steps
 
 
-def _start_steps(context: Context, found: dict[str, Any], replica: dict[str, Any]) -> Stage:
+def _start_steps(context: Context, found: dict[str, Any], replica: Replica) -> Stage:
     """Start a replica that does not run; one that failed only as often as its session's policy allows."""
     start = partial(_start, context, found["Id"], replica)
-    before, name = found["State"], replica["container"]
+    before, name = found["State"], replica.container
     failed = read_failure(context.engine, context.directory, found, context.host)
     if failed is None:
         return [Step("start", "container", name, start, before=before, after="running")]
     request = context.plan.request
     if not failure.may_restart(request["failure_policy"], request["restart_limit"], failed.restarts):
         return []
-    count = partial(context.directory.write_restarts, replica["name"], failed.restarts + 1)
+    count = partial(context.directory.write_restarts, replica.name, failed.restarts + 1)
 
     def start_again() -> None:
         start()
@@ -163,17 +168,17 @@ def _lost_its_files(context: Context, found: dict[str, Any], pid: int) -> bool:
     return (seen.st_dev, seen.st_ino) != (own.st_dev, own.st_ino)
 
 
-def _restart(context: Context, container: str, replica: dict[str, Any]) -> None:
+def _restart(context: Context, container: str, replica: Replica) -> None:
     context.engine.stop_container(container, STOP_GRACE)
     _start(context, container, replica)
 
 
-def _create_step(context: Context, replica: dict[str, Any]) -> Step:
+def _create_step(context: Context, replica: Replica) -> Step:
     made: list[str] = []
 
     def create() -> None:
         container = context.engine.create_container(
-            replica["container"], _body(context, replica), endpoints(context, replica)
+            replica.container, _body(context, replica), endpoints(context, replica)
         )
         made.append(container)
         try:
@@ -185,39 +190,39 @@ def _create_step(context: Context, replica: dict[str, Any]) -> Step:
     return Step(
         "create",
         "container",
-        replica["container"],
+        replica.container,
         create,
         lambda: context.engine.remove_container(made[0]),
-        after={key: replica[key] for key in ("image", "address", "resources", "command", "ports", "mounts")},
+        after={key: encode(getattr(replica, key)) for key in SHOWN},
     )
 
 
-def _start(context: Context, container: str, replica: dict[str, Any]) -> None:
+def _start(context: Context, container: str, replica: Replica) -> None:
     _begin(context, container, replica)
     pid = _pid(context, container) if context.data.paths else 0
     if pid and context.data.has_lost_data(pid):
         context.engine.stop_container(container, 0)
         raise EngineError(
-            f"The replica {replica['name']} on {context.host} does not see the data that the host has mounted for it. "
+            f"The replica {replica.name} on {context.host} does not see the data that the host has mounted for it. "
             "Docker Engine has to see what is mounted on the host while it runs: see whether its unit says "
             "PrivateMounts=yes."
         )
 
 
-def _begin(context: Context, container: str, replica: dict[str, Any]) -> None:
+def _begin(context: Context, container: str, replica: Replica) -> None:
     if not context.has_ssh:
         _start_container(context, container, replica)
         return
     description = context.engine.inspect(container) or {}
     uid, gid = image_user(context, container, description["Config"]["User"])
     # OpenSSH takes no private key that others than its user may read.
-    for path in key_files(context, replica["name"]):
+    for path in key_files(context, replica.name):
         os.chown(path, uid, gid)
     if description["State"]["Status"] == "created":
         known = settle_accounts(context, container, replica, uid, gid)
     else:
         known = accounts.Accounts(context.engine.read_file(container, accounts.PASSWD))
-    context.directory.write_owner(replica["name"], uid, gid, accounts.name_of(known, uid))
+    context.directory.write_owner(replica.name, uid, gid, accounts.name_of(known, uid))
     _start_container(context, container, replica)
     try:
         start_server(context, container, replica)
@@ -237,15 +242,15 @@ def _has_ended(context: Context, container: str) -> bool:
     return True
 
 
-def _start_container(context: Context, container: str, replica: dict[str, Any]) -> None:
+def _start_container(context: Context, container: str, replica: Replica) -> None:
     try:
         context.engine.start_container(container)
     except EngineError as error:
-        if replica["memlock"] is None or "rlimit" not in str(error):
+        if replica.memlock is None or "rlimit" not in str(error):
             raise
         raise EngineError(
-            f"The engine of {context.host} cannot give {replica['container']} the session_memlock "
-            f"{format_memlock(replica['memlock'])}: it may not raise that limit above its own. Start it with the "
+            f"The engine of {context.host} cannot give {replica.container} the session_memlock "
+            f"{format_memlock(replica.memlock)}: it may not raise that limit above its own. Start it with the "
             f"capability CAP_SYS_RESOURCE, or ask for less. {error}"
         ) from error
 
@@ -255,33 +260,33 @@ def _pid(context: Context, container: str) -> int:
     return int(((context.engine.inspect(container) or {}).get("State") or {}).get("Pid") or 0)
 
 
-def _specification(context: Context, replica: dict[str, Any]) -> str:
+def _specification(context: Context, replica: Replica) -> str:
     """Return a digest of everything the plan says of one replica."""
-    text = json.dumps([replica, context.network, context.egress], sort_keys=True)
+    text = json.dumps(encode([replica, context.network, context.egress]), sort_keys=True)
     return digest(text.encode())
 
 
-def _body(context: Context, replica: dict[str, Any]) -> dict[str, Any]:
+def _body(context: Context, replica: Replica) -> dict[str, Any]:
     """Return the body of the engine's container-create request (Docker Engine API, ContainerCreate)."""
-    resources = replica["resources"]
-    values = dict(context.environments[replica["name"]])
+    resources = replica.resources
+    values = dict(context.environments[replica.name])
     if context.has_ssh:
         values["PATH"] = search_path(context, replica)
     bindings: dict[str, list[dict[str, str]]] = {}
-    for port in replica["ports"]:
-        published = {"HostIp": port["host_ip"], "HostPort": str(port["host_port"])}
-        bindings.setdefault(f"{port['container_port']}/{port['protocol']}", []).append(published)
+    for port in replica.ports:
+        published = {"HostIp": port.host_ip, "HostPort": str(port.host_port)}
+        bindings.setdefault(f"{port.container_port}/{port.protocol}", []).append(published)
     body: dict[str, Any] = {
-        "Hostname": replica["name"],
+        "Hostname": replica.name,
         "Image": context.image_of(replica),
         "Env": [f"{name}={value}" for name, value in values.items()],
         "Labels": {
             **context.labels,
-            docker_engine.LABEL_REPLICA: replica["name"],
+            docker_engine.LABEL_REPLICA: replica.name,
             docker_engine.LABEL_SPEC: _specification(context, replica),
-            docker_engine.LABEL_CPUS: str(resources["cpus"]),
-            docker_engine.LABEL_MEMORY: str(resources["memory"]),
-            docker_engine.LABEL_DEVICES: json.dumps(replica["devices"], sort_keys=True, separators=(",", ":")),
+            docker_engine.LABEL_CPUS: str(resources.cpus),
+            docker_engine.LABEL_MEMORY: str(resources.memory),
+            docker_engine.LABEL_DEVICES: json.dumps(replica.devices, sort_keys=True, separators=(",", ":")),
         },
         "ExposedPorts": {port: {} for port in bindings},
         "HostConfig": {
@@ -289,29 +294,29 @@ def _body(context: Context, replica: dict[str, Any]) -> dict[str, Any]:
             # A quota, not NanoCpus: the engine refuses NanoCpus above the cores it sees, although a site may
             # declare more (or a share of) them for the host.
             "CpuPeriod": docker_engine.CPU_PERIOD,
-            "CpuQuota": resources["cpus"] * docker_engine.CPU_PERIOD // 1000,
-            "Memory": resources["memory"],
-            "MemorySwap": resources["memory"],
-            "ShmSize": resources["shm_size"],
+            "CpuQuota": resources.cpus * docker_engine.CPU_PERIOD // 1000,
+            "Memory": resources.memory,
+            "MemorySwap": resources.memory,
+            "ShmSize": resources.shm_size,
             "Mounts": _mounts(context, replica),
             "PortBindings": bindings,
             "RestartPolicy": {"Name": "no"},
             **LIMITS,
-            "CapAdd": [*DEFAULT_CAPABILITIES, *replica["capabilities"]],
+            "CapAdd": [*DEFAULT_CAPABILITIES, *replica.capabilities],
             "Ulimits": _ulimits(replica),
             **_devices(replica),
         },
     }
-    if replica["command"] is not None:
-        body["Cmd"] = replica["command"]
+    if replica.command is not None:
+        body["Cmd"] = list(replica.command)
     return body
 
 
-def _mounts(context: Context, replica: dict[str, Any]) -> list[dict[str, Any]]:
-    folder = context.directory.replica(replica["name"])
+def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
+    folder = context.directory.replica(replica.name)
     own = [(str(folder), MOUNT, True)]
     if context.network is not None:
-        own.append((str(context.directory.hosts_file(replica["name"])), "/etc/hosts", False))
+        own.append((str(context.directory.hosts_file(replica.name)), "/etc/hosts", False))
     if context.has_ssh:
         own += [
             (str(folder / "ssh/ssh_config"), environment.SSH_CLIENT_FRAGMENT, True),
@@ -319,29 +324,29 @@ def _mounts(context: Context, replica: dict[str, Any]) -> list[dict[str, Any]]:
         ]
     return [
         {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only} for source, target, read_only in own
-    ] + mount_entries(context.session["id"], replica["mounts"])
+    ] + mount_entries(context.session.id, list(replica.mounts))
 
 
-def _ulimits(replica: dict[str, Any]) -> list[dict[str, Any]]:
+def _ulimits(replica: Replica) -> list[dict[str, Any]]:
     """Return the limits of each process of a replica that differ from the engine's (Docker Engine API, Resources)."""
-    limit = replica["memlock"]
+    limit = replica.memlock
     return [] if limit is None else [{"Name": "memlock", "Soft": limit, "Hard": limit}]
 
 
-def _devices(replica: dict[str, Any]) -> dict[str, Any]:
+def _devices(replica: Replica) -> dict[str, Any]:
     """Return what the engine is told of a replica's accelerators and CPUs (Docker Engine API, Resources)."""
-    names = [name for kind, some in replica["devices"].items() if kind != PINNED for name in some]
+    names = [name for kind, some in replica.devices.items() if kind != PINNED for name in some]
     # Accelerators may share a device file, as AMD's do /dev/kfd.
     paths = dict.fromkeys(path for name in names if is_device_path(name) for path in name.split("+"))
-    requests = [
+    requests: list[dict[str, Any]] = [
         {"Driver": "nvidia", "DeviceIDs": [*filter(is_nvidia_uuid, names)], "Capabilities": [["gpu"]]},
         {"Driver": "cdi", "DeviceIDs": [*filter(is_cdi_name, names)]},
     ]
     told: dict[str, Any] = {}
     if paths:
         told["Devices"] = [{"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths]
-    if PINNED in replica["devices"]:
-        told["CpusetCpus"] = ",".join(replica["devices"][PINNED])
-        told["CpusetMems"] = ",".join(map(str, replica["memory_nodes"]))
+    if PINNED in replica.devices:
+        told["CpusetCpus"] = ",".join(replica.devices[PINNED])
+        told["CpusetMems"] = ",".join(map(str, replica.memory_nodes))
     told["DeviceRequests"] = [request for request in requests if request["DeviceIDs"]]
     return told

@@ -17,7 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Room
@@ -55,42 +55,41 @@ class Context:
         holder: the run of a launch that holds the session's place while it is being started. room: what sessions may
         use of this host, to ask again for a place that was lost; None where that is not known.
         """
-        plan = record["plan"]
-        self.plan = read_plan(plan)
+        self.plan = plan = read_plan(record["plan"])
         self.engine = engine
         self.ledger = ledger
         self.record = record
         self.room = room
         self.holder = holder if record["status"] == PREPARING else None
         self.host = host
-        self.session = plan["session"]
-        self.network = plan["network"]
-        self.egress = plan["egress"]
-        self.has_ssh = has_ssh(plan)
-        self.members = plan["replicas"]
-        self.replicas = [replica for replica in self.members if replica["host"] == host]
-        self.environments = environment.environments(self.plan, host)
+        self.session = plan.session
+        self.network = plan.network
+        self.egress = plan.egress
+        self.has_ssh = has_ssh(record["plan"])
+        self.members = plan.replicas
+        self.replicas = plan.on(host)
+        self.environments = environment.environments(plan, host)
         self.image_ids: dict[str, str] = {}
         self._image_variables: dict[str, dict[str, str]] = {}
-        self.directory: SessionDirectory = state.session(self.session["id"])
+        self.directory: SessionDirectory = state.session(self.session.id)
         self.data = SessionData(record, host, self.directory, engine)
         self.labels = {
-            docker_engine.LABEL_SESSION_ID: self.session["id"],
-            docker_engine.LABEL_SESSION_NAME: self.session["name"],
+            docker_engine.LABEL_SESSION_ID: self.session.id,
+            docker_engine.LABEL_SESSION_NAME: self.session.name,
         }
 
-    def image_of(self, replica: dict[str, Any]) -> str:
+    def image_of(self, replica: Replica) -> str:
         """Return the image that the session runs by the replica's reference, whatever that means on this host now.
 
         Only check mode does not know it yet, where the image would have to be fetched first.
         """
-        pinned = self.plan.images[replica["image"]].ids[self.host]
-        return str(pinned or replica["image"])
+        pinned = self.plan.images[replica.image].ids[self.host]
+        return str(pinned or replica.image)
 
-    def image_environment(self, replica: dict[str, Any]) -> dict[str, str]:
+    def image_environment(self, replica: Replica) -> dict[str, str]:
         """Return the variables that the replica's image sets; none where the image is not here yet."""
         # The image that an existing container was made from: its tag may mean another one by now.
-        image = self.image_ids.get(replica["name"]) or self.image_of(replica)
+        image = self.image_ids.get(replica.name) or self.image_of(replica)
         if image not in self._image_variables:
             configuration = (self.engine.inspect_image(image) or {}).get("Config") or {}
             pairs = (text.partition("=") for text in configuration.get("Env") or [])

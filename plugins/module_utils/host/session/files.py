@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
@@ -19,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     write_file,
     write_in_place,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
     Context,
@@ -43,13 +43,13 @@ def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
     """Return which files are missing or differ."""
     steps = [_write_step(context.directory.host_file, f"{context.host}\n")]
     for replica in context.replicas:
-        folder = context.directory.replica(replica["name"])
+        folder = context.directory.replica(replica.name)
         for name, content in _files(context, replica, public_keys).items():
             steps.append(_write_step(folder / name, content))
         if context.network is not None:
-            steps.append(_write_step(context.directory.hosts_file(replica["name"]), _hosts_file(context)))
+            steps.append(_write_step(context.directory.hosts_file(replica.name), _hosts_file(context)))
         if context.has_ssh:
-            steps += _owner_steps(context, replica["name"])
+            steps += _owner_steps(context, replica.name)
     if context.has_ssh:
         known = _knows(context, public_keys, "client") and _knows(context, public_keys, "host")
         text = context.directory.public_keys_text(public_keys) if known else None
@@ -59,7 +59,7 @@ def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
 def _knows(context: Context, public_keys: PublicKeys, kind: str) -> bool:
     """Tell whether the public key of a kind of every replica is there; check mode does not have those to be made."""
-    return all(public_keys.get(member["name"], {}).get(kind) for member in context.members)
+    return all(public_keys.get(member.name, {}).get(kind) for member in context.members)
 
 
 def _owner_steps(context: Context, name: str) -> Stage:
@@ -72,35 +72,36 @@ def _owner_steps(context: Context, name: str) -> Stage:
     ]
 
 
-def _files(context: Context, replica: dict[str, Any], public_keys: PublicKeys) -> dict[str, str | None]:
+def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[str, str | None]:
     """Return the files of /etc/cluster-compute that are no secret: relative path to content.
 
     The content is None where it depends on keys that check mode kept from being made.
     """
-    values = context.environments[replica["name"]]
+    values = context.environments[replica.name]
     files: dict[str, str | None] = {"environment": environment.environment_file(values)}
-    slots = [(member["name"], environment.slots(member["resources"]["cpus"])) for member in context.members]
+    slots = [(member.name, environment.slots(member.resources.cpus)) for member in context.members]
     files["hostfile"] = environment.hostfile(slots)
+    members = context.record["plan"]["replicas"]
     files["hostfile.mpich"] = environment.mpich_hostfile(slots)
     is_login = is_way_in(context, replica)
     owners = context.plan.request["authorized_keys"]
     if context.network is not None:
         trusted = known = None
         if _knows(context, public_keys, "client"):
-            trusted = ssh_keys.authorized_keys(context.members, public_keys, context.network["subnet"])
+            trusted = ssh_keys.authorized_keys(members, public_keys, context.network.subnet)
             # Who jumps through main1 comes from there.
-            trusted += "" if is_login else ssh_keys.owner_keys(owners, context.members[0]["address"])
+            trusted += "" if is_login else ssh_keys.owner_keys(owners, context.members[0].address)
         if _knows(context, public_keys, "host"):
-            known = ssh_keys.known_hosts(context.members, public_keys)
+            known = ssh_keys.known_hosts(members, public_keys)
         files |= {"ssh/known_hosts": known, "ssh/authorized_keys": trusted}
     if is_login:
         files[f"ssh/{ssh_keys.OWNER_KEYS}"] = ssh_keys.owner_keys(owners)
     if context.has_ssh:
-        files["ssh/ssh_config"] = ssh_keys.client_configuration(context.members, SSH_MOUNT)
+        files["ssh/ssh_config"] = ssh_keys.client_configuration(members, SSH_MOUNT)
         told = {**context.image_environment(replica), **values, "PATH": search_path(context, replica)}
-        subnet = None if context.network is None else context.network["subnet"]
+        subnet = None if context.network is None else context.network.subnet
         files["ssh/sshd_config"] = ssh_keys.server_configuration(
-            replica["address"], is_login, SSH_MOUNT, told, server_parts(context), subnet
+            replica.address, is_login, SSH_MOUNT, told, server_parts(context), subnet
         )
     return files
 
@@ -108,7 +109,7 @@ def _files(context: Context, replica: dict[str, Any], public_keys: PublicKeys) -
 def _hosts_file(context: Context) -> str:
     """Return /etc/hosts: every replica, the own one included, has exactly one address, the session's."""
     lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
-    lines += [f"{peer['address']}\t{peer['name']}" for peer in context.members]
+    lines += [f"{peer.address}\t{peer.name}" for peer in context.members]
     return "\n".join(lines) + "\n"
 
 

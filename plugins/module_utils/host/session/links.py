@@ -20,25 +20,25 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
     A link that is there is changed in place, keys included, so that the overlay on it stays.
     """
-    if context.network is None or context.network["tunnel"] is None:
+    if context.network is None or context.network.tunnel is None:
         return []
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
-    about = context.network["tunnel"]
-    found = wireguard.read(about["link"])
+    about = context.network.tunnel
+    found = wireguard.read(about.link)
     if found is not None and not _is_own(context, found.alias):
-        raise _foreign_link(context, about["link"])
-    keys = {member["host"]: (public_keys.get(member["name"]) or {}).get("tunnel") for member in context.members}
+        raise _foreign_link(context, about.link)
+    keys = {member.host: (public_keys.get(member.name) or {}).get("tunnel") for member in context.members}
     peers = [
         wireguard.Peer(key, _tunnel_endpoint(context, host), str(context.plan.hosts[host].underlay_address))
         for host, key in keys.items()
         if key and host != context.host
     ]
     wanted = wireguard.Tunnel(
-        name=about["link"],
+        name=about.link,
         address=_tunnel_endpoint(context, context.host),
-        port=context.network["port"],
-        mtu=about["mtu"],
+        port=int(context.network.port or 0),
+        mtu=about.mtu,
         alias=_alias(context),
         public_key=keys[context.host],
         peers=tuple(sorted((peer.public_key, peer.address) for peer in peers)),
@@ -99,9 +99,9 @@ def peer_steps(context: Context) -> Stage:
     wanted = _vxlan(context)
     if wanted is None:
         return []
-    remote = [peer for peer in context.members if peer["host"] != context.host]
-    forwarding = {(peer["mac"], _tunnel_endpoint(context, peer["host"])) for peer in remote}
-    neighbours = {(peer["address"], peer["mac"]) for peer in remote}
+    remote = [peer for peer in context.members if peer.host != context.host]
+    forwarding = {(str(peer.mac), _tunnel_endpoint(context, peer.host)) for peer in remote}
+    neighbours = {(str(peer.address), str(peer.mac)) for peer in remote}
     have_forwarding: set[tuple[str, str]] = set()
     have_neighbours: set[tuple[str, str]] = set()
     if link.read_vxlan(wanted.name) == wanted:
@@ -138,26 +138,27 @@ def _tunnel_endpoint(context: Context, host: str) -> str:
 
 
 def _vxlan(context: Context) -> link.Vxlan | None:
-    if context.network is None or context.network["driver"] != "vxlan":
-        return None
-    tunnel = context.network["tunnel"]
+    network = context.network
+    if network is None or network.link is None or network.vni is None or network.port is None or network.mtu is None:
+        return None  # on one host a bridge does
+    tunnel = network.tunnel
     return link.Vxlan(
-        name=context.network["link"],
-        vni=context.network["vni"],
+        name=network.link,
+        vni=network.vni,
         local=_tunnel_endpoint(context, context.host),
-        port=tunnel["vxlan_port"] if tunnel else context.network["port"],
-        mtu=context.network["mtu"],
+        port=tunnel.vxlan_port if tunnel else network.port,
+        mtu=network.mtu,
         alias=_alias(context),
-        device=tunnel["link"] if tunnel else None,
+        device=tunnel.link if tunnel else None,
     )
 
 
 def _alias(context: Context) -> str:
-    return link.session_alias(context.session["id"], context.session["name"])
+    return link.session_alias(context.session.id, context.session.name)
 
 
 def _is_own(context: Context, alias: str) -> bool:
-    return alias.startswith(f"{link.ALIAS_PREFIX}{context.session['id']} ")
+    return alias.startswith(f"{link.ALIAS_PREFIX}{context.session.id} ")
 
 
 def _foreign_link(context: Context, name: str) -> link.LinkError:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import labels
@@ -41,7 +42,7 @@ def network_steps(context: Context, containers: dict[str, dict[str, Any]], link_
 
 def _create_network(context: Context, name: str, choice: dict[str, Any]) -> None:
     labelled = dict(context.labels)
-    if name == context.egress["name"]:
+    if name == context.egress.name:
         labelled[docker_engine.LABEL_RECORD] = labels.pack(started(context.record))
     context.engine.create_network(name, labels=labelled, **choice)
 
@@ -58,22 +59,22 @@ def _renew_network(context: Context, name: str, create: Callable[[], None], cont
 def _network_choices(context: Context) -> dict[str, dict[str, Any]]:
     """Return the networks of the session: name to subnet, driver, options and internal."""
     choices: dict[str, dict[str, Any]] = {
-        context.egress["name"]: {
-            "subnet": context.egress["subnet"],
+        context.egress.name: {
+            "subnet": context.egress.subnet,
             "driver": "bridge",
-            "options": {OPTION_BRIDGE: isolation.egress_bridge(context.session["id"])},
+            "options": {OPTION_BRIDGE: isolation.egress_bridge(context.session.id)},
             "internal": False,
         }
     }
     if context.network is not None:
-        if context.network["driver"] == "vxlan":
-            driver, options = "macvlan", {"parent": context.network["link"], "macvlan_mode": "bridge"}
+        if context.network.driver == "vxlan":
+            driver, options = "macvlan", {"parent": context.network.link, "macvlan_mode": "bridge"}
         else:
             # Without an address on the bridge neither the host nor anything routed through it gets in.
-            bridge = isolation.inner_bridge(context.session["id"])
+            bridge = isolation.inner_bridge(context.session.id)
             driver, options = "bridge", {OPTION_BRIDGE: bridge, "com.docker.network.bridge.inhibit_ipv4": "true"}
-        choices[context.network["name"]] = {
-            "subnet": context.network["subnet"],
+        choices[context.network.name] = {
+            "subnet": context.network.subnet,
             "driver": driver,
             "options": options,
             "internal": True,
@@ -86,41 +87,41 @@ def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_
     live = {one["Name"]: one["Id"] for one in context.engine.networks(context.labels)}
     steps = []
     for replica in context.replicas:
-        entry = containers.get(replica["name"])
+        entry = containers.get(replica.name)
         if entry is None:
             continue
         attached = {name: settings["NetworkID"] for name, settings in entry["NetworkSettings"]["Networks"].items()}
         for name in _network_choices(context):
-            lost = link_is_lost and name != context.egress["name"]
+            lost = link_is_lost and name != context.egress.name
             if lost or name not in live or attached.get(name) != live[name]:
                 connect = partial(_connect, context, entry, replica, name)
-                what = f"{replica['container']} to network {name}"
+                what = f"{replica.container} to network {name}"
                 steps.append(Step("connect", "container", what, connect, before="detached", after="attached"))
     return steps
 
 
-def _connect(context: Context, entry: dict[str, Any], replica: dict[str, Any], network: str) -> None:
+def _connect(context: Context, entry: dict[str, Any], replica: Replica, network: str) -> None:
     """Give a container a new endpoint in *network*; the processes of a running one are not touched."""
     found = context.engine.inspect(entry["Id"]) or {}
     if network in found["NetworkSettings"]["Networks"]:
         context.engine.disconnect_container(entry["Id"], network)
     pid, interface = found["State"]["Pid"], None
-    if context.network is not None and network == context.network["name"] and found["State"]["Running"]:
-        interface = context.network["interface"]
+    if context.network is not None and network == context.network.name and found["State"]["Running"]:
+        interface = context.network.interface
         # The engine does not find an interface that was given its name here before, and leaves it behind.
-        link.delete_interface(pid, replica["address"])
+        link.delete_interface(pid, str(replica.address))
     context.engine.connect_container(entry["Id"], network, endpoints(context, replica)[network])
     if interface is not None:
         # Engines count on, so the new interface is eth2 although everything was told eth1, and engine 28 gives it
         # a MAC of its own choice whatever it is asked.
-        link.settle_interface(pid, replica["address"], interface, replica["mac"])
+        link.settle_interface(pid, str(replica.address), interface, str(replica.mac))
 
 
-def endpoints(context: Context, replica: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def endpoints(context: Context, replica: Replica) -> dict[str, dict[str, Any]]:
     """Return what the engine is told of a replica's interfaces, by network."""
-    endpoints = {context.egress["name"]: context.engine.endpoint(EGRESS_INTERFACE)}
+    endpoints = {context.egress.name: context.engine.endpoint(EGRESS_INTERFACE)}
     if context.network is not None:
-        endpoints[context.network["name"]] = context.engine.endpoint(
-            context.network["interface"], replica["address"], replica["mac"]
+        endpoints[context.network.name] = context.engine.endpoint(
+            context.network.interface, replica.address, replica.mac
         )
     return endpoints

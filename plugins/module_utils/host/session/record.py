@@ -34,7 +34,7 @@ def require_place(context: Context, is_partly_there: bool) -> None:
         reasons = tuple(rules.collisions(claim, [*(one.claim for one in held.values()), *strays]))
     if reasons:
         raise EngineError(
-            f"The place of session {context.session['name']} on {context.host} was lost and is taken by now: "
+            f"The place of session {context.session.name} on {context.host} was lost and is taken by now: "
             + " ".join(reasons)
         )
 
@@ -51,7 +51,7 @@ def record_steps(context: Context) -> Stage:
         Step(
             "update" if found else "create",
             "record",
-            context.session["name"],
+            context.session.name,
             partial(context.directory.write_record, wanted),
             before=found and {"status": found["status"], "revision": found["revision"]},
             after={"status": wanted["status"], "revision": wanted["revision"]},
@@ -61,7 +61,7 @@ def record_steps(context: Context) -> Stage:
 
 def commit_steps(context: Context) -> Stage:
     """Make the reservation last as long as the session; a ledger that lost it gets it back."""
-    session_id = context.session["id"]
+    session_id = context.session.id
     held = context.ledger.read().get(session_id)
     if held is not None and held.stage == COMMITTED:
         return []
@@ -71,7 +71,7 @@ def commit_steps(context: Context) -> Stage:
         Step(
             "commit",
             "reservation",
-            context.session["name"],
+            context.session.name,
             commit,
             partial(context.ledger.release, session_id),
             before=held.stage if held else None,

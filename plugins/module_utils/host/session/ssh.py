@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, ssh_server
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
@@ -30,46 +31,44 @@ def key_files(context: Context, name: str) -> list[Path]:
     return [context.directory.replica(name) / "ssh" / key for key in (ssh_keys.CLIENT_KEY, ssh_keys.HOST_KEY)]
 
 
-def is_way_in(context: Context, replica: dict[str, Any]) -> bool:
+def is_way_in(context: Context, replica: Replica) -> bool:
     """Tell whether the session's owner logs in to this replica from outside."""
-    return context.plan.ssh_port is not None and replica["rank"] == 0
+    return context.plan.ssh_port is not None and replica.rank == 0
 
 
-def start_server(context: Context, container: str, replica: dict[str, Any]) -> None:
+def start_server(context: Context, container: str, replica: Replica) -> None:
     """Start the SSH server of a replica that runs, beside the image's own program, as the image's user."""
     command = [environment.SERVER, "-f", f"{SSH_MOUNT}/sshd_config"]
     code, out, error = context.engine.execute(container, command, environment=SERVER_ENVIRONMENT)
     if code != 0:
         raise EngineError(
-            f"The SSH server of {replica['container']} on {context.host} could not be started: it ended with exit "
+            f"The SSH server of {replica.container} on {context.host} could not be started: it ended with exit "
             f"code {code}. {(error + out).strip()}"
         )
 
 
-def server_steps(
-    context: Context, found: dict[str, Any], replica: dict[str, Any], public_keys: PublicKeys, pid: int
-) -> Stage:
+def server_steps(context: Context, found: dict[str, Any], replica: Replica, public_keys: PublicKeys, pid: int) -> Stage:
     """Start the SSH server of a running replica where it is gone, as after a restart by somebody else.
 
     One that answers with another key than the replica has by now is ended first: from OpenSSH 9.8 on it reads its
     key when it begins, older ones read it for each login.
     """
-    if not context.has_ssh or replica["name"] not in public_keys:
+    if not context.has_ssh or replica.name not in public_keys:
         return []
-    place = (EVERY_ADDRESS, LOGIN_PORT) if context.network is None else (replica["address"], SSH_PORT)
-    wanted = public_keys[replica["name"]]["host"]  # None for one that check mode keeps from being made
+    place = (replica.address, SSH_PORT) if replica.address is not None else (EVERY_ADDRESS, LOGIN_PORT)
+    wanted = public_keys[replica.name]["host"]  # None for one that check mode keeps from being made
     answer = ssh_server.host_key(pid, *place) if pid else wanted
     if answer is None or answer == wanted or (answer and wanted is None and not server_parts(context)):
         return []
     start = partial(start_server, context, found["Id"], replica)
     if not answer:
-        return [Step("start", "SSH server", replica["container"], start, before="stopped", after="running")]
+        return [Step("start", "SSH server", replica.container, start, before="stopped", after="running")]
 
     def renew() -> None:
         ssh_server.end(pid, *place)
         start()
 
-    return [Step("restart", "SSH server", replica["container"], renew, before=answer, after=wanted)]
+    return [Step("restart", "SSH server", replica.container, renew, before=answer, after=wanted)]
 
 
 def server_parts(context: Context) -> dict[str, str]:
@@ -77,12 +76,12 @@ def server_parts(context: Context) -> dict[str, str]:
     return {name: path for name, path in environment.SERVER_PARTS.items() if _is_in_runtime(path)}
 
 
-def settle_accounts(context: Context, container: str, replica: dict[str, Any], uid: int, gid: int) -> accounts.Accounts:
+def settle_accounts(context: Context, container: str, replica: Replica, uid: int, gid: int) -> accounts.Accounts:
     """Give a container that was never started the accounts that SSH needs for the user its image runs as.
 
     Returns them as they are afterwards. What the request mounts over is not the container's and stays as it is.
     """
-    mounted = [mount["target"].rstrip("/") for mount in replica["mounts"]]
+    mounted = [mount["target"].rstrip("/") for mount in replica.mounts]
 
     def is_own(path: str) -> bool:
         return not any(f"{path}/".startswith(f"{target}/") for target in mounted)
@@ -120,9 +119,9 @@ def image_user(context: Context, container: str, user: str) -> tuple[int, int]:
     raise EngineError(f"The image's user {name!r} is not in its /etc/passwd, so its SSH keys have no owner.")
 
 
-def search_path(context: Context, replica: dict[str, Any]) -> str:
+def search_path(context: Context, replica: Replica) -> str:
     """Return the replica's PATH: the user's or the image's own, then the SSH client for images without one."""
-    own = context.environments[replica["name"]].get("PATH") or context.image_environment(replica).get("PATH")
+    own = context.environments[replica.name].get("PATH") or context.image_environment(replica).get("PATH")
     return f"{own or environment.DEFAULT_PATH}:{environment.RUNTIME}/bin"
 
 

@@ -5,21 +5,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica, Share
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import _devices, _ulimits
 
 UUID = "GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43"
 
 
-def replica(nodes: tuple[int, ...] = (), **devices: list[str]) -> dict[str, Any]:
-    """Return the plan's entry of a replica, as far as it matters here."""
-    return {"devices": devices, "memory_nodes": list(nodes), "memlock": None}
+REPLICA = Replica(
+    *("main1", "main", 1, 0, "h1", 0, 0, "id", None, None, "demo-main1", "busybox", Share(1000, 1, 1, {}, False)),
+    *({}, (), None, (), None, (), ()),
+)
+
+
+def replica(nodes: tuple[int, ...] = (), **devices: tuple[str, ...]) -> Replica:
+    """Return the plan's entry of a replica."""
+    return replace(REPLICA, devices=devices, memory_nodes=nodes)
 
 
 def test_device_files_are_handed_over_by_name_and_each_once() -> None:
-    told = _devices(replica(card=["/dev/kfd+/dev/dri/renderD128", "/dev/kfd+/dev/dri/renderD129"]))
+    told = _devices(replica(card=("/dev/kfd+/dev/dri/renderD128", "/dev/kfd+/dev/dri/renderD129")))
     assert [one["PathOnHost"] for one in told["Devices"]] == [
         "/dev/kfd",
         "/dev/dri/renderD128",
@@ -31,7 +38,7 @@ def test_device_files_are_handed_over_by_name_and_each_once() -> None:
 
 
 def test_detected_cards_are_asked_for_by_their_own_names() -> None:
-    told = _devices(replica(gpu=[UUID], card=["example.com/card=zero"]))
+    told = _devices(replica(gpu=(UUID,), card=("example.com/card=zero",)))
     assert told == {
         "DeviceRequests": [
             {"Driver": "nvidia", "DeviceIDs": [UUID], "Capabilities": [["gpu"]]},
@@ -41,11 +48,11 @@ def test_detected_cards_are_asked_for_by_their_own_names() -> None:
 
 
 def test_pinned_cpus_bring_the_memory_of_their_nodes() -> None:
-    told = _devices(replica((0, 1), **{PINNED: ["0", "4"]}))
+    told = _devices(replica((0, 1), **{PINNED: ("0", "4")}))
     assert (told["CpusetCpus"], told["CpusetMems"]) == ("0,4", "0,1")
     assert _devices(replica()) == {"DeviceRequests": []}
 
 
 def test_a_limit_of_locked_memory_is_soft_and_hard() -> None:
     assert _ulimits(replica()) == []
-    assert _ulimits({**replica(), "memlock": 65536}) == [{"Name": "memlock", "Soft": 65536, "Hard": 65536}]
+    assert _ulimits(replace(replica(), memlock=65536)) == [{"Name": "memlock", "Soft": 65536, "Hard": 65536}]

@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, RUNNING, advance
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
@@ -115,15 +116,15 @@ class Host:
     def remove_container(self, name: str) -> None:
         del self.containers[name]
 
-    def create(self, replica: Mapping[str, Any], session: Mapping[str, Any]) -> None:
+    def create(self, replica: Replica, session: PlannedSession) -> None:
         labels = {
-            docker_engine.LABEL_SESSION_ID: session["id"],
-            docker_engine.LABEL_SESSION_NAME: session["name"],
-            docker_engine.LABEL_REPLICA: replica["name"],
-            docker_engine.LABEL_CPUS: str(replica["resources"]["cpus"]),
-            docker_engine.LABEL_MEMORY: str(replica["resources"]["memory"]),
+            docker_engine.LABEL_SESSION_ID: session.id,
+            docker_engine.LABEL_SESSION_NAME: session.name,
+            docker_engine.LABEL_REPLICA: replica.name,
+            docker_engine.LABEL_CPUS: str(replica.resources.cpus),
+            docker_engine.LABEL_MEMORY: str(replica.resources.memory),
         }
-        name = replica["container"]
+        name = replica.container
         assert name not in self.containers, "an engine refuses that"
         self.containers[name] = {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": labels}
 
@@ -203,25 +204,25 @@ def stages_in_memory(context: Context, _public_keys: Any, _check_mode: bool = Fa
     """Return what a host makes of a session where the engine only remembers."""
     there = {
         one["Labels"][docker_engine.LABEL_REPLICA]
-        for one in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session["id"]})
+        for one in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
     }
     if context.holder is not None:
-        context.ledger.require(context.session["id"], context.holder)
+        context.ledger.require(context.session.id, context.holder)
     elif len(there) < len(context.replicas):
         session_record.require_place(context, bool(there))
     host: Any = context.engine
-    missing = [one for one in context.replicas if one["name"] not in there]
+    missing = [replica for replica in context.replicas if replica.name not in there]
     directory = context.directory
     files = [Step("create", "file", "host", lambda: state_files.write_file(directory.host_file, context.host))]
     makes = [
         Step(
             "create",
             "container",
-            one["container"],
-            lambda one=one: host.create(one, context.session),
-            lambda one=one: host.remove_container(one["container"]),
+            replica.container,
+            lambda replica=replica: host.create(replica, context.session),
+            lambda replica=replica: host.remove_container(replica.container),
         )
-        for one in missing
+        for replica in missing
     ]
     begun = [] if directory.host_file.exists() else files
     return [begun, makes, session_record.record_steps(context), session_record.commit_steps(context)]
