@@ -75,7 +75,7 @@ def _reader(hint: Any) -> Reader:
     if is_dataclass(hint):
         return _object_reader(hint)
     if origin is Union:
-        read_some = _reader(next(one for one in inner if one is not type(None)))
+        read_some = _reader(next(kind for kind in inner if kind is not type(None)))
         return lambda value, place, problems: None if value is None else read_some(value, place, problems)
     if origin is tuple:
         return _list_reader(_reader(inner[0]))
@@ -98,7 +98,7 @@ def _expected(problems: Problems, place: str, value: object, wanted: str) -> Non
 def _list_reader(read: Reader) -> Reader:
     def read_all(value: Any, place: str, problems: Problems) -> Any:
         if isinstance(value, (list, tuple)):
-            return tuple([read(one, f"{place}[{position}]", problems) for position, one in enumerate(value)])
+            return tuple([read(item, f"{place}[{position}]", problems) for position, item in enumerate(value)])
         return _expected(problems, place, value, "a list")
 
     return read_all
@@ -107,7 +107,7 @@ def _list_reader(read: Reader) -> Reader:
 def _mapping_reader(read: Reader) -> Reader:
     def read_all(value: Any, place: str, problems: Problems) -> Any:
         if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-            return {key: read(one, f"{place}.{key}", problems) for key, one in value.items()}
+            return {key: read(item, f"{place}.{key}", problems) for key, item in value.items()}
         return _expected(problems, place, value, "a mapping")
 
     return read_all

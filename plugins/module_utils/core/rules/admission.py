@@ -50,11 +50,11 @@ def check_request_fits_idle(request: Request, hosts: Sequence[Host]) -> None:
     ]
     problems = []
     for role in request.roles:
-        asked = role.resources
-        rooms = [host.allocatable for host in allowed]
+        wanted = role.resources
+        offers = [host.allocatable for host in allowed]
         for variable, amount, most, form in (
-            ("session_cpus", asked.cpus, max((room.cpus for room in rooms), default=0), format_cpus),
-            ("session_memory", asked.memory, max((room.memory for room in rooms), default=0), format_memory),
+            ("session_cpus", wanted.cpus, max((offer.cpus for offer in offers), default=0), format_cpus),
+            ("session_memory", wanted.memory, max((offer.memory for offer in offers), default=0), format_memory),
         ):
             if allowed and amount > most:
                 problems.append(
@@ -179,9 +179,9 @@ def _encryption_problems(
 def _owners(facts: Mapping[str, Any], container: str, session: str) -> list[str]:
     """Return who else than *session* has a container of this name on a host."""
     owners = [
-        f"session {one.get('session_name')}"
-        for one in facts.get("containers") or ()
-        if one.get("name") == container and one.get("session_name") != session
+        f"session {found.get('session_name')}"
+        for found in facts.get("containers") or ()
+        if found.get("name") == container and found.get("session_name") != session
     ]
     return owners + ["somebody else" for name in facts.get("foreign_containers") or () if name == container]
 
@@ -197,8 +197,7 @@ def render_shortfall(shortfall: Shortfall) -> list[str]:
 
     Of very many hosts only the first are in the table.
     """
-    whole = shortfall.mode == SINGLE_NODE
-    what = "the whole session" if whole else "one replica"
+    what = "the whole session" if shortfall.mode == SINGLE_NODE else "one replica"
     rows = [("host", "resource", "asked", "free", "missing", "replicas that fit")]
     for entry in shortfall.hosts[:SHOWN_HOSTS]:
         rows.extend(

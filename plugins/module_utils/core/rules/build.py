@@ -224,13 +224,13 @@ def _pin(
     free_devices: Mapping[str, Devices],
 ) -> dict[str, Pinned]:
     """Return the CPUs that each replica is given for itself. Raises ValueError where a host has too few."""
-    asked: dict[str, list[tuple[str, int, int]]] = {}
+    wanted: dict[str, list[tuple[str, int, int]]] = {}
     for name, role, _index in request.replicas():
         if role.resources.pin_cpus:
             amount = (name, role.resources.cpus // 1000, role.resources.memory)
-            asked.setdefault(host_of[name], []).append(amount)
+            wanted.setdefault(host_of[name], []).append(amount)
     pinned: dict[str, Pinned] = {}
-    for host, replicas in asked.items():
+    for host, replicas in wanted.items():
         topology = Topology.from_facts(hosts_facts[host].get("topology") or {})
         free = topology.among(dict(free_devices.get(host, ())).get(PINNED, ()))
         pinned.update(give_out(free, replicas))
@@ -249,7 +249,7 @@ def _ssh_port(
     if not request.authorized_keys or request.ssh_port is not None:
         return request.ssh_port
     own = own_ports(current, host)
-    taken = {int(one["port"]) for one in facts.get("ports") or () if (int(one["port"]), "tcp") not in own}
+    taken = {int(port["port"]) for port in facts.get("ports") or () if (int(port["port"]), "tcp") not in own}
     taken |= {port.host_port for port in request.ports}
     return choose_ssh_port(settings.ssh_ports, taken, session_id)
 

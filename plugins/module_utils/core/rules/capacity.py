@@ -108,7 +108,7 @@ def _host(
     held = held_claims(facts, ignore_session, with_undecided)
     taken = [device for claim in held for _kind, names in claim.devices for device in names]
     free_devices = tuple(
-        (kind, tuple(one for one in names if not any(same_device(one, other) for other in taken)))
+        (kind, tuple(name for name in names if not any(same_device(name, other) for other in taken)))
         for kind, names in devices
     )
     free_cores = pinnable.among(dict(free_devices).get(PINNED, ()))

@@ -78,7 +78,7 @@ class Topology:
     def among(self, names: Collection[str]) -> Topology:
         """Return the cores all of whose CPUs are in *names*."""
         free = set(names)
-        return Topology(tuple(one for one in self.cores if free.issuperset(map(str, one.cpus))), self.memory)
+        return Topology(tuple(core for core in self.cores if free.issuperset(map(str, core.cpus))), self.memory)
 
 
 def whole_cores(cpus: int, threads: int) -> int:
@@ -86,8 +86,8 @@ def whole_cores(cpus: int, threads: int) -> int:
     return -(-cpus // threads)
 
 
-def give_out(free: Topology, asked: Sequence[tuple[str, int, int]]) -> dict[str, Pinned]:
-    """Give whole cores of *free* to each replica of *asked*: (name, CPUs, bytes of memory) in rank order.
+def give_out(free: Topology, wanted: Sequence[tuple[str, int, int]]) -> dict[str, Pinned]:
+    """Give whole cores of *free* to each replica of *wanted*: (name, CPUs, bytes of memory) in rank order.
 
     Who asks for most chooses first, so that its cores are of one node where that can be. Memory comes from the nodes
     of a replica's CPUs, unless they have less than it may use.
@@ -96,7 +96,7 @@ def give_out(free: Topology, asked: Sequence[tuple[str, int, int]]) -> dict[str,
     left = list(free.cores)
     memory = dict(free.memory)
     result = {}
-    for name, cpus, amount in sorted(asked, key=lambda one: -one[1]):
+    for name, cpus, amount in sorted(wanted, key=lambda share: -share[1]):
         chosen = _choose(left, whole_cores(cpus, free.threads))
         left = [core for core in left if core not in chosen]
         nodes = tuple(sorted({core.node for core in chosen}))

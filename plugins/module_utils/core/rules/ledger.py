@@ -302,8 +302,8 @@ def _collisions(claim: Claim, other: Claim) -> list[str]:
     return reasons
 
 
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
+def _overlap(span: tuple[int, int], other: tuple[int, int]) -> bool:
+    return span[0] <= other[1] and other[0] <= span[1]
 
 
 @lru_cache(maxsize=65536)
@@ -330,10 +330,10 @@ def decide(session_id: str, answers: Mapping[str, Answer]) -> str:
 
     It asks again, holding what it got, only where nothing but undecided sessions with higher ids are in the way.
     """
-    refused = [one for one in answers.values() if not one.granted]
+    refused = [given for given in answers.values() if not given.granted]
     if not refused:
         return GRANTED
-    if all(one.undecided and min(one.undecided) > session_id for one in refused):
+    if all(given.undecided and min(given.undecided) > session_id for given in refused):
         return ASK_AGAIN
     return GIVE_BACK
 
@@ -353,7 +353,7 @@ def claims_of(plan: Plan) -> dict[str, Claim]:
         for replica in replicas:
             for kind, names in replica.devices.items():
                 devices.setdefault(kind, []).extend(names)
-        ports = tuple((port.host_ip, port.host_port, port.protocol) for one in replicas for port in one.ports)
+        ports = tuple((port.host_ip, port.host_port, port.protocol) for replica in replicas for port in replica.ports)
         claims[host] = Claim(
             session_id=plan.session.id,
             session_name=plan.session.name,

@@ -56,8 +56,10 @@ class Amounts:
 def amounts_of(request: Request) -> Amounts:
     """Return what one session asks for in all."""
     each = [role.resources for role in request.roles for _replica in range(role.replicas)]
-    accelerators = _sum([pair for one in each for pair in one.accelerators])
-    return Amounts(1, len(each), sum(one.cpus for one in each), sum(one.memory for one in each), accelerators)
+    accelerators = _sum([pair for amounts in each for pair in amounts.accelerators])
+    return Amounts(
+        1, len(each), sum(amounts.cpus for amounts in each), sum(amounts.memory for amounts in each), accelerators
+    )
 
 
 def _sum(counts: Iterable[tuple[str, int]]) -> Counts:
