@@ -49,6 +49,7 @@ class ActionModule(ActionBase):
             {
                 "verb": {"type": "str", "required": True, "choices": list(VERBS)},
                 "after": {"type": "str"},
+                "given": {"type": "dict"},
                 "says": {"type": "bool", "default": False},
                 "request": {"type": "dict"},
                 "attempts": {"type": "int", "default": 20},
@@ -66,13 +67,14 @@ class ActionModule(ActionBase):
         verb = VERBS[arguments["verb"]]
         try:
             state = self._begin(arguments, task_vars) or dict(task_vars[f"{arguments['verb']}_state"])
-            if state["step"] and arguments["after"] in (None, state["step"]):
+            is_answered = arguments["given"] is None or arguments["after"] is not None
+            if state["step"] and is_answered and arguments["after"] in (None, state["step"]):
                 answers = self._answers(state, arguments["verb"], task_vars["hostvars"])
                 if arguments["outcome"] is not None:
                     answers["launch"] = arguments["outcome"]
                 state = verb.advance(state, answers, self._outside(task_vars))
         except CoreError as error:
-            return {"failed": True, "msg": f"The session cannot be launched.\n{error}"}
+            return {"failed": True, "msg": f"{verb.REFUSED}\n{error}"}
         if state.get("pause") and not self._task.check_mode:
             time.sleep(random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
         return self._result(verb, state, arguments)
@@ -89,6 +91,9 @@ class ActionModule(ActionBase):
             return repair.begin(hosts, name, arguments["leaks"], arguments["puts_back"])
         if arguments["begins"]:
             return schedule.begin(hosts)
+        if arguments["given"] is not None:
+            begun: State = VERBS[arguments["verb"]].begin(arguments["given"], hosts, self._outside(task_vars))
+            return begun
         if arguments["session_name"] is not None:
             hands_on = arguments["hands_on"] and not self._task.check_mode
             return teardown.begin(arguments["session_name"], hosts, arguments["fails"], hands_on)

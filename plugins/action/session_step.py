@@ -10,14 +10,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.action.host_preflight import ActionModule as PreflightAction
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
 from ansible_collections.cluster_compute.session.plugins.action.session_images import ActionModule as ImagesAction
+from ansible_collections.cluster_compute.session.plugins.action.session_output import ActionModule as OutputAction
 from ansible_collections.cluster_compute.session.plugins.action.session_watch import ActionModule as WatchAction
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import calls_of, combined
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
 COLLECTION = "cluster_compute.session."
-ACTIONS: dict[str, type[HostAction]] = {"session_images": ImagesAction, "session_watch": WatchAction}
+ACTIONS: dict[str, type[HostAction]] = {
+    "host_preflight": PreflightAction,
+    "session_images": ImagesAction,
+    "session_output": OutputAction,
+    "session_watch": WatchAction,
+}
 """Those modules whose calls need more of the controller than to be made."""
 WITH_SECRET = ("serving", "received")
 """States of session_images that need the secret from which the hosts' tokens are made; no state of a verb holds it."""

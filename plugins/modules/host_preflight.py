@@ -11,7 +11,7 @@ short_description: Do one host's part of preflight
 version_added: 0.1.0
 description:
   - Lets a host look at itself, try the network with the others in the form in which sessions use it, and measure it.
-  - Changes nothing that lasts. A link of the trial lies in a network namespace that ends with the process that holds
+  - Changes nothing that lasts. Its link lies in a network namespace that ends with the process that holds
     it, and that process ends by itself.
   - A host where something is wrong is described, with the reason; it is no failure.
 author:
@@ -76,7 +76,8 @@ options:
     type: raw
   plan:
     description:
-      - What M(cluster_compute.session.session_preflight) returned as C(plan) in its state V(planned).
+      - Who tries whom, by which link (C(probe)), by host what it does in the probe of shared folders (C(storage)), and
+        what holds for all (C(settings)).
     type: dict
   token:
     description:
@@ -105,7 +106,7 @@ options:
 requirements:
   - iproute2
 seealso:
-  - module: cluster_compute.session.session_preflight
+  - module: cluster_compute.session.session_decide
 """
 
 EXAMPLES = r"""
@@ -147,7 +148,7 @@ peers:
   description: For each host that was tried, by number, what TCP said.
   returned: with O(state=reached)
   type: dict
-proofs:
+shared:
   description: For each shared folder whether what another host wrote was found.
   returned: with O(state=reached)
   type: dict

@@ -27,11 +27,15 @@ options:
       - The verb.
     type: str
     required: true
-    choices: [launch, repair, schedule, teardown]
+    choices: [launch, logs, preflight, repair, run_job, schedule, teardown]
   after:
     description:
       - The step after which to decide; where the state names another, it is returned as it is.
     type: str
+  given:
+    description:
+      - Begins another verb with what it is told here. The first step is judged at once where O(after) names it.
+    type: dict
   says:
     description:
       - Whether to show people what came of the verb if it is over, and return nothing else then.

@@ -9,10 +9,21 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
+    job,
     launch,
+    logs,
+    preflight,
     repair,
     schedule,
     teardown,
 )
 
-VERBS: dict[str, Any] = {"launch": launch, "teardown": teardown, "repair": repair, "schedule": schedule}
+VERBS: dict[str, Any] = {
+    "launch": launch,
+    "logs": logs,
+    "preflight": preflight,
+    "repair": repair,
+    "run_job": job,
+    "schedule": schedule,
+    "teardown": teardown,
+}

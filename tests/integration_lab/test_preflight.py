@@ -153,18 +153,18 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
     assert _left() == []
 
 
-def _start(proofs: dict[str, str]) -> None:
+def _start(storage: dict[str, str]) -> None:
     """Start on n1 what preflight starts there, without anything that would end it soon."""
     hosts = {host: {"address": ADDRESSES[host], "mtu": 1500, "room": 1450} for host in ("n1", "n2")}
-    settings = {"port": 4789, "ports": [8480, 8489], "encrypted": None, "proof_id": str(uuid.uuid4())}
+    settings = {"port": 4789, "ports": [8480, 8489], "encrypted": None, "probe_id": str(uuid.uuid4())}
     arguments = {
         "state": "listening",
         "host": "n1",
         "token": "t" * 64,
         "roots": ["/srv"],
         "plan": {
-            "trial": {"hosts": hosts, "vni": 77, "offsets": [1], "why_not": {}},
-            "proofs": {"n1": proofs},
+            "probe": {"hosts": hosts, "vni": 77, "offsets": [1], "left_out": {}},
+            "storage": {"n1": storage},
             "settings": settings,
         },
     }
@@ -181,12 +181,12 @@ def _start(proofs: dict[str, str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("number", "proofs"), [("KILL", {}), ("TERM", {"/srv/shared": "writes"})])
-def test_whatever_ends_the_process_nothing_stays(number: str, proofs: dict[str, str], untouched_lab: Snapshot) -> None:
-    _start(proofs)
+@pytest.mark.parametrize(("number", "storage"), [("KILL", {}), ("TERM", {"/srv/shared": "writes"})])
+def test_whatever_ends_the_process_nothing_stays(number: str, storage: dict[str, str], untouched_lab: Snapshot) -> None:
+    _start(storage)
     (process, *rest) = _left()
     assert any(":4789" in line for line in rest), rest
-    assert len(rest) == 1 + 3 * len(proofs)
+    assert len(rest) == 1 + 3 * len(storage)
     # The link is not among those of the host, where it could be in somebody's way.
     assert {name: one["links"] for name, one in snapshot().items()} == {
         name: one["links"] for name, one in untouched_lab.items()

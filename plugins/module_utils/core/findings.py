@@ -66,10 +66,16 @@ class Check:
         self.name = name
         self._hosts: dict[tuple[str, str, str, str], list[str]] = {}
         self._pairs: dict[tuple[str, str, str, str], list[Pair]] = {}
+        self._wrong: set[str] = set()
 
     def good(self, host: str, found: str) -> None:
         """Note that all is well on a host."""
         self._hosts.setdefault((OK, found, "", ""), []).append(host)
+
+    def otherwise(self, host: str, found: str) -> None:
+        """Note that all is well on a host, unless it was noted that something is wrong there."""
+        if host not in self._wrong:
+            self.good(host, found)
 
     def good_pair(self, pair: Pair, found: str) -> None:
         """Note that all is well from one host to another."""
@@ -77,6 +83,7 @@ class Check:
 
     def bad(self, severity: str, host: str, found: str, expected: str, advice: str) -> None:
         """Note what is wrong on a host."""
+        self._wrong.add(host)
         self._hosts.setdefault((severity, found, expected, advice), []).append(host)
 
     def bad_pair(self, severity: str, pair: Pair, found: str, expected: str, advice: str) -> None:

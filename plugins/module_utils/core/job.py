@@ -109,17 +109,17 @@ def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
 
 
 def _command(variable: str, value: object) -> tuple[str, ...]:
-    """Return the words to run: text is for the shell, a list is run as it is."""
-    words: list[Any] = []
+    """Return the argv to run: text is for the shell, a list is run as it is."""
+    argv: list[Any] = []
     if isinstance(value, str):
-        words = ["/bin/sh", "-c", value]
+        argv = ["/bin/sh", "-c", value]
     elif isinstance(value, (list, tuple)) and value:
-        words = [str(int(one)) if isinstance(one, int) and not isinstance(one, bool) else one for one in value]
-    if not words or not all(isinstance(one, str) and is_plain(one, "\t\n\r") for one in words):
+        argv = [str(int(one)) if isinstance(one, int) and not isinstance(one, bool) else one for one in value]
+    if not argv or not all(isinstance(one, str) and is_plain(one, "\t\n\r") for one in argv):
         raise InvalidInput.single(
             variable, value, "It must be text for /bin/sh, or a list of words without control characters."
         )
-    return tuple(words)
+    return tuple(argv)
 
 
 def _on(variable: str, value: object) -> tuple[str, ...]:
@@ -206,9 +206,9 @@ def _chosen(on: Iterable[str], replicas: Iterable[str]) -> set[str]:
 
 
 def describe(command: Iterable[str]) -> str:
-    """Return a command as people read it: what a shell is given, or the words."""
-    words = list(command)
-    return words[2] if words[:2] == ["/bin/sh", "-c"] and len(words) == 3 else shlex.join(words)
+    """Return a command as people read it: what a shell is given, or the argv."""
+    argv = list(command)
+    return argv[2] if argv[:2] == ["/bin/sh", "-c"] and len(argv) == 3 else shlex.join(argv)
 
 
 def failure_of(outcome: Mapping[str, Any]) -> str:

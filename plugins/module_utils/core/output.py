@@ -47,6 +47,8 @@ NO_JOB = "none"
 """In place of the id of a job: what no job wrote."""
 BATCH = "batch"
 """In place of the id of a job: the batch command of a session."""
+MERGED = "merged"
+"""Name of the file that holds the lines of all replicas; no replica has it, as its name has no number."""
 DEFAULT_SIZE = 1024**2
 LARGEST_SIZE = 64 * 1024**2
 LONGEST_FOLLOW = 24 * 3600
@@ -247,6 +249,15 @@ def merge(sources: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, str
     ordered = sorted(sources, key=lambda one: (rank_order(one["replica"]), one["job"]))
     lines = [(line[0], speaker(one), line[1], line[2]) for one in ordered for line in one["lines"]]
     return sorted(lines, key=lambda line: line[0])
+
+
+def files_of(sources: Iterable[Mapping[str, Any]], lines: Iterable[tuple[str, str, str, str]]) -> dict[str, str]:
+    """Return the files that hold sources, name to text: one of each replica and job, and one of all, merged *lines*."""
+    found = {MERGED: [f"{time} {name} {stream} {text}" for time, name, stream, text in lines]}
+    for source in sources:
+        name = f"{source['replica']}.{source['job']}" if source["job"] else source["replica"]
+        found.setdefault(name, []).extend(f"{time} {stream} {text}" for time, stream, text in source["lines"])
+    return {f"{name}.log": "".join(f"{line}\n" for line in some) for name, some in found.items()}
 
 
 def speaker(source: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ nobody could look.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_whole,
     split_list,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.probe_plan import (
+    MOST_HOSTS,
+    ProbePlan,
+    offsets,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import images
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
     MAXIMUM_VNI,
@@ -66,14 +71,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     parse_memory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import (
-    MOST_HOSTS,
-    Trial,
-    offsets,
-)
 
 PREPARE = "Run the prepare_hosts playbook for it."
-ASKED = ("session_image", "session_image_pull", "session_roles", "session_mounts", "session_encrypted")
+REQUEST_VARIABLES = ("session_image", "session_image_pull", "session_roles", "session_mounts", "session_encrypted")
 """Variables of a request that preflight heeds, if they are given."""
 NO_IMAGE = "none"
 MATRIX = "matrix"
@@ -86,57 +86,60 @@ FULL_TABLE = 0.8
 Facts = Mapping[str, Mapping[str, Any]]
 
 
+def _whole(least: int, most: int) -> Callable[[str, Any], int]:
+    return lambda variable, value: parse_whole(variable, value, least, most)
+
+
+READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "strict": parse_bool,
+    "matrix": parse_bool,
+    "clock_seconds": _whole(1, 3600),
+    "disk_free": lambda _variable, value: parse_memory(value),
+    "peers": _whole(1, 10000),
+    "matrix_rounds": _whole(1, 10000),
+    "matrix_seconds": _whole(1, 60),
+    "matrix_bytes": lambda _variable, value: parse_memory(value),
+    "matrix_ratio": _whole(2, 1000),
+    "shared_folders": lambda _variable, value: split_list(value),
+}
+"""By the name of a variable without its prefix what reads it."""
+
+
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """What is to be looked at. The variables ``preflight_*``, and those of a request.
 
-    clock: seconds that a clock may be wrong. free: bytes that have to be free. peers: most hosts that each host tries.
-    rounds, seconds, size, ratio: of the matrix, with the most bytes and seconds of one direction of a pair.
+    clock_seconds: that a clock may be wrong. disk_free: bytes that have to be free. peers: most hosts that each host
+    tries. matrix_*: of the matrix, with the most bytes and seconds of one direction of a pair.
     """
 
     request: Request
     has_image: bool
     strict: bool = False
     matrix: bool = False
-    clock: int = 2
-    free: int = 5 * 1024**3
+    clock_seconds: int = 2
+    disk_free: int = 5 * 1024**3
     peers: int = 400
-    rounds: int = 16
-    seconds: int = 1
-    size: int = 1024**3
-    ratio: int = 2
+    matrix_rounds: int = 16
+    matrix_seconds: int = 1
+    matrix_bytes: int = 1024**3
+    matrix_ratio: int = 2
 
     @classmethod
-    def from_variables(cls, variables: Mapping[str, Any]) -> Asked:
+    def from_variables(cls, variables: Mapping[str, Any]) -> Options:
         """Read the variables, all problems together (InvalidInput)."""
         problems: list[Problem] = []
         values: dict[str, Any] = {}
-
-        def read(key: str, make: Callable[[str, Any], Any]) -> None:
+        for key, reader in READERS.items():
             variable = f"preflight_{key}"
-            value = variables.get(variable)
-            if is_given(value):
+            if is_given(variables.get(variable)):
                 try:
-                    values[key] = make(variable, value)
+                    values[key] = reader(variable, variables[variable])
                 except InvalidInput as error:
                     problems.extend(error.problems)
                 except ValueError as error:
-                    problems.append(Problem(variable, value, str(error)))
-
-        def whole(least: int, most: int) -> Callable[[str, Any], int]:
-            return lambda variable, value: parse_whole(variable, value, least, most)
-
-        read("strict", parse_bool)
-        read("matrix", parse_bool)
-        read("clock_seconds", whole(1, 3600))
-        read("disk_free", lambda _variable, value: parse_memory(value))
-        read("peers", whole(1, 10000))
-        read("matrix_rounds", whole(1, 10000))
-        read("matrix_seconds", whole(1, 60))
-        read("matrix_bytes", lambda _variable, value: parse_memory(value))
-        read("matrix_ratio", whole(2, 1000))
-        read("shared_folders", lambda _variable, value: split_list(value))
-        wanted = {name: variables[name] for name in ASKED if is_given(variables.get(name))}
+                    problems.append(Problem(variable, variables[variable], str(error)))
+        wanted = {name: variables[name] for name in REQUEST_VARIABLES if is_given(variables.get(name))}
         has_image = "session_image" in wanted or "session_roles" in wanted
         folders = values.pop("shared_folders", [])
         request = None
@@ -153,15 +156,7 @@ class Asked:
             problems.append(Problem("session_mounts", wanted.get("session_mounts"), str(error)))
         if problems or request is None:
             raise InvalidInput(problems)
-        names = {
-            "clock_seconds": "clock",
-            "disk_free": "free",
-            "matrix_rounds": "rounds",
-            "matrix_seconds": "seconds",
-            "matrix_bytes": "size",
-            "matrix_ratio": "ratio",
-        }
-        return cls(request, has_image, **{names.get(key, key): value for key, value in values.items()})
+        return cls(request, has_image, **values)
 
     @property
     def images(self) -> list[str]:
@@ -179,31 +174,31 @@ class Asked:
         return sorted({mount.volume for mount in self.request.mounts if mount.volume is not None})
 
 
-# ---- who tries whom -------------------------------------------------------------------------------------------------
+# ---- the probe plan --------------------------------------------------------------------------------------------------
 
 
-def plan_trial(observed: Facts, settings: Settings, most: int, seed: int) -> Trial:
+def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> ProbePlan:
     """Return who tries whom. Hosts whose underlay is not known, or of another family than most have, are left out."""
     underlays = {host: about["underlay"] for host, about in observed.items() if about.get("underlay")}
     versions = Counter(":" in one["address"] for one in underlays.values())
     family = versions.most_common(1)[0][0] if versions else False
     addresses = Counter(one["address"] for one in underlays.values())
-    why_not: dict[str, str] = {}
+    left_out: dict[str, str] = {}
     kept: dict[str, dict[str, Any]] = {}
     for host, one in underlays.items():
         try:
             room = overlay_mtu({host: one})
         except InvalidInput as error:
-            why_not[host] = str(error)
+            left_out[host] = str(error)
             continue
         if (":" in one["address"]) == family and addresses[one["address"]] == 1:
             kept[host] = {"address": one["address"], "mtu": one["mtu"], "room": room}
     kept = dict(list(kept.items())[:MOST_HOSTS])
     used = {int(vni) for about in observed.values() for vni in (about.get("vnis") or ())}
-    return Trial(kept, choose_trial_vni(settings.vni_pool, used, seed), offsets(len(kept), most), why_not)
+    return ProbePlan(kept, choose_probe_vni(settings.vni_pool, used, seed), offsets(len(kept), most), left_out)
 
 
-def choose_trial_vni(pool: str, in_use: Iterable[int], seed: int) -> int:
+def choose_probe_vni(pool: str, in_use: Iterable[int], seed: int) -> int:
     """Return an identifier that no host uses; one that no session gets meanwhile, if the pool leaves any."""
     low, high = parse_vni_pool(pool)
     used = set(in_use)
@@ -219,13 +214,13 @@ def choose_trial_vni(pool: str, in_use: Iterable[int], seed: int) -> int:
 
 
 @dataclass
-class Answers:
+class Results:
     """What the hosts of a group answered. known: all of them. unreachable: why, for those that did not answer at all.
 
-    observed: by host. trial: who was to try whom. probed: by host what TCP said of each that it tried, problem and mtu.
+    observed: by host. plan: who was to try whom. probed: by host what TCP said of each that it tried, problem and mtu.
     heard: by host the largest packet from each other. heard_plain: by host whom it heard at the port of encrypted
-    sessions. silent: by host why it did not do its part. ports, udp_ports: by host the ports of TCP and of encrypted
-    sessions that it listened on. proofs: by host and shared folder whether it is. unwritten: by folder the host that
+    sessions. failed: by host why it did not do its part. ports, udp_ports: by host the ports of TCP and of encrypted
+    sessions that it listened on. shared: by host and shared folder whether it is. unwritten: by folder the host that
     was to write there, and why it did not. measured, unmeasured: of the matrix.
     """
 
@@ -233,17 +228,17 @@ class Answers:
     unreachable: dict[str, str]
     observed: dict[str, dict[str, Any]]
     inventory: dict[str, dict[str, Any]]
-    trial: Trial | None = None
+    plan: ProbePlan | None = None
     probed: dict[str, dict[str, Any]] = field(default_factory=dict)
     heard: dict[str, dict[str, Any]] = field(default_factory=dict)
-    silent: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     heard_plain: dict[str, list[str]] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     udp_ports: dict[str, int] = field(default_factory=dict)
     unwritten: dict[str, tuple[str, str]] = field(default_factory=dict)
     measured: list[Measured] = field(default_factory=list)
     unmeasured: dict[Pair, str] = field(default_factory=dict)
-    proofs: dict[str, dict[str, bool]] = field(default_factory=dict)
+    shared: dict[str, dict[str, bool]] = field(default_factory=dict)
 
     @property
     def facts(self) -> dict[str, dict[str, Any]]:
@@ -256,78 +251,78 @@ class Answers:
 
     def tried(self) -> list[Pair]:
         """Return the pairs that were really tried: both hosts did their part."""
-        if self.trial is None:
+        if self.plan is None:
             return []
-        return [(host, other) for host, other in self.trial.pairs() if host in self.probed and other in self.heard]
+        return [(host, other) for host, other in self.plan.pairs() if host in self.probed and other in self.heard]
 
 
-def proofs_of(asked: Asked, answers: Answers, trial: Trial) -> dict[str, dict[str, str]]:
-    """Return what each host does to prove that folders are shared, as for a session over all of them."""
-    hosts = [host for host in trial.hosts if host in answers.facts]
-    if len(hosts) < 2 or _data_problems(asked, answers, hosts):
+def storage_probes(options: Options, results: Results, probe_plan: ProbePlan) -> dict[str, dict[str, str]]:
+    """Return what each host does in the probe of shared folders, as for a session over all of them."""
+    hosts = [host for host in probe_plan.hosts if host in results.facts]
+    if len(hosts) < 2 or _data_problems(options, results, hosts):
         return {}
-    found = data_of_hosts(asked.request, hosts, answers.facts, answers.inventory)
+    found = data_of_hosts(options.request, hosts, results.facts, results.inventory)
     return {
         host: {path: folder.proof for path, folder in folders.items() if folder.proof is not None}
         for host, (_roots, folders) in found.items()
     }
 
 
-def _data_problems(asked: Asked, answers: Answers, hosts: Sequence[str]) -> list[Problem]:
+def _data_problems(options: Options, results: Results, hosts: Sequence[str]) -> list[Problem]:
     """Return why a session over these hosts could not mount what is asked for, as far as facts tell."""
     try:
-        found = mount_problems(asked.request, hosts, answers.facts, answers.inventory)
-        return found or sharing_problems(asked.request, hosts, answers.facts)
+        found = mount_problems(options.request, hosts, results.facts, results.inventory)
+        return found or sharing_problems(options.request, hosts, results.facts)
     except InvalidInput as error:
         return list(error.problems)
 
 
 def judge(
-    asked: Asked, settings: Settings, answers: Answers, clocks: Mapping[str, tuple[float, float]]
+    options: Options, settings: Settings, results: Results, clocks: Mapping[str, tuple[float, float]]
 ) -> list[Finding]:
     """Return all findings, check by check.
 
     clocks: by host the least and the most seconds by which its clock is ahead of the controller's.
     """
     checks = (
-        _reach(answers),
-        _engine(answers),
-        _prepared(answers),
-        _kernel(asked, settings, answers),
-        _clock(asked, answers, clocks),
-        _disk(asked, answers),
-        _alike(answers),
-        _addresses(settings, answers),
-        _inventory(answers),
-        _encryption(asked, answers),
-        _encrypted_ports(asked, settings, answers),
-        _tunnel(settings, answers),
-        _mtu(answers),
-        _transfer(settings, answers),
-        _image(asked, answers),
-        _data(asked, answers),
-        _accelerators(answers),
-        _matrix(asked, answers),
+        _reach(results),
+        _engine(results),
+        _prepared(results),
+        _kernel(options, settings, results),
+        _clock(options, results, clocks),
+        _disk(options, results),
+        _alike(results),
+        _addresses(settings, results),
+        _inventory(results),
+        _encryption(options, results),
+        _encrypted_ports(options, settings, results),
+        _tunnel(settings, results),
+        _mtu(results),
+        _transfer(settings, results),
+        _image(options, results),
+        _data(options, results),
+        _accelerators(results),
+        _matrix(options, results),
     )
     return [finding for check in checks for finding in check.findings()]
 
 
-def _reach(answers: Answers) -> Check:
+def _reach(results: Results) -> Check:
     check = Check("reach")
-    for host in answers.known:
-        if host in answers.unreachable:
+    for host in results.known:
+        if host in results.unreachable:
             check.bad(
                 ERROR,
                 host,
-                _sentence(answers.unreachable[host]),
+                _sentence(results.unreachable[host]),
                 "Ansible logs in to each host of the group and runs Python 3.9 or newer there.",
                 f"Try 'ansible {host} -m ansible.builtin.ping'; or take it out of the resource group.",
             )
-        elif not answers.observed[host].get("root"):
+        elif not results.observed[host].get("root"):
             check.bad(
                 ERROR,
                 host,
-                str(answers.observed[host].get("problem")),
+                str(results.observed[host].get("problem")),
                 "Ansible works as root.",
                 "Set ansible_become=true for it, or log in as root.",
             )
@@ -336,13 +331,13 @@ def _reach(answers: Answers) -> Check:
     return check
 
 
-def _looked(answers: Answers) -> Iterable[tuple[str, dict[str, Any]]]:
-    return ((host, about) for host, about in answers.observed.items() if about.get("root"))
+def _looked(results: Results) -> Iterable[tuple[str, dict[str, Any]]]:
+    return ((host, about) for host, about in results.observed.items() if about.get("root"))
 
 
-def _engine(answers: Answers) -> Check:
+def _engine(results: Results) -> Check:
     check = Check("engine")
-    for host, about in _looked(answers):
+    for host, about in _looked(results):
         engine, facts = about.get("engine"), about.get("host", {})
         if engine is None:
             check.bad(
@@ -380,9 +375,9 @@ def _engine(answers: Answers) -> Check:
     return check
 
 
-def _prepared(answers: Answers) -> Check:
+def _prepared(results: Results) -> Check:
     check = Check("prepared")
-    for host, about in _looked(answers):
+    for host, about in _looked(results):
         packages = about["packages"]
         for missing in packages["missing"]:
             check.bad(ERROR, host, f"It lacks {missing}.", "All that sessions need is installed.", PREPARE)
@@ -394,19 +389,16 @@ def _prepared(answers: Answers) -> Check:
                 "The host brings its sessions back after a reboot by itself.",
                 f"{PREPARE} After a reboot run repair until then.",
             )
-        if not packages["missing"] and not packages["boot"]:
-            check.good(host, "All that prepare_hosts installs is there, of this release.")
+        check.otherwise(host, "All that prepare_hosts installs is there, of this release.")
     return check
 
 
-def _kernel(asked: Asked, settings: Settings, answers: Answers) -> Check:
+def _kernel(options: Options, settings: Settings, results: Results) -> Check:
     check = Check("kernel")
-    for host, about in _looked(answers):
+    for host, about in _looked(results):
         kernel = about["kernel"]
-        wrong = False
         for what, problem in (("links", kernel["links"]), ("firewall rules", kernel["rules"])):
             if problem:
-                wrong = True
                 check.bad(
                     ERROR,
                     host,
@@ -415,7 +407,6 @@ def _kernel(asked: Asked, settings: Settings, answers: Answers) -> Check:
                     "Load or install the modules of its kernel; after an update of the kernel boot it.",
                 )
         if not kernel["forwarding"]:
-            wrong = True
             check.bad(
                 ERROR,
                 host,
@@ -425,7 +416,6 @@ def _kernel(asked: Asked, settings: Settings, answers: Answers) -> Check:
             )
         used, most = kernel["connections"]
         if most and used > FULL_TABLE * most:
-            wrong = True
             check.bad(
                 WARNING,
                 host,
@@ -435,11 +425,10 @@ def _kernel(asked: Asked, settings: Settings, answers: Answers) -> Check:
             )
         first, last = kernel["local_ports"]
         ranges = [("cluster_compute_ssh_ports", parse_ssh_ports(settings.ssh_ports))]
-        if asked.request.encrypted:
+        if options.request.encrypted:
             ranges.append(("cluster_compute_encrypted_ports", parse_port_pool(settings.encrypted_ports)))
         for variable, (low, high) in ranges:
             if low <= last and first <= high:
-                wrong = True
                 check.bad(
                     WARNING,
                     host,
@@ -448,25 +437,24 @@ def _kernel(asked: Asked, settings: Settings, answers: Answers) -> Check:
                     "The two ranges have no port in common.",
                     f"Change net.ipv4.ip_local_port_range, or {variable}.",
                 )
-        if not wrong:
-            check.good(host, "VXLAN, bridge, macvlan and the firewall's matches can be used.")
+        check.otherwise(host, "VXLAN, bridge, macvlan and the firewall's matches can be used.")
     return check
 
 
-def _clock(asked: Asked, answers: Answers, clocks: Mapping[str, tuple[float, float]]) -> Check:
+def _clock(options: Options, results: Results, clocks: Mapping[str, tuple[float, float]]) -> Check:
     check = Check("clock")
-    for host, about in _looked(answers):
+    for host, about in _looked(results):
         if host not in clocks:
             continue
         low, high = clocks[host]
-        wrong = low > asked.clock or high < -asked.clock
+        wrong = low > options.clock_seconds or high < -options.clock_seconds
         if wrong:
             off = low if low > 0 else -high
             check.bad(
                 ERROR,
                 host,
                 f"Its clock is {format_seconds(off)} {'ahead of' if low > 0 else 'behind'} the controller's.",
-                f"At most {asked.clock} s, or certificates, file systems of the network and builds go wrong.",
+                f"At most {options.clock_seconds} s, or certificates, file systems of the network and builds go wrong.",
                 "Set it, and have it kept by chrony or systemd-timesyncd.",
             )
         elif about["clock"]["unsynchronized"]:
@@ -478,7 +466,7 @@ def _clock(asked: Asked, answers: Answers, clocks: Mapping[str, tuple[float, flo
                 "Run chrony or systemd-timesyncd; in a virtual machine see whether its hypervisor does it.",
             )
         else:
-            check.good(host, f"Within {asked.clock} s of the controller's, and synchronized.")
+            check.good(host, f"Within {options.clock_seconds} s of the controller's, and synchronized.")
     return check
 
 
@@ -490,23 +478,20 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-def _disk(asked: Asked, answers: Answers) -> Check:
+def _disk(options: Options, results: Results) -> Check:
     check = Check("disk")
-    for host, about in _looked(answers):
-        wrong = False
+    for host, about in _looked(results):
         for purpose, disk in about["disks"].items():
             where = f"{disk['path']} ({purpose})"
-            if disk["free"] < asked.free:
-                wrong = True
+            if disk["free"] < options.disk_free:
                 check.bad(
                     ERROR,
                     host,
                     f"{where} has {format_memory(_rounded(disk['free']))} free.",
-                    f"{format_memory(asked.free)} or more (preflight_disk_free).",
+                    f"{format_memory(options.disk_free)} or more (preflight_disk_free).",
                     "Remove what is not needed ('docker system df' tells), or give it a larger disk.",
                 )
             if disk["files"] and disk["files_free"] < LEAST_INODES * disk["files"]:
-                wrong = True
                 check.bad(
                     ERROR,
                     host,
@@ -514,8 +499,7 @@ def _disk(asked: Asked, answers: Answers) -> Check:
                     "One in a hundred inodes or more is free.",
                     "Remove small files there, or make the file system with more inodes.",
                 )
-        if not wrong:
-            check.good(host, f"{format_memory(asked.free)} or more free for images, containers and state.")
+        check.otherwise(host, f"{format_memory(options.disk_free)} or more free for images, containers and state.")
     return check
 
 
@@ -524,7 +508,7 @@ def _rounded(amount: int) -> int:
     return amount - amount % 1024**2 if amount >= 1024**2 else amount
 
 
-def _alike(answers: Answers) -> Check:
+def _alike(results: Results) -> Check:
     """Judge what has to be, or better is, alike on all hosts."""
     check = Check("alike")
     traits: dict[str, dict[str, Any]] = {
@@ -539,7 +523,7 @@ def _alike(answers: Answers) -> Check:
         "cgroup version": "Boot the hosts with the same version, or expect limits to act differently.",
         "MTU of the underlay": "The least counts for a whole session; set it alike on all hosts, and on the switches.",
     }
-    for host, about in _looked(answers):
+    for host, about in _looked(results):
         engine, underlay = about.get("engine"), about.get("underlay")
         if engine:
             traits["architecture"][host] = engine["architecture"]
@@ -547,17 +531,12 @@ def _alike(answers: Answers) -> Check:
             traits["cgroup version"][host] = engine["cgroup"]
         if underlay:
             traits["MTU of the underlay"][host] = underlay["mtu"]
-    different: set[str] = set()
     for trait, values in traits.items():
-        usual = _usual(values.values())
-        for host, value in values.items():
-            if value != usual:
-                different.add(host)
-                check.bad(WARNING, host, f"Its {trait} is {value}.", f"{usual}, as most hosts have.", advice[trait])
+        for host, value, usual in _differing(values):
+            check.bad(WARNING, host, f"Its {trait} is {value}.", f"{usual}, as most hosts have.", advice[trait])
     for host in traits["architecture"]:
-        if host not in different:
-            words = [f"{values[host]}" for trait, values in traits.items() if host in values and trait != "image store"]
-            check.good(host, f"{words[0]}, cgroup v{words[1]}" + (f", MTU {words[2]}." if len(words) > 2 else "."))
+        words = [f"{values[host]}" for trait, values in traits.items() if host in values and trait != "image store"]
+        check.otherwise(host, f"{words[0]}, cgroup v{words[1]}" + (f", MTU {words[2]}." if len(words) > 2 else "."))
     return check
 
 
@@ -567,28 +546,32 @@ def _usual(values: Iterable[Any]) -> Any:
     return counted[0][0] if counted else None
 
 
-def _addresses(settings: Settings, answers: Answers) -> Check:
+def _differing(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the hosts whose value is not the one that most have: host, its value, that of most."""
+    usual = _usual(values.values())
+    return ((host, value, usual) for host, value in values.items() if value != usual)
+
+
+def _addresses(settings: Settings, results: Results) -> Check:
     check = Check("addresses")
     by_address: dict[str, list[str]] = {}
     holders: dict[str, list[str]] = {}
-    for host, about in _looked(answers):
+    for host, about in _looked(results):
         if about.get("underlay"):
             by_address.setdefault(about["underlay"]["address"], []).append(host)
         for address in about.get("addresses") or ():
             holders.setdefault(address, []).append(host)
     families = Counter(":" in address for address, hosts in by_address.items() for _host in hosts)
     usual = families.most_common(1)[0][0] if families else False
-    in_use = {subnet for _host, about in _looked(answers) for subnet in about.get("subnets") or ()}
+    in_use = {subnet for _host, about in _looked(results) for subnet in about.get("subnets") or ()}
     try:
-        choose_subnets(settings.subnet_pool, 2, max(2, len(answers.known)), in_use, "preflight")
+        choose_subnets(settings.subnet_pool, 2, max(2, len(results.known)), in_use, "preflight")
         full = ""
     except CoreError as error:
         full = str(error)
-    for host, about in _looked(answers):
+    for host, about in _looked(results):
         underlay = about.get("underlay")
-        wrong = False
         if underlay is None:
-            wrong = True
             check.bad(
                 ERROR,
                 host,
@@ -599,7 +582,6 @@ def _addresses(settings: Settings, answers: Answers) -> Check:
         else:
             others = [one for one in holders.get(underlay["address"], ()) if one != host]
             if others:
-                wrong = True
                 check.bad(
                     ERROR,
                     host,
@@ -608,7 +590,6 @@ def _addresses(settings: Settings, answers: Answers) -> Check:
                     "Take the second name of a machine out of the inventory, or give each its own address.",
                 )
             if (":" in underlay["address"]) != usual:
-                wrong = True
                 check.bad(
                     ERROR,
                     host,
@@ -617,7 +598,6 @@ def _addresses(settings: Settings, answers: Answers) -> Check:
                     "Set cluster_compute_underlay_address for it.",
                 )
         if full:
-            wrong = True
             check.bad(
                 ERROR,
                 host,
@@ -625,34 +605,31 @@ def _addresses(settings: Settings, answers: Answers) -> Check:
                 "Two free subnets for the largest session.",
                 "Set cluster_compute_subnet_pool to what your site does not use.",
             )
-        if not wrong:
-            check.good(host, "Each has an underlay address of its own, and the subnet pool has room.")
+        check.otherwise(host, "Each has an underlay address of its own, and the subnet pool has room.")
     return check
 
 
-def _inventory(answers: Answers) -> Check:
+def _inventory(results: Results) -> Check:
     """Judge what the inventory says of a host, which a launch on it would refuse."""
     check = Check("inventory")
-    renamed = cluster_state(answers.facts).renamed
-    for one in renamed:
+    for one in cluster_state(results.facts).renamed:
         check.bad(ERROR, one.host, one.problem, "The inventory calls it what sessions on it do.", one.advice)
-    for host, facts in answers.facts.items():
+    for host, facts in results.facts.items():
         try:
-            hosts_from_facts({host: facts}, answers.inventory)
-            roots_of(answers.inventory, host)
+            hosts_from_facts({host: facts}, results.inventory)
+            roots_of(results.inventory, host)
         except InvalidInput as error:
             for problem in error.problems:
                 check.bad(ERROR, host, str(problem), "A launch can read it.", "Correct it in the inventory.")
         else:
-            if all(one.host != host for one in renamed):
-                check.good(host, "What the inventory says of capacity, devices and folders can be used.")
+            check.otherwise(host, "What the inventory says of capacity, devices and folders can be used.")
     return check
 
 
-def _encryption(asked: Asked, answers: Answers) -> Check:
+def _encryption(options: Options, results: Results) -> Check:
     check = Check("encryption")
-    if asked.request.encrypted:
-        for host, about in _looked(answers):
+    if options.request.encrypted:
+        for host, about in _looked(results):
             problem = about.get("encryption")
             if problem:
                 check.bad(
@@ -667,33 +644,33 @@ def _encryption(asked: Asked, answers: Answers) -> Check:
     return check
 
 
-def _encrypted_ports(asked: Asked, settings: Settings, answers: Answers) -> Check:
+def _encrypted_ports(options: Options, settings: Settings, results: Results) -> Check:
     """Judge whether small packets pass to one of the ports of encrypted sessions."""
     check = Check("encrypted UDP")
-    for host, other in answers.tried() if asked.request.encrypted else ():
-        if host in answers.heard_plain.get(other, ()):
+    for host, other in results.tried() if options.request.encrypted else ():
+        if host in results.heard_plain.get(other, ()):
             check.good_pair((host, other), f"A port of UDP {settings.encrypted_ports} is open.")
         else:
             check.bad_pair(
                 ERROR,
                 (host, other),
-                f"Nothing arrived at UDP port {answers.udp_ports.get(other)}.",
+                f"Nothing arrived at UDP port {results.udp_ports.get(other)}.",
                 f"UDP {settings.encrypted_ports} (cluster_compute_encrypted_ports) is open between the hosts.",
                 "Open it in the firewall of the second host, of the first, and between them.",
             )
     return check
 
 
-def _tunnel(settings: Settings, answers: Answers) -> Check:
+def _tunnel(settings: Settings, results: Results) -> Check:
     """Judge whether small packets pass in the overlay's form, from each host to each that it tried."""
     check = Check("tunnel")
-    for host, why in answers.silent.items():
+    for host, why in results.failed.items():
         check.bad(
             ERROR, host, _sentence(why), "A link as sessions have it can be made and used.", "See the checks above."
         )
-    for host, other in answers.tried():
+    for host, other in results.tried():
         wanted = f"UDP {settings.vxlan_port} (cluster_compute_vxlan_port) is open from each host to each other."
-        if _came(answers, host, other):
+        if _came(results, host, other):
             check.good_pair((host, other), f"UDP {settings.vxlan_port} is open.")
         else:
             check.bad_pair(
@@ -706,21 +683,21 @@ def _tunnel(settings: Settings, answers: Answers) -> Check:
     return check
 
 
-def _came(answers: Answers, host: str, other: str) -> int:
+def _came(results: Results, host: str, other: str) -> int:
     """Return the size of the largest packet that came from one host to the other one."""
-    return int(answers.heard[other].get(host) or 0)
+    return int(results.heard[other].get(host) or 0)
 
 
-def _mtu(answers: Answers) -> Check:
+def _mtu(results: Results) -> Check:
     check = Check("path MTU")
-    trial = answers.trial
-    if trial is None:
+    plan = results.plan
+    if plan is None:
         return check
-    for host, other in answers.tried():
-        largest, size = _came(answers, host, other), trial.size(host, other)
+    for host, other in results.tried():
+        largest, size = _came(results, host, other), plan.size(host, other)
         if not largest:
             continue
-        overhead = trial.hosts[host]["mtu"] - trial.hosts[host]["room"]
+        overhead = plan.hosts[host]["mtu"] - plan.hosts[host]["room"]
         if largest < size:
             check.bad_pair(
                 ERROR,
@@ -730,7 +707,7 @@ def _mtu(answers: Answers) -> Check:
                 f"Raise it on switches and routers, or lower the MTU of the interfaces to {largest + overhead}.",
             )
             continue
-        path = (answers.probed[host].get(other) or {}).get("mtu")
+        path = (results.probed[host].get(other) or {}).get("mtu")
         if path and path < size + overhead:
             check.bad_pair(
                 WARNING,
@@ -744,13 +721,13 @@ def _mtu(answers: Answers) -> Check:
     return check
 
 
-def _transfer(settings: Settings, answers: Answers) -> Check:
+def _transfer(settings: Settings, results: Results) -> Check:
     """Judge whether hosts could give images to each other."""
     check = Check("image ports")
     first, last = settings.image_ports
     ports = str(first) if first == last else f"{first}-{last}"
-    for host, other in answers.tried():
-        about = answers.probed[host].get(other)
+    for host, other in results.tried():
+        about = results.probed[host].get(other)
         if about is None:
             continue
         if not about["problem"]:
@@ -759,19 +736,19 @@ def _transfer(settings: Settings, answers: Answers) -> Check:
             check.bad_pair(
                 WARNING,
                 (host, other),
-                f"TCP port {answers.ports[other]} does not answer: {_sentence(about['problem'])}",
+                f"TCP port {results.ports[other]} does not answer: {_sentence(about['problem'])}",
                 f"TCP {ports} (cluster_compute_image_ports) is open between the hosts.",
                 "Open it, or have all images in a registry.",
             )
     return check
 
 
-def _image(asked: Asked, answers: Answers) -> Check:
+def _image(options: Options, results: Results) -> Check:
     check = Check("image")
-    facts = answers.facts
-    for reference in asked.images if facts else ():
+    facts = results.facts
+    for reference in options.images if facts else ():
         try:
-            (need,) = images.needs_of({reference: list(facts)}, facts, asked.request.image_pull)
+            (need,) = images.needs_of({reference: list(facts)}, facts, options.request.image_pull)
         except InvalidInput as error:
             found = {host: (about.get("images") or {}).get(reference) for host, about in facts.items()}
             usual = _usual(one["id"] for one in found.values() if one)
@@ -815,20 +792,20 @@ def _image(asked: Asked, answers: Answers) -> Check:
     return check
 
 
-def _data(asked: Asked, answers: Answers) -> Check:
+def _data(options: Options, results: Results) -> Check:
     check = Check("data")
-    facts = answers.facts
-    _roots(check, answers)
-    if not asked.request.mounts or not facts:
+    facts = results.facts
+    _roots(check, results)
+    if not options.request.mounts or not facts:
         return check
-    for problem in _data_problems(asked, answers, list(facts)):
+    for problem in _data_problems(options, results, list(facts)):
         words = str(problem).replace(",", " ").replace(":", " ").split()
         for host in [host for host in facts if host in words] or facts:
             check.bad(ERROR, host, str(problem), "A session over these hosts can mount it.", "Do what it says.")
-    for host, seen in answers.proofs.items():
+    for host, seen in results.shared.items():
         for path, same in seen.items():
-            if path in answers.unwritten:
-                writer, why = answers.unwritten[path]
+            if path in results.unwritten:
+                writer, why = results.unwritten[path]
                 if host == writer:
                     check.bad(
                         ERROR,
@@ -850,10 +827,10 @@ def _data(asked: Asked, answers: Answers) -> Check:
     return check
 
 
-def _roots(check: Check, answers: Answers) -> None:
+def _roots(check: Check, results: Results) -> None:
     """Judge the folders that the site lets sessions mount: there, and of the same kind on all hosts."""
     kinds: dict[str, dict[str, str]] = {}
-    for host, about in _looked(answers):
+    for host, about in _looked(results):
         for root, found in (about.get("roots") or {}).items():
             if found["kind"] == "missing":
                 check.bad(
@@ -867,24 +844,17 @@ def _roots(check: Check, answers: Answers) -> None:
                 remote = found["filesystem"] in NETWORK_FILESYSTEMS
                 kinds.setdefault(root, {})[host] = found["filesystem"] if remote else "of the host's own"
     for root, by_host in kinds.items():
-        usual = _usual(by_host.values())
-        for host, kind in by_host.items():
-            if kind != usual:
-                check.bad(
-                    WARNING,
-                    host,
-                    f"{root} is on a file system {kind}.",
-                    f"{usual}, as on most hosts.",
-                    "See whether it is mounted there.",
-                )
+        for host, kind, usual in _differing(by_host):
+            found = f"{root} is on a file system {kind}."
+            check.bad(WARNING, host, found, f"{usual}, as on most hosts.", "See whether it is mounted there.")
 
 
-def _accelerators(answers: Answers) -> Check:
+def _accelerators(results: Results) -> Check:
     check = Check("accelerators")
     counts: dict[str, dict[str, int]] = {}
     described: list[str] = []
     traits: dict[str, dict[str, str]] = {}
-    for host, facts in answers.facts.items():
+    for host, facts in results.facts.items():
         for kind, about in (facts.get("accelerators") or {}).items():
             if about["problem"]:
                 check.bad(
@@ -895,7 +865,7 @@ def _accelerators(answers: Answers) -> Check:
                     "Mend driver or specification, or take the class out of the host's inventory.",
                 )
         try:
-            (known,) = hosts_from_facts({host: facts}, answers.inventory)
+            (known,) = hosts_from_facts({host: facts}, results.inventory)
         except InvalidInput:  # another check says so
             continue
         described.append(host)
@@ -903,58 +873,40 @@ def _accelerators(answers: Answers) -> Check:
             if kind == PINNED:
                 continue
             counts.setdefault(kind, {})[host] = count
-        for card in answers.observed[host].get("nvidia") or ():
+        for card in results.observed[host].get("nvidia") or ():
             for trait in ("model", "driver"):
                 values = traits.setdefault(f"NVIDIA {trait}", {})
                 values[host] = ", ".join(sorted({*filter(None, values.get(host, "").split(", ")), card[trait]}))
-    bad: set[str] = set()
+    expected = "{}, as most hosts of the group have."
     for kind, by_host in counts.items():
-        every = {host: by_host.get(host, 0) for host in described}
-        usual = _usual(every.values())
-        for host, count in every.items():
-            if count != usual:
-                bad.add(host)
-                check.bad(
-                    WARNING,
-                    host,
-                    f"It has {count} of {kind}.",
-                    f"{usual}, as most hosts of the group have.",
-                    "See whether a card is lost, or make groups of hosts that are equal.",
-                )
+        advice = "See whether a card is lost, or make groups of hosts that are equal."
+        for host, count, usual in _differing({host: by_host.get(host, 0) for host in described}):
+            check.bad(WARNING, host, f"It has {count} of {kind}.", expected.format(usual), advice)
     for trait, values in traits.items():
-        usual = _usual(values.values())
-        for host, value in values.items():
-            if value != usual:
-                bad.add(host)
-                check.bad(
-                    WARNING,
-                    host,
-                    f"Its {trait} is {value}.",
-                    f"{usual}, as most hosts of the group have.",
-                    "Make groups of hosts that are equal, or install the same driver.",
-                )
+        advice = "Make groups of hosts that are equal, or install the same driver."
+        for host, value, usual in _differing(values):
+            check.bad(WARNING, host, f"Its {trait} is {value}.", expected.format(usual), advice)
     for host in described if counts else ():
-        if host not in bad:
-            words = [f"{by_host[host]} {kind}" for kind, by_host in counts.items() if by_host.get(host)]
-            check.good(host, f"{', '.join(words)}." if words else "None.")
+        words = [f"{by_host[host]} {kind}" for kind, by_host in counts.items() if by_host.get(host)]
+        check.otherwise(host, f"{', '.join(words)}." if words else "None.")
     return check
 
 
-def _matrix(asked: Asked, answers: Answers) -> Check:
+def _matrix(options: Options, results: Results) -> Check:
     check = Check(MATRIX)
-    slow = {one.measured.pair: one for one in slow_pairs(answers.measured, asked.ratio)}
-    for one in answers.measured:
+    slow = {one.measured.pair: one for one in slow_pairs(results.measured, options.matrix_ratio)}
+    for one in results.measured:
         if one.pair in slow:
             check.bad_pair(
                 WARNING,
                 one.pair,
                 f"Slow: {slow[one.pair].describe()}.",
-                f"Less than {asked.ratio} times from the median of all pairs (preflight_matrix_ratio).",
+                f"Less than {options.matrix_ratio} times from the median of all pairs (preflight_matrix_ratio).",
                 "See cable, switch port, duplex and load of both hosts.",
             )
         else:
             check.good_pair(one.pair, "Near the median of all pairs.")
-    for pair, why in answers.unmeasured.items():
+    for pair, why in results.unmeasured.items():
         check.bad_pair(
             ERROR, pair, f"It could not be measured: {_sentence(why)}", "Each pair is measured.", "See image ports."
         )

@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.findi
     some_pairs,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import matrix_lines
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import MATRIX, Answers
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import MATRIX, Results
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 
 SCHEMA = 1
@@ -30,7 +30,7 @@ SCHEMA = 1
 
 
 def answer_of(
-    findings: Sequence[Finding], answers: Answers, clocks: Mapping[str, tuple[float, float]]
+    findings: Sequence[Finding], results: Results, clocks: Mapping[str, tuple[float, float]]
 ) -> dict[str, Any]:
     """Return what was found for programs: all names, and SI units."""
     counted = Counter(one.severity for one in findings)
@@ -40,24 +40,24 @@ def answer_of(
         "findings": [one.to_dict() for one in findings],
         "hosts": {
             host: {
-                "reached": host in answers.observed,
+                "reached": host in results.observed,
                 "engine": about.get("engine"),
                 "kernel": (about.get("kernel") or {}).get("release"),
                 "underlay": about.get("underlay"),
                 "disks": about.get("disks"),
                 "clock_ahead_seconds": list(clocks[host]) if host in clocks else None,
             }
-            for host, about in ((one, answers.observed.get(one) or {}) for one in answers.known)
+            for host, about in ((one, results.observed.get(one) or {}) for one in results.known)
         },
-        "pairs_tried": 0 if answers.trial is None else len(answers.tried()),
-        "pairs": 0 if answers.trial is None else len(answers.trial.hosts) * (len(answers.trial.hosts) - 1),
-        "matrix": [one.to_dict() for one in answers.measured],
+        "pairs_tried": 0 if results.plan is None else len(results.tried()),
+        "pairs": 0 if results.plan is None else len(results.plan.hosts) * (len(results.plan.hosts) - 1),
+        "matrix": [one.to_dict() for one in results.measured],
     }
 
 
-def report(findings: Sequence[Finding], answers: Answers) -> list[str]:
+def report(findings: Sequence[Finding], results: Results) -> list[str]:
     """Return the table: a line for each finding, with what to do below those that are not well; then the matrix."""
-    of, tried = len(answers.known), _tried(answers)
+    of, tried = len(results.known), _tried(results)
     rows = [("RESULT", "CHECK", "WHERE", "FOUND")]
     notes: dict[int, list[str]] = {}
     for one in findings:
@@ -72,29 +72,29 @@ def report(findings: Sequence[Finding], answers: Answers) -> list[str]:
         lines += [line, *(f"         {note}" for note in notes.get(number, ()))]
     counted = Counter(one.severity for one in findings)
     lines.append(f"{of} hosts: {_many(counted[ERROR], 'error')}, {_many(counted[WARNING], 'warning')}.")
-    trial = answers.trial
-    if trial is not None and len(trial.offsets) < len(trial.hosts) - 1:
+    plan = results.plan
+    if plan is not None and len(plan.offsets) < len(plan.hosts) - 1:
         lines.append(
-            f"Each host tried {len(trial.offsets)} others of {len(trial.hosts) - 1}, spread evenly (preflight_peers)."
+            f"Each host tried {len(plan.offsets)} others of {len(plan.hosts) - 1}, spread evenly (preflight_peers)."
         )
-    return lines + matrix_lines(answers.measured, list(trial.hosts) if trial is not None else [])
+    return lines + matrix_lines(results.measured, list(plan.hosts) if plan is not None else [])
 
 
-def problems_of(findings: Sequence[Finding], answers: Answers, strict: bool) -> list[str]:
+def problems_of(findings: Sequence[Finding], results: Results, strict: bool) -> list[str]:
     """Return what preflight fails for, a line for each finding. strict: for warnings as well."""
-    tried = _tried(answers)
+    tried = _tried(results)
     lines = []
     for one in findings:
         if one.severity == ERROR or (strict and one.severity == WARNING):
-            where = ", ".join(_where(one, len(answers.known), tried))
+            where = ", ".join(_where(one, len(results.known), tried))
             lines.append(f"{one.severity}: {one.check}: {where}: {printable(one.found)} {printable(one.advice)}")
     return lines
 
 
-def _tried(answers: Answers) -> dict[bool, list[Pair]]:
+def _tried(results: Results) -> dict[bool, list[Pair]]:
     """Return the pairs that were tried, and those that were to be measured, by whether they are of the matrix."""
-    measured = [one.pair for one in answers.measured] + list(answers.unmeasured)
-    return {False: answers.tried(), True: measured}
+    measured = [one.pair for one in results.measured] + list(results.unmeasured)
+    return {False: results.tried(), True: measured}
 
 
 def _where(finding: Finding, of: int, tried: Mapping[bool, Sequence[Pair]]) -> list[str]:

@@ -40,7 +40,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_MANIFEST,
     RUNTIME_ON_HOST,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_exit_code, read_failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import (
+    read_exit_code,
+    read_failure,
+)
 
 
 def host_facts(

@@ -65,7 +65,7 @@ class JobError(SessionError):
 class Command:
     """What is to run. timeout: seconds, 0 for none. size: most bytes that are kept of what it writes in a replica."""
 
-    words: Sequence[str]
+    argv: Sequence[str]
     env: Mapping[str, str]
     user: str
     directory: str
@@ -98,13 +98,13 @@ def start(
     job = output.job(job_id)
     env = {**command.env, MARK: job_id}
     prepared = {
-        name: engine.prepare_command(found[name]["Id"], list(command.words), command.user, command.directory, env)
+        name: engine.prepare_command(found[name]["Id"], list(command.argv), command.user, command.directory, env)
         for name in replicas
     }
     known = output.read_about()
     output.write_about(record["name"], known["ended"], known["replicas"])
     about = {
-        "command": list(command.words),
+        "command": list(command.argv),
         "on": dict(on),
         "here": replicas,
         "started": time.time(),

@@ -39,7 +39,7 @@ POLL = 0.25
 
 
 @dataclass
-class Keeper:
+class LogArchive:
     """Keeps the output of containers that are about to be removed.
 
     size: most bytes of a replica; 0 keeps nothing. seconds: for how long. most: of how many sessions on this host.
@@ -55,7 +55,7 @@ class Keeper:
     ends: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
-    def keep(self, entry: Mapping[str, Any]) -> None:
+    def add(self, entry: Mapping[str, Any]) -> None:
         """Keep the newest lines of a listed container that was stopped, and how it ended."""
         session_id = docker_engine.session_id_of(entry["Labels"])
         replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")

@@ -4,7 +4,7 @@
 
 """What one host does for preflight: observe itself, and try the network and shared folders with the others.
 
-Nothing here changes anything that lasts: links and processes end by themselves, files of a proof go with the process.
+Nothing here changes anything that lasts: links and processes end by themselves, files of the probe go with the process.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def _kernel(nftables: bool) -> dict[str, Any]:
 
 # ---- with the other hosts -------------------------------------------------------------------------------------------
 
-Proofs = Mapping[str, str]
-"""What this host does to prove that a folder is shared: path to "writes" or "reads" (`core.data`)."""
+Storage = Mapping[str, str]
+"""What this host does in the probe of shared folders: path to "writes" or "reads" (`core.data`)."""
 
 
 def listen(
@@ -175,28 +175,28 @@ def listen(
     *,
     settings: Mapping[str, Any],
     token: str,
-    proofs: Proofs,
+    storage: Storage,
     roots: list[str],
 ) -> dict[str, Any]:
     """Start what the other hosts speak to, and write what they are to find in shared folders.
 
-    settings: vni, port, mtu, ports, encrypted and proof_id. Returns server, port, udp, wrote (paths) and problems (why
+    settings: vni, port, mtu, ports, encrypted and probe_id. Returns server, port, udp, wrote (paths) and problems (why
     others are not). Raises SessionError.
     """
-    proof_id = str(settings["proof_id"])
+    probe_id = str(settings["probe_id"])
     wrote: list[str] = []
     problems: dict[str, str] = {}
 
     def remove() -> None:
         for source in wrote:
-            data.end_proof(source, roots, proof_id)
+            data.end_proof(source, roots, probe_id)
 
-    for source, part in proofs.items():
+    for source, part in storage.items():
         if part == WRITES:
             try:
                 with folders.opened(source, roots) as folder:
                     wrote.append(source)
-                    folders.write_inside(folder, data.proof_name(proof_id), data.proof_text(token, source))
+                    folders.write_inside(folder, data.proof_name(probe_id), data.proof_text(token, source))
             except (OSError, FolderError) as error:
                 problems[source] = str(error)
     try:
@@ -229,13 +229,13 @@ def reach(
     settings: Mapping[str, Any],
     server: Mapping[str, int],
     token: str,
-    proofs: Proofs,
+    storage: Storage,
     roots: list[str],
 ) -> dict[str, Any]:
     """Send packets to the other hosts, connect to them, and look for what they wrote in shared folders.
 
     peers: each with size, the largest packet inside the link, and tcp and udp, its ports (0 for none). Returns peers
-    (by number what TCP said: problem, mtu) and proofs (path to whether what was written is there). Raises SessionError.
+    (by number what TCP said: problem, mtu) and shared (path to whether what was written is there). Raises SessionError.
     """
     targets = list(peers)
     sizes = {peer["address"]: int(peer["size"]) for peer in targets}
@@ -251,12 +251,12 @@ def reach(
     tcp = {peer["endpoint"]: int(peer["tcp"]) for peer in targets if peer["tcp"]}
     said = probe.try_ports(tcp, own["endpoint"], token)
     found = {
-        source: data.finds_proof(source, roots, settings["proof_id"], data.proof_text(token, source))
-        for source in proofs
+        source: data.finds_proof(source, roots, settings["probe_id"], data.proof_text(token, source))
+        for source in storage
     }
     return {
         "peers": {str(peer["number"]): said[peer["endpoint"]] for peer in targets if peer["endpoint"] in said},
-        "proofs": found,
+        "shared": found,
     }
 
 

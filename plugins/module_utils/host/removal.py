@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, guard
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import Keeper
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
@@ -36,7 +36,7 @@ def removal_stages(
     keep_record: bool = False,
     undo: bool = False,
     keep_data: bool = False,
-    keeper: Keeper | None = None,
+    archive: LogArchive | None = None,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
@@ -44,7 +44,7 @@ def removal_stages(
     or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their records
     stay, and where that is a note of a session that runs, the rules that keep others out of it. undo: what a launch
     that did not succeed made of data, empty folders and volumes, and what its batch command wrote go as well; with
-    keep_data volumes only if they are empty. keeper: keeps what the containers wrote.
+    keep_data volumes only if they are empty. archive: keeps what the containers wrote.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -63,7 +63,7 @@ def removal_stages(
                 "remove",
                 "container",
                 (entry.get("Names") or [entry["Id"]])[0].lstrip("/"),
-                partial(_remove_container, engine, entry, keeper),
+                partial(_remove_container, engine, entry, archive),
                 before=entry["State"],
             )
             for entry in containers
@@ -179,11 +179,11 @@ def _link_step(name: str) -> Step:
     return Step("remove", "link", name, partial(link.delete_link, name), before="present")
 
 
-def _remove_container(engine: Engine, entry: Mapping[str, Any], keeper: Keeper | None) -> None:
+def _remove_container(engine: Engine, entry: Mapping[str, Any], archive: LogArchive | None) -> None:
     if entry["State"] == "running":
         engine.stop_container(entry["Id"], STOP_GRACE)
-    if keeper is not None:
-        keeper.keep(entry)
+    if archive is not None:
+        archive.add(entry)
     engine.remove_container(entry["Id"])
 
 

@@ -80,6 +80,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     step,
 )
 
+REFUSED = "The session cannot be launched."
 STATE_DIRECTORY = {"state_directory": "launch_state_directory"}
 OUTPUT = {
     "output_size": "launch_output_size",

@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     step,
 )
 
+REFUSED = "The hosts cannot be judged."
 STATE_DIRECTORY = {"state_directory": "repair_state_directory"}
 OUTPUT = {
     "output_size": "repair_output_size",

@@ -35,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     step,
 )
 
+REFUSED = "The queue cannot be read."
 STATE_DIRECTORY = {"state_directory": "schedule_state_directory"}
 OUTPUT = {
     "output_size": "schedule_output_size",

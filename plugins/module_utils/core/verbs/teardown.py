@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     step,
 )
 
+REFUSED = "The session cannot be torn down."
 VARIABLES = {"state_directory": "teardown_state_directory"}
 SAY = "Say what could not be removed"
 

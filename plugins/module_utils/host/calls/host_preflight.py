@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import Trial
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.probe_plan import ProbePlan
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import preflight
 
 BEGIN = time.time()
@@ -32,15 +32,15 @@ def _examined(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _places(asked: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return this host's place in the trial, and those of all that it tries."""
-    trial = Trial(**asked["plan"]["trial"])
+    """Return this host's place in the probe plan, and those of all that it tries."""
+    probe_plan = ProbePlan(**asked["plan"]["probe"])
     ports = asked["ports"]
     udp = asked["udp_ports"]
     others = [
         {**one, "tcp": ports.get(one["name"]) or 0, "udp": udp.get(one["name"]) or 0}
-        for one in trial.places(asked["host"])
+        for one in probe_plan.places(asked["host"])
     ]
-    return trial.place(asked["host"]), others
+    return probe_plan.place(asked["host"]), others
 
 
 def _listening(asked: dict[str, Any]) -> dict[str, Any]:
@@ -50,9 +50,9 @@ def _listening(asked: dict[str, Any]) -> dict[str, Any]:
     return preflight.listen(
         own,
         peers,
-        settings={**plan["settings"], "vni": plan["trial"]["vni"], "mtu": plan["trial"]["hosts"][host]["room"]},
+        settings={**plan["settings"], "vni": plan["probe"]["vni"], "mtu": plan["probe"]["hosts"][host]["room"]},
         token=asked["token"],
-        proofs=plan["proofs"].get(host, {}),
+        storage=plan["storage"].get(host, {}),
         roots=asked["roots"],
     )
 
@@ -66,18 +66,22 @@ def _reached(asked: dict[str, Any]) -> dict[str, Any]:
         settings=asked["plan"]["settings"],
         server=asked["server"],
         token=asked["token"],
-        proofs=asked["plan"]["proofs"].get(asked["host"], {}),
+        storage=asked["plan"]["storage"].get(asked["host"], {}),
         roots=asked["roots"],
     )
 
 
 def _measured(asked: dict[str, Any]) -> dict[str, Any]:
     """Measure the way to one of them."""
-    trial = Trial(**asked["plan"]["trial"])
-    target = {**trial.place(asked["target"]), "tcp": asked["ports"][asked["target"]]}
+    probe_plan = ProbePlan(**asked["plan"]["probe"])
+    target = {**probe_plan.place(asked["target"]), "tcp": asked["ports"][asked["target"]]}
     settings = asked["plan"]["settings"]
     found = preflight.measure(
-        trial.place(asked["host"]), target, token=asked["token"], seconds=settings["seconds"], size=settings["size"]
+        probe_plan.place(asked["host"]),
+        target,
+        token=asked["token"],
+        seconds=settings["seconds"],
+        size=settings["size"],
     )
     return {"measured": {"from": asked["host"], "to": asked["target"], **found}}
 

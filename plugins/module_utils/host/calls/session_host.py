@@ -141,9 +141,9 @@ def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         judged = (asked["session_id"], asked["unless_reserved"], asked["judged_revision"])
         if removal.has_moved_on(state, ledger, *judged):
             return {"actions": [], **found}
-        keeper = None if asked["undo"] else _keeper(engine, state, asked)
+        archive = None if asked["undo"] else _archive(engine, state, asked)
         kept = {key: asked[key] for key in ("keep_record", "undo", "keep_data")}
-        stages = removal.removal_stages(engine, state, ledger, *meant, known, keeper=keeper, **kept)
+        stages = removal.removal_stages(engine, state, ledger, *meant, known, archive=archive, **kept)
         records = [] if asked["record"] is None else [asked["record"]]
         with suppress(SessionError, OSError):
             # First, so that no record says that it runs when its parts are gone. A full disk must not keep them there.
@@ -151,19 +151,19 @@ def _absent(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if not check_mode:
             steps.perform(stages)
             keep_records(state, records, check_mode, asked["recorded"])
-            if keeper is not None:
-                keeper.finish({one["id"]: one["name"] for one in found["sessions"]})
-                found["warnings"] = keeper.problems
+            if archive is not None:
+                archive.finish({one["id"]: one["name"] for one in found["sessions"]})
+                found["warnings"] = archive.problems
     return {**steps.outcome(stages), **found}
 
 
-def _keeper(engine: Any, state: StateDirectory, asked: dict[str, Any]) -> Any:
+def _archive(engine: Any, state: StateDirectory, asked: dict[str, Any]) -> Any:
     """Return what keeps the output of containers. Raises SessionError for what is no size."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import Keeper
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 
     size = parse_keep_size(asked["output_size"])
-    return Keeper(engine, state, size, asked["output_days"] * 86400, asked["output_sessions"])
+    return LogArchive(engine, state, size, asked["output_days"] * 86400, asked["output_sessions"])
 
 
 STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {

@@ -30,7 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     is_nvidia_uuid,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import mount_entries
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.exits import read_failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import read_failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
     Context,
     PublicKeys,

@@ -106,3 +106,11 @@ def test_what_is_alike_is_one_finding_and_the_worst_comes_first() -> None:
         "expected": "More.",
         "advice": "Buy.",
     }
+
+
+def test_a_host_of_which_something_is_wrong_is_not_well_otherwise() -> None:
+    check = Check("disk")
+    check.bad(WARNING, "n1", "Full.", "Space.", "Remove files.")
+    for host in ("n1", "n2"):
+        check.otherwise(host, "There is space.")
+    assert [(one.severity, one.hosts) for one in check.findings()] == [(WARNING, ("n1",)), (OK, ("n2",))]

@@ -13,7 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.matri
     read_measured,
     slow_pairs,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import rounds
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.probe_plan import rounds
 
 GIGABIT = 1e9
 

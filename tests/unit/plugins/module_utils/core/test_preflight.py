@@ -12,13 +12,13 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.findings import ERROR, OK, WARNING, Finding
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import (
-    Answers,
-    Asked,
-    choose_trial_vni,
+    Options,
+    Results,
+    choose_probe_vni,
     format_seconds,
     judge,
-    plan_trial,
-    proofs_of,
+    plan_probe,
+    storage_probes,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.report import answer_of, problems_of, report
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
@@ -92,7 +92,7 @@ def observation(number: int) -> dict[str, Any]:
     }
 
 
-ASKED = {
+VARIABLES = {
     "session_image": "train:1",
     "session_mounts": ["/srv/shared:/data"],
     "session_encrypted": True,
@@ -100,39 +100,43 @@ ASKED = {
 }
 
 
-def group(count: int = 4) -> Answers:
-    """Return the answers of a group where all is well."""
+def group(count: int = 4) -> Results:
+    """Return the results of a group where all is well."""
     names = [f"n{number}" for number in range(count)]
-    answers = Answers(
+    results = Results(
         known=names,
         unreachable={},
         observed={name: observation(number) for number, name in enumerate(names)},
         inventory={name: copy.deepcopy(SITE) for name in names},
     )
-    asked = Asked.from_variables(ASKED)
-    trial = answers.trial = plan_trial(answers.observed, Settings(), asked.peers, 0)
-    answers.probed = {host: {other: {"problem": "", "mtu": 1500} for other in trial.targets(host)} for host in names}
-    answers.heard = {host: {other: trial.size(host, other) for other in trial.targets(host)} for host in names}
-    answers.heard_plain = {host: trial.targets(host) for host in names}
-    answers.udp_ports = dict.fromkeys(names, 61000)
-    answers.ports = dict.fromkeys(names, 8480)
-    proofs = proofs_of(asked, answers, trial)
-    answers.proofs = {host: dict.fromkeys(some, True) for host, some in proofs.items()}
-    return answers
+    options = Options.from_variables(VARIABLES)
+    probe_plan = results.plan = plan_probe(results.observed, Settings(), options.peers, 0)
+    results.probed = {
+        host: {other: {"problem": "", "mtu": 1500} for other in probe_plan.targets(host)} for host in names
+    }
+    results.heard = {
+        host: {other: probe_plan.size(host, other) for other in probe_plan.targets(host)} for host in names
+    }
+    results.heard_plain = {host: probe_plan.targets(host) for host in names}
+    results.udp_ports = dict.fromkeys(names, 61000)
+    results.ports = dict.fromkeys(names, 8480)
+    probes = storage_probes(options, results, probe_plan)
+    results.shared = {host: dict.fromkeys(some, True) for host, some in probes.items()}
+    return results
 
 
-def found_in(answers: Answers, variables: dict[str, Any] | None = None, **clocks: tuple[float, float]) -> list[Finding]:
+def found_in(results: Results, variables: dict[str, Any] | None = None, **clocks: tuple[float, float]) -> list[Finding]:
     """Return what is found, what is well left out."""
-    asked = Asked.from_variables({**ASKED, **(variables or {})})
-    times = {host: clocks.get(host, (-0.1, 0.2)) for host in answers.observed}
-    return [one for one in judge(asked, Settings(), answers, times) if one.severity != OK]
+    options = Options.from_variables({**VARIABLES, **(variables or {})})
+    times = {host: clocks.get(host, (-0.1, 0.2)) for host in results.observed}
+    return [one for one in judge(options, Settings(), results, times) if one.severity != OK]
 
 
 def test_where_all_is_well_there_is_one_line_a_check() -> None:
-    answers = group(400)
-    asked = Asked.from_variables(ASKED)
-    clocks = dict.fromkeys(answers.observed, (-0.1, 0.2))
-    findings = judge(asked, Settings(), answers, clocks)
+    results = group(400)
+    options = Options.from_variables(VARIABLES)
+    clocks = dict.fromkeys(results.observed, (-0.1, 0.2))
+    findings = judge(options, Settings(), results, clocks)
     assert {one.severity for one in findings} == {OK}
     assert [one.check for one in findings] == [
         "reach",
@@ -153,13 +157,13 @@ def test_where_all_is_well_there_is_one_line_a_check() -> None:
         "data",
         "accelerators",
     ]
-    lines = report(findings, answers)
+    lines = report(findings, results)
     assert len(lines) == 1 + len(findings) + 1
     assert max(map(len, lines)) < 120
     assert lines[-1] == "400 hosts: 0 errors, 0 warnings."
     assert sum("all 400 hosts" in line for line in lines) == 13
     assert sum(f"all {400 * 399} pairs" in line for line in lines) == 4
-    assert problems_of(findings, answers, strict=True) == []
+    assert problems_of(findings, results, strict=True) == []
 
 
 Break = Callable[[dict[str, Any]], None]
@@ -181,7 +185,7 @@ def put(path: str, value: Any) -> Break:
     ("change", "severity", "check", "words"),
     [
         (put("root", False), ERROR, "reach", "Ansible works as root."),
-        (put("engine", None), ERROR, "engine", "Start it"),
+        (put("engine", None), ERROR, "engine", "runs and answers. Start it"),
         (
             put("host", {"usable": False, "problem": "The ledger is damaged."}),
             ERROR,
@@ -225,10 +229,10 @@ def put(path: str, value: Any) -> Break:
     ],
 )
 def test_one_thing_broken_is_one_thing_found(change: Break, severity: str, check: str, words: str) -> None:
-    answers = group()
-    observed = answers.observed["n2"]
+    results = group()
+    observed = results.observed["n2"]
     change(observed)
-    found = found_in(answers)
+    found = found_in(results)
     mine = [one for one in found if one.check == check and "n2" in one.hosts]
     assert mine, found
     assert any(words in f"{one.found} {one.expected} {one.advice}" for one in mine), mine
@@ -241,20 +245,20 @@ def test_one_thing_broken_is_one_thing_found(change: Break, severity: str, check
 
 
 def test_one_that_cannot_be_reached_is_told_and_the_others_are_looked_at() -> None:
-    answers = group()
-    del answers.observed["n1"]
-    answers.unreachable["n1"] = "It cannot be reached: Connection timed out"
-    for some in (answers.probed, answers.heard, answers.proofs):
+    results = group()
+    del results.observed["n1"]
+    results.unreachable["n1"] = "It cannot be reached: Connection timed out"
+    for some in (results.probed, results.heard, results.shared):
         del some["n1"]
-    (found,) = found_in(answers)
+    (found,) = found_in(results)
     assert (found.severity, found.check, found.hosts) == (ERROR, "reach", ("n1",))
     assert found.found == "It cannot be reached: Connection timed out."
 
 
 def test_a_machine_that_has_two_names_is_found() -> None:
-    answers = group()
-    answers.observed["n2"]["addresses"].append("192.0.0.1")
-    (found,) = found_in(answers)
+    results = group()
+    results.observed["n2"]["addresses"].append("192.0.0.1")
+    (found,) = found_in(results)
     assert (found.severity, found.check, found.hosts) == (ERROR, "addresses", ("n0",))
     assert found.found == "It and n2 have the address 192.0.0.1."
 
@@ -283,131 +287,131 @@ def test_a_clock_of_which_it_is_not_certain_is_right() -> None:
 
 
 def test_a_port_that_is_closed_one_way_is_found_that_way_only() -> None:
-    answers = group()
+    results = group()
     for other in ("n0", "n2", "n3"):
-        answers.heard["n1"][other] = 0
-    (found,) = found_in(answers)
+        results.heard["n1"][other] = 0
+    (found,) = found_in(results)
     assert (found.severity, found.check) == (ERROR, "tunnel")
     assert found.pairs == (("n0", "n1"), ("n2", "n1"), ("n3", "n1"))
-    (line,) = problems_of([found], answers, strict=False)
+    (line,) = problems_of([found], results, strict=False)
     assert line.startswith("error: tunnel: any -> n1: No VXLAN packet to UDP port 4789 arrived. Open it in")
-    assert any("any -> n1" in line for line in report([found], answers))
+    assert any("any -> n1" in line for line in report([found], results))
 
 
 def test_a_path_that_carries_less_than_the_interfaces_is_found_with_its_size() -> None:
-    answers = group()
-    answers.heard["n1"]["n0"] = 1350
-    (found,) = found_in(answers)
+    results = group()
+    results.heard["n1"]["n0"] = 1350
+    (found,) = found_in(results)
     assert (found.severity, found.check, found.pairs) == (ERROR, "path MTU", (("n0", "n1"),))
     assert found.found == "Packets of 1400 bytes arrive, and none of 1500."
 
 
 def test_a_router_that_carries_less_is_a_warning() -> None:
-    answers = group()
-    answers.probed["n0"]["n1"]["mtu"] = 1420
-    (found,) = found_in(answers)
+    results = group()
+    results.probed["n0"]["n1"]["mtu"] = 1420
+    (found,) = found_in(results)
     assert (found.severity, found.check, found.pairs) == (WARNING, "path MTU", (("n0", "n1"),))
     assert "1420 bytes only" in found.found
 
 
 def test_an_image_port_that_is_closed_is_a_warning() -> None:
-    answers = group()
-    answers.probed["n0"]["n1"] = {"problem": "Connection refused", "mtu": None}
-    (found,) = found_in(answers)
+    results = group()
+    results.probed["n0"]["n1"] = {"problem": "Connection refused", "mtu": None}
+    (found,) = found_in(results)
     assert (found.severity, found.check, found.pairs) == (WARNING, "image ports", (("n0", "n1"),))
     assert found.found == "TCP port 8480 does not answer: Connection refused."
 
 
 def test_a_port_of_encrypted_sessions_that_is_closed_is_found_where_they_are_asked_for() -> None:
-    answers = group()
-    answers.heard_plain["n1"].remove("n0")
-    (found,) = found_in(answers)
+    results = group()
+    results.heard_plain["n1"].remove("n0")
+    (found,) = found_in(results)
     assert (found.severity, found.check, found.pairs) == (ERROR, "encrypted UDP", (("n0", "n1"),))
     assert found.found == "Nothing arrived at UDP port 61000."
-    assert found_in(answers, {"session_encrypted": False}) == []
+    assert found_in(results, {"session_encrypted": False}) == []
 
 
 def test_a_host_that_could_not_hold_a_link_is_told_once() -> None:
-    answers = group()
-    answers.silent["n1"] = "The kernel refuses"
-    for some in (answers.probed, answers.heard, answers.proofs):
+    results = group()
+    results.failed["n1"] = "The kernel refuses"
+    for some in (results.probed, results.heard, results.shared):
         del some["n1"]
-    (found,) = found_in(answers)
+    (found,) = found_in(results)
     assert (found.severity, found.check, found.hosts) == (ERROR, "tunnel", ("n1",))
 
 
 def test_a_folder_that_is_another_one_is_found_on_its_host() -> None:
-    answers = group()
-    answers.proofs["n2"]["/srv/shared"] = False
-    (found,) = found_in(answers)
+    results = group()
+    results.shared["n2"]["/srv/shared"] = False
+    (found,) = found_in(results)
     assert (found.severity, found.check, found.hosts) == (ERROR, "data", ("n2",))
-    answers.unwritten["/srv/shared"] = ("n0", "No space left on device")
-    (found,) = found_in(answers)
+    results.unwritten["/srv/shared"] = ("n0", "No space left on device")
+    (found,) = found_in(results)
     assert (found.check, found.hosts) == ("data", ("n0",))
     assert "No space left on device" in found.found
 
 
 def test_a_folder_that_the_site_does_not_allow_is_refused_as_by_a_launch() -> None:
-    answers = group()
-    answers.inventory["n2"]["cluster_compute_mount_roots"] = ["/mnt"]
-    found = found_in(answers)
+    results = group()
+    results.inventory["n2"]["cluster_compute_mount_roots"] = ["/mnt"]
+    found = found_in(results)
     assert {(one.check, one.severity, one.hosts) for one in found} == {("data", ERROR, ("n2",))}
     assert "the site allows only what is below /mnt" in found[0].found
 
 
 def test_an_image_that_nobody_has_is_asked_for_or_nowhere() -> None:
-    answers = group()
-    for about in answers.observed.values():
+    results = group()
+    for about in results.observed.values():
         about["host"]["images"] = {"train:1": None}
-    (found,) = found_in(answers)
+    (found,) = found_in(results)
     assert (found.severity, found.check, len(found.hosts)) == (WARNING, "image", 4)
     assert "asks the registry docker.io for it" in found.found
-    (found,) = found_in(answers, {"session_image_pull": "never"})
+    (found,) = found_in(results, {"session_image_pull": "never"})
     assert (found.severity, found.check, len(found.hosts)) == (ERROR, "image", 4)
 
 
 def test_what_the_inventory_says_wrongly_is_told_of_its_host() -> None:
-    answers = group()
-    answers.inventory["n2"]["cluster_compute_cpus"] = "many"
-    found = found_in(answers)
+    results = group()
+    results.inventory["n2"]["cluster_compute_cpus"] = "many"
+    found = found_in(results)
     assert [(one.severity, one.check, one.hosts) for one in found] == [(ERROR, "inventory", ("n2",))]
     assert "cluster_compute_cpus of host n2 is 'many'" in found[0].found
 
 
 def test_a_host_that_carries_a_session_under_another_name_is_told() -> None:
-    answers = group()
+    results = group()
     objects = {"3614fdf3": {"name": "train", "kinds": ["container"]}}
-    answers.observed["n2"]["host"].update(objects=objects, host_names={"3614fdf3": "node2"})
-    (found,) = found_in(answers)
+    results.observed["n2"]["host"].update(objects=objects, host_names={"3614fdf3": "node2"})
+    (found,) = found_in(results)
     assert (found.severity, found.check, found.hosts) == (ERROR, "inventory", ("n2",))
     assert found.found == "The host that the inventory calls n2 is node2 in session train, which runs there."
 
 
 def test_400_hosts_with_a_few_faults_fit_a_screen() -> None:
-    answers = group(400)
+    results = group(400)
     for host in ("n17", "n301"):
-        answers.observed[host]["disks"]["images and containers"]["free"] = GIB
-    answers.observed["n5"]["engine"] = None
-    for other in answers.heard["n9"]:
-        answers.heard["n9"][other] = 0
-    asked = Asked.from_variables(ASKED)
-    findings = judge(asked, Settings(), answers, {})
-    lines = report(findings, answers)
+        results.observed[host]["disks"]["images and containers"]["free"] = GIB
+    results.observed["n5"]["engine"] = None
+    for other in results.heard["n9"]:
+        results.heard["n9"][other] = 0
+    options = Options.from_variables(VARIABLES)
+    findings = judge(options, Settings(), results, {})
+    lines = report(findings, results)
     assert len(lines) < 40
     assert next(line.split("  ")[-1] for line in lines if " disk " in line and line.startswith("error"))
     assert any("n17, n301" in line for line in lines)
     assert any("any -> n9" in line for line in lines)
     assert lines[-1] == "400 hosts: 3 errors, 0 warnings."
-    answer = answer_of(findings, answers, {})
+    answer = answer_of(findings, results, {})
     assert answer["counts"] == {"error": 3, "warning": 0, "ok": len(findings) - 3}
     assert (answer["pairs_tried"], answer["pairs"]) == (400 * 399, 400 * 399)
     assert len(answer["hosts"]) == 400
 
 
 def test_where_not_every_pair_is_tried_it_is_said() -> None:
-    answers = group(20)
-    answers.trial = plan_trial(answers.observed, Settings(), 4, 0)
-    assert report([], answers)[-1] == "Each host tried 4 others of 19, spread evenly (preflight_peers)."
+    results = group(20)
+    results.plan = plan_probe(results.observed, Settings(), 4, 0)
+    assert report([], results)[-1] == "Each host tried 4 others of 19, spread evenly (preflight_peers)."
 
 
 def test_who_cannot_take_part_is_left_out_of_the_trial() -> None:
@@ -416,14 +420,14 @@ def test_who_cannot_take_part_is_left_out_of_the_trial() -> None:
     observed["n2"]["underlay"]["address"] = "2001:db8::1"
     observed["n3"]["underlay"]["address"] = observed["n4"]["underlay"]["address"]
     observed["n5"]["underlay"]["mtu"] = 400
-    trial = plan_trial(observed, Settings(), 400, 0)
-    assert list(trial.hosts) == ["n0"]
-    assert list(trial.why_not) == ["n5"]
+    probe_plan = plan_probe(observed, Settings(), 400, 0)
+    assert list(probe_plan.hosts) == ["n0"]
+    assert list(probe_plan.left_out) == ["n5"]
 
 
 @given(st.integers(0, 2**32), st.sets(st.integers(1, 300)), st.integers(1, 200), st.integers(0, 200))
 def test_the_identifier_of_the_trial_is_nobody_s(seed: int, used: set[int], low: int, more: int) -> None:
-    found = choose_trial_vni(f"{low}-{low + more}", used, seed)
+    found = choose_probe_vni(f"{low}-{low + more}", used, seed)
     assert found not in used
     assert 1 <= found < 2**24
     assert not low <= found <= low + more or set(range(1, 16)) <= used
@@ -431,13 +435,13 @@ def test_the_identifier_of_the_trial_is_nobody_s(seed: int, used: set[int], low:
 
 def test_the_identifier_of_the_trial_is_one_that_no_session_gets_if_there_is_any() -> None:
     others = set(range(1, 4096))
-    assert {choose_trial_vni("4096-16777215", others - {17, 99}, seed) for seed in range(20)} == {17, 99}
-    assert choose_trial_vni("4096-16777215", others | {4096}, 0) == 4097
+    assert {choose_probe_vni("4096-16777215", others - {17, 99}, seed) for seed in range(20)} == {17, 99}
+    assert choose_probe_vni("4096-16777215", others | {4096}, 0) == 4097
 
 
 def test_all_that_is_wrong_with_the_variables_is_told() -> None:
     with pytest.raises(InvalidInput) as error:
-        Asked.from_variables(
+        Options.from_variables(
             {
                 "preflight_clock_seconds": 0,
                 "preflight_disk_free": "much",
@@ -453,8 +457,8 @@ def test_all_that_is_wrong_with_the_variables_is_told() -> None:
 
 
 def test_control_characters_of_a_host_do_not_reach_the_terminal() -> None:
-    answers = group()
-    answers.observed["n1"]["engine"] = None
-    answers.observed["n1"]["engine_problem"] = "bad \x1b[2J engine"
-    found = found_in(answers)
-    assert not any("\x1b" in line for line in report(found, answers) + problems_of(found, answers, strict=True))
+    results = group()
+    results.observed["n1"]["engine"] = None
+    results.observed["n1"]["engine_problem"] = "bad \x1b[2J engine"
+    found = found_in(results)
+    assert not any("\x1b" in line for line in report(found, results) + problems_of(found, results, strict=True))

@@ -15,24 +15,24 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.findi
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import mac_of
 
 LINK_SUBNET = ipaddress.ip_network("198.18.0.0/15")
-"""Addresses of the links that are made for the time of the trial, each in a network namespace without any other
+"""Addresses of the links that are made for the time of the probe, each in a network namespace without any other
 (RFC 2544, benchmarking)."""
 MOST_HOSTS = LINK_SUBNET.num_addresses - 2
 
 
 @dataclass(frozen=True)
-class Trial:
+class ProbePlan:
     """Which hosts try each other, and by which link.
 
     hosts: address and mtu of the underlay, and room, the largest packet of a session over it, in the order of their
-    numbers. vni: of the link. offsets: whom each host tries, round the circle of all. why_not: by host why it is left
+    numbers. vni: of the link. offsets: whom each host tries, round the circle of all. left_out: by host why it is left
     out.
     """
 
     hosts: Mapping[str, Mapping[str, Any]]
     vni: int
     offsets: list[int]
-    why_not: Mapping[str, str]
+    left_out: Mapping[str, str]
 
     def targets(self, host: str) -> list[str]:
         """Return whom a host tries; those try it as well."""

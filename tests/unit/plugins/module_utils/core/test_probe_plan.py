@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.trial import Trial, offsets, rounds
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.probe_plan import ProbePlan, offsets, rounds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,12 +57,17 @@ def test_who_is_tried_is_spread_over_the_circle(hosts: int, most: int) -> None:
 
 def test_places_differ_and_the_smaller_room_counts() -> None:
     room = {f"n{number}": {"address": f"192.0.2.{number}", "mtu": 1500, "room": 1450 - number} for number in range(5)}
-    trial = Trial(room, 7, offsets(5, 400), {})
-    places = [trial.place(host) for host in room]
+    probe_plan = ProbePlan(room, 7, offsets(5, 400), {})
+    places = [probe_plan.place(host) for host in room]
     assert [one["number"] for one in places] == list(range(5))
     assert places[2] == {"number": 2, "address": "198.18.0.3", "mac": "02:42:c6:12:00:03", "endpoint": "192.0.2.2"}
     assert len({one["mac"] for one in places}) == 5
-    assert trial.targets("n3") == ["n4", "n0", "n1", "n2"]
-    assert {one["name"]: one["size"] for one in trial.places("n3")} == {"n4": 1446, "n0": 1447, "n1": 1447, "n2": 1447}
-    assert sorted(trial.pairs()) == sorted((one, other) for one in room for other in room if one != other)
-    assert [(host, other) for host in room for other in trial.targets(host)] == trial.pairs()
+    assert probe_plan.targets("n3") == ["n4", "n0", "n1", "n2"]
+    assert {one["name"]: one["size"] for one in probe_plan.places("n3")} == {
+        "n4": 1446,
+        "n0": 1447,
+        "n1": 1447,
+        "n2": 1447,
+    }
+    assert sorted(probe_plan.pairs()) == sorted((one, other) for one in room for other in room if one != other)
+    assert [(host, other) for host in room for other in probe_plan.targets(host)] == probe_plan.pairs()

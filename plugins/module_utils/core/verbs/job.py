@@ -1,0 +1,188 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Run a job: start a command in replicas of a session that runs, or come back to it, and judge how it ended.
+
+| step | what hosts do | what follows |
+|---|---|---|
+| look | every host tells what it knows of the session and its jobs | run; of a job that is there end, or read |
+| run | those of the job start the command | read, abort, or over where nobody waits for it |
+| abort | those that have started it end it, as others could not start it | over, failed |
+| end | those of the job end it | read |
+| read | those of the job show what it writes, until it has ended where somebody waits for that | over |
+
+No step is called as one of a launch: the progress on the terminal goes by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import (
+    ENDED,
+    LONGEST,
+    LOST,
+    UNKNOWN,
+    describe,
+    failure_of,
+    plan_job,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job, rank_order, shown
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.logs import choose
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Answers,
+    Call,
+    Outside,
+    State,
+    call,
+    step,
+)
+
+REFUSED = "The job cannot be run; nothing was started."
+STATE_DIRECTORY = {"state_directory": "run_job_state_directory"}
+TO_START = {**STATE_DIRECTORY, "env": "job_env", "output_size": "run_job_output_size"}
+"""The environment comes from the variable itself: its values may be secret, and a state is shown."""
+BEGUN = {"status": RUNNING, "exit_code": None, "timed_out": False, "stopped": False, "problem": ""}
+"""What is known of a job in a replica as soon as it was started."""
+LAST_LINES = 10
+"""Lines of a replica in which the job failed that the failure shows."""
+ONE_LOOK = 0.1
+"""Seconds for which a job is followed for which nobody waits: long enough to read what there is."""
+
+
+def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
+    """Return the first state. given: session_name, resource_group, and request (`core.job.JobRequest`), without env."""
+    look = call("session_output", hosts)
+    title = "Ask every host for the session and its jobs"
+    return {"verb": "run_job", **given, "problems": [], **step("look", title, "Decide where the job runs", [look])}
+
+
+def advance(state: State, answers: Answers, outside: Outside) -> State:
+    """Return what follows from the answers to the state's step. Raises InvalidInput where the job cannot be run."""
+    request, name = state["request"], state["step"]
+    if name == "look":
+        return _planned(state, answers, outside)
+    if name == "run":
+        failed = [host for host in state["hosts"] if "started" not in answers[host]]
+        if failed:
+            state = {**state, "problems": [f"{host}: {why_not(answers[host])}" for host in failed]}
+            begun = [host for host in state["hosts"] if host not in failed]
+            undo = step(
+                "abort", "End it where it was started", "Say why it could not be started", [_stop(state, begun)]
+            )
+            return {**state, **undo} if begun else _failed(state)
+        return _judged(state, {}) if request["detach"] or outside.check_mode else _read(state)
+    if name == "abort":
+        return _failed(state)
+    if name == "end":
+        # Of one that is out of reach the next step says so.
+        failed = [(host, one) for host, one in answers.items() if one.get("failed") and not one.get("unreachable")]
+        problems = [f"{host}: The job could not be stopped. {why_not(answer)}" for host, answer in failed]
+        return _read({**state, "problems": problems})
+    return _judged(state, answers)
+
+
+def _planned(state: State, answers: Answers, outside: Outside) -> State:
+    """Return the state with the job in it: its id, and on, the host of each of its replicas."""
+    request, name = state["request"], state["session_name"]
+    chosen = choose(answers, name, state["resource_group"], "", request["id"], "job_id")
+    if chosen.job:
+        job, on, command = chosen.job, *(chosen.jobs[chosen.job][key] for key in ("on", "command"))
+    else:
+        job, command = outside.draw().replace("-", "")[:12], request["command"]
+        on = plan_job(request["on"], name, chosen.copies)
+    runs = "would run" if outside.check_mode else "runs"
+    state = {
+        **state,
+        "session_id": chosen.session_id,
+        "job": job,
+        "is_batch": job == batch_job(chosen.session_id),
+        "on": on,
+        "hosts": sorted(set(on.values())),
+        "command": describe(command),
+        "announcement": f"Job {job} {runs} in session {name}, on {', '.join(on)}: {describe(command)}",
+    }
+    if not request["id"]:
+        what = {key: request[key] for key in ("command", "directory", "user", "timeout")}
+        arguments = {"session_id": chosen.session_id, "job": job, "on": on, **what}
+        start = call("session_job", {host: {"host": host} for host in state["hosts"]}, arguments, variables=TO_START)
+        return {**state, **step("run", "Start the command on this host", "See whether it runs", [start])}
+    if request["stop"]:
+        return {**state, **step("end", "Stop the job", "See what was stopped", [_stop(state, state["hosts"])])}
+    return _read(state)
+
+
+def _stop(state: State, hosts: Iterable[str]) -> Call:
+    arguments = {"state": "stopped", "session_id": state["session_id"], "job": state["job"]}
+    return call("session_job", hosts, arguments, variables=STATE_DIRECTORY)
+
+
+def _read(state: State) -> State:
+    arguments = {
+        "session_id": state["session_id"],
+        "job": state["job"],
+        "follow_seconds": ONE_LOOK if state["request"]["detach"] else LONGEST,
+        "width": max(len(f"{replica}/{state['job']}") for replica in state["on"]),
+    }
+    title = "Wait for its end where that is asked for, and show what it writes"
+    read = call("session_output", state["hosts"], arguments, variables=STATE_DIRECTORY)
+    return {**state, **step("read", title, "See how it ended", [read])}
+
+
+def _failed(state: State) -> State:
+    ended = "The job could not be started; it was ended where it had begun."
+    return {**state, **step("", "", ""), "failure": "\n".join([ended, *state["problems"]])}
+
+
+def _judged(state: State, answers: Answers) -> State:
+    """Return the last state with how the job ended in each replica. answers: none where the hosts were not asked yet.
+
+    outcome: for programs; report: for people; failures: why it did not succeed, replica by replica.
+    """
+    answered = {one["replica"]: one for answer in answers.values() for one in answer.get("jobs") or ()}
+    lines = {one["replica"]: one["lines"] for answer in answers.values() for one in answer.get("sources") or ()}
+    replicas: dict[str, dict[str, Any]] = {}
+    failures = list(state["problems"])
+    for name in sorted(state["on"], key=rank_order):
+        host = state["on"][name]
+        otherwise = _unknown(answers[host]) if answers else BEGUN
+        replicas[name] = {"host": host, **{key: answered.get(name, otherwise)[key] for key in BEGUN}}
+        failure = failure_of({"replica": name, **replicas[name]})
+        if failure:
+            last = [shown(name, 0, stream, text) for _time, stream, text in lines.get(name, [])[-LAST_LINES:]]
+            failures.append("\n".join([failure, *last]))
+    found = [one["status"] for one in replicas.values()]
+    status = next((one for one in (RUNNING, UNKNOWN, LOST) if one in found), ENDED)
+    report = [f"Job {state['job']} of session {state['session_name']}: {state['command']}"]
+    report += [f"{name} on {one['host']}: {_in_words(one)}" for name, one in replicas.items()]
+    if status in (RUNNING, UNKNOWN):
+        report.append(f"Come back to it with run_job, job_id={state['job']}.")
+    outcome = {"job": state["job"], "session_id": state["session_id"], "status": status}
+    succeeded = status == ENDED and not failures
+    return {
+        **state,
+        **step("", "", ""),
+        "outcome": {**outcome, "succeeded": succeeded, "replicas": replicas},
+        "report": report,
+        "failures": failures,
+    }
+
+
+def _unknown(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of a replica of which its host says nothing."""
+    why = "The host cannot be reached."
+    if not answer.get("unreachable"):
+        why = answer.get("msg") or "The host has nothing of it."
+    return {**BEGUN, "status": UNKNOWN, "problem": f"How the job ended is not known. {why}"}
+
+
+def _in_words(outcome: Mapping[str, Any]) -> str:
+    """Return what can be said of a job in a replica in a few words."""
+    if outcome["status"] != ENDED or outcome["exit_code"] is None:
+        return str(outcome["status"])
+    cause = " (timeout)" if outcome["timed_out"] else " (stopped)" if outcome["stopped"] else ""
+    return f"exit code {outcome['exit_code']}{cause}"

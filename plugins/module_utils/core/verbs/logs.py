@@ -1,0 +1,176 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Logs: find the session that is meant, read what its replicas wrote, and tell what is missing.
+
+| step | what hosts do | what follows |
+|---|---|---|
+| look | every host tells which sessions of the name it knows | read |
+| read | those that have anything of the session that is meant read it, and follow it if asked to | the end |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import SILENCE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
+    BATCH,
+    NO_JOB,
+    batch_job,
+    rank_order,
+    speaker,
+    time_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Answers,
+    Outside,
+    State,
+    call,
+    step,
+)
+
+REFUSED = "There are no logs to show."
+VARIABLES = {"state_directory": "logs_state_directory"}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The session that is meant.
+
+    job: id of the job that is meant; empty for none. copies: by host that knows the session what it says of it. notes:
+    what people are told of it, and of hosts that say nothing.
+    """
+
+    session_id: str
+    job: str
+    copies: Mapping[str, Mapping[str, Any]]
+    notes: list[str]
+
+    @property
+    def members(self) -> dict[str, str]:
+        """The host of each replica that is there."""
+        return {replica: host for host, copy in self.copies.items() for replica in copy["members"]}
+
+    @property
+    def jobs(self) -> dict[str, Mapping[str, Any]]:
+        """What is known of each job: its command, and on, the host of each of its replicas."""
+        return {key: job for copy in self.copies.values() for key, job in copy["jobs"].items()}
+
+
+def choose(
+    answers: Answers, name: str, resource_group: str, session_id: str, job: str, job_variable: str = "logs_job"
+) -> Chosen:
+    """Return the session that is meant: one that is recorded before those that have ended, else the newest.
+
+    A job tells which session is meant, but a batch command does not: it is the one of the session that is meant without
+    it. job_variable: what names the job. Raises InvalidInput where there is no such session or job.
+    """
+    known = {host: {one["id"]: one for one in answer.get("sessions") or ()} for host, answer in answers.items()}
+    notes = [_missing(host, answer) for host, answer in answers.items() if "sessions" not in answer]
+    copies: dict[str, list[Mapping[str, Any]]] = {}
+    for sessions in known.values():
+        for key, copy in sessions.items():
+            copies.setdefault(key, []).append(copy)
+    wanted = "" if job in (NO_JOB, BATCH) else job
+    meant = {key: some for key, some in copies.items() if not wanted or any(wanted in copy["jobs"] for copy in some)}
+    if not meant and copies:
+        listed = ", ".join(sorted({key for some in copies.values() for copy in some for key in copy["jobs"]})) or "none"
+        raise InvalidInput.single(job_variable, job, f"Session {name} has no such job. It has {listed}.")
+    if not meant:
+        variable, value = ("logs_session_id", session_id) if session_id else ("session_name", name)
+        nothing = f"The resource group {resource_group} has no such session, and keeps nothing of one that has ended."
+        raise InvalidInput.single(variable, value, " ".join([nothing, *notes]))
+    ages = {key: max((bool(copy["status"]), float(copy["ended"] or 0)) for copy in some) for key, some in meant.items()}
+    found = max(ages, key=lambda key: (ages[key], key))
+    statuses = {copy["status"] for copy in copies[found]}
+    if statuses <= {"", *ENDED} and ages[found][1]:
+        notes.insert(0, f"Session {name} ({found}) ended at {time_of(int(ages[found][1]) * 10**9)[:19]}Z.")
+    elif PENDING in statuses:
+        notes.insert(0, f"Session {name} ({found}) waits in the queue, so nothing of it runs.")
+    if job == BATCH:
+        wanted = batch_job(found)
+        if not any(wanted in copy["jobs"] for copy in copies[found]):
+            raise InvalidInput.single(job_variable, BATCH, " ".join([_no_batch(name, found, statuses), *notes]))
+    return Chosen(found, wanted, {host: one[found] for host, one in known.items() if found in one}, notes)
+
+
+def _no_batch(name: str, session_id: str, statuses: set[str]) -> str:
+    if PENDING in statuses:
+        return f"The batch command of session {name} ({session_id}) is not started yet."
+    return (
+        f"No host that answered has started a batch command of session {name} ({session_id}). If it was asked for with "
+        "session_batch_command, launch the session again."
+    )
+
+
+def _missing(host: str, answer: Mapping[str, Any]) -> str:
+    why = "It could not be reached." if answer.get("unreachable") else answer.get("msg") or SILENCE
+    return f"{host}: What its replicas wrote is missing. {why}"
+
+
+def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
+    """Return the first state. given: session_name, resource_group, and request (`core.output.LogsRequest`)."""
+    title = "Ask every host which sessions of the name it knows"
+    look = call("session_output", hosts)
+    return {"verb": "logs", **given, "notes": [], **step("look", title, "Choose the session", [look])}
+
+
+def advance(state: State, answers: Answers, outside: Outside) -> State:
+    """Return what follows from the answers to the state's step. Raises InvalidInput where there is nothing to read."""
+    request = state["request"]
+    if state["step"] == "read":
+        return {**state, **step("", "", ""), "notes": [*state["notes"], *_left_out(state, answers)]}
+    chosen = choose(answers, state["session_name"], state["resource_group"], request["session_id"], request["job"])
+    ends = {replica: end for copy in chosen.copies.values() for replica, end in copy["replicas"].items()}
+    jobs = [chosen.job] if chosen.job else [] if request["job"] else list(chosen.jobs)
+    of_jobs = [f"{replica}/{job}" for job in jobs for replica in chosen.jobs[job]["on"]]
+    arguments = {
+        **{key: request[key] for key in ("replicas", "job", "since", "grep", "size", "timestamps")},
+        **({} if request["tail"] is None else {"tail": request["tail"]}),
+        "session_id": chosen.session_id,
+        "follow_seconds": 0 if outside.check_mode else request["follow_seconds"],
+        "width": max(map(len, [*ends, *chosen.members, *request["replicas"], "main1", *of_jobs])),
+    }
+    read = call("session_output", list(chosen.copies), arguments, variables=VARIABLES)
+    return {
+        **state,
+        **step("read", "Read what was written on this host", "See what is missing", [read]),
+        "hosts": list(chosen.copies),
+        "members": chosen.members,
+        "notes": [*chosen.notes, *(_end(replica, ends[replica]) for replica in sorted(ends, key=rank_order))],
+    }
+
+
+def _end(replica: str, end: Mapping[str, Any]) -> str:
+    cause = ", killed for want of memory" if end.get("oom_killed") else ""
+    return f"Replica {replica} was removed; it had ended with exit code {end.get('exit_code')}{cause}."
+
+
+def _left_out(state: State, answers: Answers) -> Iterable[str]:
+    """Yield what is missing of what was asked for."""
+    request, members = state["request"], state["members"]
+    for host, answer in answers.items():
+        if "sources" not in answer:
+            yield _missing(host, answer)
+    sources = [source for answer in answers.values() for source in answer.get("sources") or ()]
+    for source in sorted(sources, key=lambda source: (rank_order(source["replica"]), source["job"])):
+        if source["left_out"]:
+            yield (
+                f"{speaker(source)}: {source['left_out']} older lines are left out; logs_size allows {request['size']} "
+                "bytes of a replica."
+            )
+    if request["job"] not in ("", NO_JOB):
+        return
+    wrote = {source["replica"] for source in sources if not source["job"]}
+    for replica in sorted({*(request["replicas"] or members)} - wrote, key=rank_order):
+        if replica not in members:
+            yield f"Nothing is known of a replica {replica} of this session."
+        elif "sources" in answers[members[replica]]:
+            where = f"Replica {replica} on {members[replica]}"
+            yield f"{where} has no container. Whatever it wrote went with the container."

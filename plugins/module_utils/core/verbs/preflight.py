@@ -1,0 +1,263 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Preflight: have the hosts look at themselves and try each other, and judge what they found.
+
+| step | what hosts do | what follows |
+|---|---|---|
+| examine | every host looks at itself | listen, or the end where no two can try each other |
+| listen | those of the probe plan hold a link as sessions have it, and listen | reach |
+| reach | those that listen speak to the others | measure, or hear |
+| measure | in a round of the matrix, each is in one pair at most | measure, until no round is left; hear |
+| hear | those that listen tell what arrived, and end | the end |
+
+What hosts start here ends by itself, also where the controller does not come to the last step.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import pick
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import read_measured
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import (
+    REQUEST_VARIABLES,
+    Options,
+    Results,
+    judge,
+    plan_probe,
+    storage_probes,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.probe_plan import ProbePlan, rounds
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.report import answer_of, problems_of, report
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import parse_port_pool
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import roots_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES, Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Answers,
+    Outside,
+    State,
+    call,
+    step,
+)
+
+REFUSED = "Preflight cannot begin; no host was touched."
+OF_HOST = {
+    "underlay_address": "preflight_underlay_address",
+    "accelerators": "preflight_accelerators",
+    "state_directory": "preflight_state_directory",
+}
+TOKEN = {"token": "preflight_token"}
+"""What those name who speak to the hosts' processes; a secret, which no state holds."""
+
+
+def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -> State:
+    """Return the first state. settings: the role's variables without their prefix. Raises InvalidInput."""
+    state: State = {
+        "verb": "preflight",
+        "hosts": list(hosts),
+        "settings": dict(settings),
+        "answers": {},
+        "measured": [],
+    }
+    options, _settings, inventory = _read(state, outside)
+    asked = {
+        "state": "examined",
+        "images": options.images,
+        "paths": options.paths,
+        "volumes": options.volumes,
+        "encryption": options.request.encrypted,
+    }
+    own = {host: {"roots": _roots(inventory, host)} for host in hosts}
+    title = "Have every host look at itself"
+    return {
+        **state,
+        **step("examine", title, "See who tries whom", [call("host_preflight", own, asked, variables=OF_HOST)]),
+    }
+
+
+def advance(state: State, answers: Answers, outside: Outside) -> State:
+    """Return what follows from the answers to the state's step."""
+    name = state["step"]
+    if name == "measure":
+        pairs, *rest = state["rounds"]
+        found = [{**answers[one["from"]], **one} for one in pairs if answers.get(one["from"])]
+        state = {**state, "measured": [*state["measured"], *found], "rounds": rest}
+    else:
+        state = {**state, "answers": {**state["answers"], name: dict(answers)}}
+    if name == "examine":
+        state = _planned(state, outside)
+    if name == "hear" or not state["ahead"]:
+        return _judged(state, outside)
+    if name == "examine":
+        return _listen(state, outside)
+    return _reach(state, outside) if name == "listen" else _measure(state)
+
+
+def _read(state: State, outside: Outside) -> tuple[Options, Settings, dict[str, dict[str, Any]]]:
+    """Return what is asked for, the site's settings, and what the inventory says of each host. Raises InvalidInput.
+
+    The request's variables are read anew each time: they may hold secrets, and a state is shown.
+    """
+    request = pick(outside.inventory[state["hosts"][0]], REQUEST_VARIABLES)
+    given = {f"preflight_{name}": value for name, value in state["settings"].items()}
+    inventory = {host: pick(outside.inventory[host], HOST_VARIABLES) for host in state["hosts"]}
+    return Options.from_variables({**given, **request}), Settings.from_variables(outside.site), inventory
+
+
+def _roots(inventory: Mapping[str, Any], host: str) -> list[str]:
+    try:
+        return list(roots_of(inventory, host))
+    except InvalidInput:  # a finding says so
+        return []
+
+
+def _results(state: State, inventory: dict[str, dict[str, Any]]) -> Results:
+    """Return what the hosts observed of themselves."""
+    observed, unreachable = {}, {}
+    for host, answer in state["answers"]["examine"].items():
+        if answer.get("observed"):
+            observed[host] = answer["observed"]
+        else:
+            reason = str(answer.get("msg") or answer.get("module_stderr") or "It did not answer").strip()
+            begin = "It cannot be reached: " if answer.get("unreachable") else ""
+            unreachable[host] = begin + reason.splitlines()[-1]
+    return Results(known=state["hosts"], unreachable=unreachable, observed=observed, inventory=inventory)
+
+
+def _planned(state: State, outside: Outside) -> State:
+    """Add the plan, and the titles of the steps that are ahead: none where no two hosts can try each other."""
+    options, settings, inventory = _read(state, outside)
+    results = _results(state, inventory)
+    plan = plan_probe(results.observed, settings, options.peers, uuid.UUID(outside.draw()).int)
+    names = list(plan.hosts)
+    measured = rounds(len(names), options.matrix_rounds) if options.matrix else []
+    of_matrix = [f"Measure pairs, round {number + 1} of {len(measured)}" for number in range(len(measured))]
+    titles = ["Hold a link as sessions have it, and listen", "Speak to the other hosts", *of_matrix]
+    return {
+        **state,
+        "plan": {
+            "probe": dataclasses.asdict(plan),
+            "storage": storage_probes(options, results, plan),
+            "settings": {
+                "port": settings.vxlan_port,
+                "ports": list(settings.image_ports),
+                "encrypted": list(parse_port_pool(settings.encrypted_ports)) if options.request.encrypted else None,
+                "seconds": options.matrix_seconds,
+                "size": options.matrix_bytes,
+                "probe_id": outside.draw(),
+            },
+        },
+        "rounds": [[{"from": names[one], "to": names[other]} for one, other in pairs] for pairs in measured],
+        "ahead": [*titles, "Hear what arrived, and end"] if len(names) > 1 else [],
+    }
+
+
+def _listen(state: State, outside: Outside) -> State:
+    _options, _settings, inventory = _read(state, outside)
+    hosts = {host: {"host": host, "roots": _roots(inventory, host)} for host in state["plan"]["probe"]["hosts"]}
+    listen = call("host_preflight", hosts, {"state": "listening"}, of_state=["plan"], variables=TOKEN)
+    return {**state, **step("listen", state["ahead"][0], "Learn where each listens", [listen])}
+
+
+def _listening(state: State) -> dict[str, Mapping[str, Any]]:
+    """Return what the hosts that listen said of it."""
+    return {host: answer for host, answer in state["answers"]["listen"].items() if answer.get("server")}
+
+
+def _reach(state: State, outside: Outside) -> State:
+    _options, _settings, inventory = _read(state, outside)
+    listening = _listening(state)
+    hosts = {
+        host: {"host": host, "roots": _roots(inventory, host), "server": answer["server"]}
+        for host, answer in listening.items()
+    }
+    ports, udp = ({host: answer[key] for host, answer in listening.items()} for key in ("port", "udp"))
+    arguments = {"state": "reached", "ports": ports, "udp_ports": udp}
+    reach = call("host_preflight", hosts, arguments, of_state=["plan"], variables=TOKEN)
+    return {**state, **step("reach", state["ahead"][1], "See who was reached", [reach])}
+
+
+def _measure(state: State) -> State:
+    """Return the next round of the measurement, or what ends the probe where none is left."""
+    listening = _listening(state)
+    if not state["rounds"]:
+        hosts = {host: {"server": answer["server"]} for host, answer in listening.items()}
+        return {
+            **state,
+            **step(
+                "hear",
+                state["ahead"][-1],
+                "Judge",
+                [call("host_preflight", hosts, {"state": "ended"}, variables=TOKEN)],
+            ),
+        }
+    ports = {host: answer["port"] for host, answer in listening.items() if answer["port"]}
+    pairs = [one for one in state["rounds"][0] if one["from"] in ports and one["to"] in ports]
+    hosts = {one["from"]: {"host": one["from"], "target": one["to"]} for one in pairs}
+    measure = call("host_preflight", hosts, {"state": "measured", "ports": ports}, of_state=["plan"], variables=TOKEN)
+    title = state["ahead"][-1 - len(state["rounds"])]
+    return {**state, **step("measure", title, "Keep what was measured", [measure])}
+
+
+def _judged(state: State, outside: Outside) -> State:
+    """Return the last state: answer, for programs; table, for people; problems, for which preflight fails."""
+    options, settings, inventory = _read(state, outside)
+    results = _results(state, inventory)
+    plan = results.plan = ProbePlan(**state["plan"]["probe"])
+    results.failed = dict(plan.left_out)
+    if state["ahead"]:
+        _add_probe(results, list(plan.hosts), state)
+    examined = state["answers"]["examine"]
+    clocks = {host: _clock(answer) for host, answer in examined.items() if answer.get("times")}
+    findings = judge(options, settings, results, clocks)
+    return {
+        **{key: state[key] for key in ("verb", "hosts", "ahead")},
+        **step("", "", ""),
+        "answer": answer_of(findings, results, clocks),
+        "table": report(findings, results),
+        "problems": problems_of(findings, results, options.strict),
+    }
+
+
+def _add_probe(results: Results, names: list[str], state: State) -> None:
+    """Add what the hosts found when they tried each other. names: the hosts by their numbers."""
+    for host in names:
+        listening, reached, heard = (state["answers"][key].get(host) or {} for key in ("listen", "reach", "hear"))
+        if not listening.get("server"):
+            results.failed[host] = _why(listening)
+            continue
+        if reached.get("peers") is None:
+            results.failed[host] = _why(reached)
+            continue
+        results.probed[host] = {names[int(number)]: one for number, one in reached["peers"].items()}
+        results.ports[host] = listening["port"]
+        results.udp_ports[host] = listening["udp"]
+        results.shared[host] = reached["shared"]
+        results.unwritten.update({path: (host, why) for path, why in listening["problems"].items()})
+        if heard.get("heard") is None:
+            results.failed[host] = "What it heard is lost: " + _why(heard)
+            continue
+        tunnel, plain = heard["heard"]["tunnel"], heard["heard"]["plain"]
+        results.heard[host] = {names[int(number)]: size for number, size in tunnel.items()}
+        results.heard_plain[host] = [names[int(number)] for number in plain]
+    for one in state["measured"]:
+        if not one.get("measured"):
+            results.unmeasured[(one["from"], one["to"])] = _why(one)
+    results.measured = read_measured(one["measured"] for one in state["measured"] if one.get("measured"))
+
+
+def _why(answer: Mapping[str, Any]) -> str:
+    return str(answer.get("msg") or "It did not answer")
+
+
+def _clock(answer: Mapping[str, Any]) -> tuple[float, float]:
+    """Return by how many seconds, at least and at most, a host's clock is ahead of the controller's."""
+    before, after = answer["controller"]
+    begin, end = answer["times"]
+    return end - after, begin - before
