@@ -89,11 +89,15 @@ def plain(actions: list[str], session: Session) -> list[str]:
     return text.splitlines()
 
 
+ENDED = "timeout 15 sh -c 'while docker ps --format {{.Names}} | grep -qx trio-NAME; do sleep 0.05; done'"
+"""Waits until the engine's list shows what its answer said before: that a container does not run."""
+
 DAMAGE: dict[str, tuple[str, list[str]]] = {
-    "killed": ("docker kill trio-main1", ["restart container trio-main1"]),
+    "killed": (f"docker kill trio-main1; {ENDED.replace('NAME', 'main1')}", ["restart container trio-main1"]),
     "killed for want of memory": (
         "docker exec trio-sub1 touch /tmp/eat; docker wait trio-sub1 >/dev/null; "
-        "docker inspect -f '{{.State.OOMKilled}}' trio-sub1 | grep -x true",
+        "docker inspect -f '{{.State.OOMKilled}}' trio-sub1 | grep -x true; "
+        f"{ENDED.replace('NAME', 'sub1')}",
         ["restart container trio-sub1"],
     ),
     "container removed": ("docker rm -f trio-sub1", ["create container trio-sub1"]),
