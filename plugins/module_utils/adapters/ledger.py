@@ -151,7 +151,7 @@ class LedgerFile:
 
         holder: give back only what this run holds, and nothing of a session that runs.
         """
-        if not self.path.exists():
+        if not self.path.exists() and not self._unfinished():
             return False
         with self._locked() as ledger:
             held = ledger.get(session_id)
@@ -183,13 +183,19 @@ class LedgerFile:
             return
         write_file(self.path, json.dumps(rules.write_ledger(ledger), separators=(",", ":")) + "\n", mode=0o600)
 
+    def _unfinished(self) -> list[Path]:
+        """Return what writers left beside the ledger; under the lock there is no other writer, so they were killed."""
+        return list(self.path.parent.glob(f".{self.path.name}.*"))
+
     @contextmanager
     def _locked(self) -> Iterator[dict[str, Reservation]]:
-        """Hold the lock and yield the live reservations."""
+        """Hold the lock, remove what a writer left that was killed, and yield the live reservations."""
         make_directory(self.path.parent)
         descriptor = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             _lock(descriptor, self.path.parent)
+            for path in self._unfinished():
+                path.unlink(missing_ok=True)
             yield rules.live(self._load(), self._boot(), self._clock())
         finally:
             os.close(descriptor)

@@ -238,3 +238,16 @@ def test_what_others_hold_by_name_is_not_committed_a_second_time(tmp_path: Path)
     assert set(book.read()) == {"id-a"}
     book.commit(replace(claim("a", 5000), devices=card), None)
     assert book.read()["id-a"].claim.cpus == 5000
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_change(tmp_path: Path) -> None:
+    book = LedgerFile(str(tmp_path), lambda: "boot", Clock())
+    book.reserve(claim("a"), [], ROOM, 60.0, RUN)
+    (tmp_path / ".ledger.json.1a2b3c4d").write_text("{")
+    book.reserve(claim("b"), [], ROOM, 60.0, RUN)
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.json"]
+    book.release("id-a")
+    book.release("id-b")
+    (tmp_path / ".ledger.json.1a2b3c4d").write_text("{")
+    assert not book.release("id-a")
+    assert list(tmp_path.iterdir()) == []
