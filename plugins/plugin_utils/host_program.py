@@ -13,6 +13,7 @@ import json
 import shlex
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,21 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Program:
-    """digest: of the sources, in hexadecimal. path: the archive of the sources, on the controller.
+    """digest: of the sources, in hexadecimal. place: of this run of Ansible, where the archive of the sources lies.
 
     folder: where hosts keep it.
     """
 
     digest: str
-    path: Path
+    place: Path
     folder: str = FOLDER
+
+    @property
+    def path(self) -> Path:
+        """The archive of the sources, which is made when the first host lacks the program."""
+        made = self.place / "sources.zip"
+        _make_once(made, lambda: archive(_sources()))
+        return made
 
     def command(self, python: str, size: int = 0, keep: bool = True) -> str:
         """Return the command for a host's shell. size: bytes of sources that go before the question, 0 for none."""
@@ -48,20 +56,25 @@ class Program:
 
 
 def the_program(folder: str) -> Program:
-    """Return the program of this collection. folder: of this run of Ansible alone; the archive is made there once."""
+    """Return the program of this collection. folder: of this run of Ansible alone; it is made there once."""
     place = Path(folder) / "cluster-compute-program"
     known = place / "digest"
     if not known.exists():
         place.mkdir(mode=0o700, exist_ok=True)
-        with (place / "lock").open("a", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not known.exists():
-                sources = _sources()
-                (place / "sources.zip").write_bytes(archive(sources))
-                aside = place / "digest.new"
-                aside.write_text(digest(sources), encoding="ascii")
-                aside.rename(known)
-    return Program(known.read_text(encoding="ascii"), place / "sources.zip")
+        _make_once(known, lambda: digest(_sources()).encode())
+    return Program(known.read_text(encoding="ascii"), place)
+
+
+def _make_once(path: Path, make: Callable[[], bytes]) -> None:
+    """Write *path* unless it is there: the forks of a run do so side by side."""
+    if path.exists():
+        return
+    with (path.parent / "lock").open("a", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            aside = path.with_name(f"{path.name}.new")
+            aside.write_bytes(make())
+            aside.rename(path)
 
 
 def _sources() -> dict[str, bytes]:

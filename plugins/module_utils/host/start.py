@@ -115,9 +115,11 @@ def main(folder: str, digest: str, size: str, how: str) -> int:
         if not trusted(path):
             tell(ABSENT)
             return 0
-        with open(path, "rb") as file:
-            # Mapped, not read: of most of it nothing is used.
-            whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        whole = memoryview(b"")
+        if os.path.getsize(path):  # an empty file cannot be mapped
+            with open(path, "rb") as file:
+                # Mapped, not read: of most of it nothing is used.
+                whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         if bytes(whole[:8]) != b"%08x" % zlib.crc32(whole[8:]):
             tell(DAMAGED)
             return 0

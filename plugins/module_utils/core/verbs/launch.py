@@ -89,7 +89,6 @@ OUTPUT = {
 }
 DECIDE = "Decide what follows"
 SAY = "Say what runs where, or why it waits"
-CANNOT = "The session cannot be launched."
 PATIENCE = 10
 """Seconds for which a host that has started its part looks for peers; who is later is met in a step of its own."""
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
@@ -262,7 +261,7 @@ class _Launch:
             found = planner.decide(state["waits"], state["from_queue"], state["cleaned_up"])
         except CoreError as error:
             why = undetected(self.answers) if "session_accelerators" in str(error) else []
-            return self._fail(CANNOT, str(error), *why)
+            return self._fail(REFUSED, str(error), *why)
         if found["status"] == "DIFFERENT":
             return {**self._fail(found["failure"]), "diff": found["diff"]}
         state = self.state = {**state, **found, "cleaned_up": False}
@@ -286,7 +285,7 @@ class _Launch:
         if found["status"] == "WAITING" and self.state["attempt"] < self.state["attempts"]:
             return self._look_again(pause=True)
         if found["status"] in ("CANCELLED", "REFUSED") and not self.state["from_queue"]:
-            return self._fail(CANNOT, *found["report"])
+            return self._fail(REFUSED, *found["report"])
         return self._queue(found["report"])
 
     def _after_cleanup(self) -> State:

@@ -91,7 +91,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         view.check_names()
         rooms = {host.name: room_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)}
     except CoreError as error:
-        return {**state, **step("", "", ""), "failure": f"The hosts cannot be judged.\n{error}"}
+        return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     if not state["cleaned_up"]:
         why_missing = {name: group.why_missing[name] for name in group.missing}
         state = {**state, "findings": findings(group.facts, why_missing, view)}

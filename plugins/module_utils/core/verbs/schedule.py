@@ -96,7 +96,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         hosts = hosts_from_facts(group.facts, group.inventory)
         turns = take_turns(waiting, hosts, settings.topology_keys, group.known)
     except CoreError as error:
-        return {**state, **step("", "", ""), "failure": f"The queue cannot be read.\n{error}"}
+        return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     if group.unreachable:
         problems.append(f"Hosts that could not be reached are left out: {', '.join(group.unreachable)}.")
     state["warnings"] = problems

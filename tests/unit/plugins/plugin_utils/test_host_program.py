@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -84,12 +85,16 @@ def test_check_mode_keeps_nothing(program: Program, tmp_path: Path) -> None:
     assert not Path(program.folder).exists()
 
 
-def test_a_damaged_program_is_not_run(program: Program, tmp_path: Path) -> None:
+def _turn_a_bit(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [lambda content: b"", lambda content: content[:-1], _turn_a_bit])
+def test_a_damaged_program_is_not_run(program: Program, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     run(program, known(tmp_path), sources=True)
     (path,) = kept(program)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    path.write_bytes(damage(path.read_bytes()))
     output = run(program, known(tmp_path))
     assert said(output, DAMAGED) is not None
     assert answer_in(output) is None
@@ -204,11 +209,13 @@ def test_the_digest_follows_from_names_and_texts() -> None:
     assert len({host_program.digest(one) for one in [sources, *others]}) == 5
 
 
-def test_one_run_of_ansible_makes_the_archive_once(tmp_path: Path) -> None:
+def test_one_run_of_ansible_makes_the_archive_once_and_only_for_a_host_that_lacks_the_program(tmp_path: Path) -> None:
     first = host_program.the_program(str(tmp_path))
+    assert not (tmp_path / "cluster-compute-program" / "sources.zip").exists()
     before = first.path.stat()
     assert host_program.the_program(str(tmp_path)) == first
-    assert first.path.stat() == before
+    after = first.path.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 @pytest.mark.parametrize("call", sorted(ARGUMENTS))
