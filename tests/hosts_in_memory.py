@@ -27,9 +27,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PREPARING,
     RUNNING,
     Record,
-    is_note,
-    note_of,
+    is_stub,
     started,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -120,7 +120,7 @@ class Host:
             "accelerators": {},
             "batches": {},
             "records": [
-                one if whole or one["name"] == session_name or one["status"] != RUNNING else note_of(one)
+                one if whole or one["name"] == session_name or one["status"] != RUNNING else stub_of(one)
                 for one in records
             ],
             "public_keys": {one["id"]: {} for one in records} if whole else {},
@@ -177,7 +177,7 @@ class Host:
         if state == "released":
             return self.release(given["record"], given["holder"])
         if state == "prepared":
-            return self.note(given["record"], recorded)
+            return self.stub(given["record"], recorded)
         if state == "started":
             return self.start(given["record"], given["holder"], recorded)
         if state == "verified":
@@ -224,10 +224,10 @@ class Host:
             yield from self.remove(session_id=record["id"], keep_record=record["queue"] is not None)
         return {"changed": self.ledger.release(record["id"], holder), "actions": []}
 
-    def note(self, record: Record, recorded: Iterable[str]) -> Steps:
-        """Keep a note of a session that others carry, and keep containers out of it."""
+    def stub(self, record: Record, recorded: Iterable[str]) -> Steps:
+        """Keep a stub of a session that others carry, and keep containers out of it."""
         yield
-        actions = keep_records(self.state, [note_of(record)], False, list(recorded))
+        actions = keep_records(self.state, [stub_of(record)], False, list(recorded))
         if self.state.session(record["id"]).read_record() is not None:
             self.rules[record["id"]] = {"name": record["name"]}
         return {"public_keys": {}, "actions": actions}
@@ -334,7 +334,7 @@ class Host:
             del self.containers[container]
             yield
         every = {*ids, *([] if session_id is None else [session_id])}
-        kept = {one["id"] for one in records if keep_record and is_note(one) and one["status"] == RUNNING}
+        kept = {one["id"] for one in records if keep_record and is_stub(one) and one["status"] == RUNNING}
         for attribute in KINDS.values():
             there = getattr(self, attribute)
             for key in [key for key in there if is_meant(key, there[key]["name"])]:

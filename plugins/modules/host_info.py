@@ -28,7 +28,7 @@ options:
   whole_records:
     description:
       - Whether the whole records of all sessions are returned, with the public keys of their replicas. Without it,
-        those of the asked session and of those that wait are whole, the others notes without request and plan.
+        those of the asked session and of those that wait are whole, the others stubs without request and plan.
     type: bool
     default: false
   ways_in:
@@ -187,7 +187,7 @@ host:
       type: dict
       returned: if usable
     records:
-      description: The records that this host keeps, whole or as notes.
+      description: The records that this host keeps, whole or as stub records.
       type: list
       elements: dict
       returned: if usable

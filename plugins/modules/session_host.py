@@ -28,7 +28,7 @@ description:
   - With O(state=offered) makes the folders that the request gives an owner or a mode, and writes a file into those that
     the hosts share; with O(state=proven) reads what another host wrote there, and refuses those that are not the same.
     A launch does both before it removes the session that it replaces, and removes them again with O(state=absent).
-  - With O(state=prepared) keeps, on a host that carries no replica, a note that the session exists; on one that carries
+  - With O(state=prepared) keeps, on a host that carries no replica, a stub record of the session; on one that carries
     some, confirms the reservation and makes its part ready.
   - With O(state=verified) waits until every replica on this host runs and, if its image says how to tell, is healthy,
     and proves that each has the interface, address, MAC and MTU of the plan, and that unfragmented packets of the full

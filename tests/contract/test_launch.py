@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PREPARING,
     RUNNING,
-    is_note,
+    is_stub,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
@@ -177,14 +177,14 @@ def test_keys_are_made_once_or_all_at_once_when_asked(host: Host) -> None:
 KEYS = ("id_ed25519", "ssh_host_ed25519_key")
 
 
-def test_a_host_without_replicas_keeps_a_note(host: Host) -> None:
+def test_a_host_without_replicas_keeps_a_stub(host: Host) -> None:
     session = host.plan(size=1)
     for check_mode in (True, False):
         assert session.bring("prepared", check_mode=check_mode, host="elsewhere")["actions"] == ["create record demo"]
-    note = session.files.read_record()
-    assert note is not None
-    assert is_note(note)
-    assert note["status"] == RUNNING
+    stub = session.files.read_record()
+    assert stub is not None
+    assert is_stub(stub)
+    assert stub["status"] == RUNNING
     assert session.bring("prepared", host="elsewhere")["actions"] == []
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import stub_of
 from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Call, Host, output_of, things
 
 
@@ -90,10 +90,10 @@ def test_a_record_stays_where_it_is_to_be_kept(host: Host) -> None:
     assert session.files.read_record() == session.record
     assert [path.name for path in session.files.path.iterdir()] == ["record.json"]
     assert host.ledger.read() == {}
-    note = note_of(session.record)
-    session.files.write_record(note)
+    stub = stub_of(session.record)
+    session.files.write_record(stub)
     assert session.remove(keep_record=True)["actions"] == []
-    assert session.files.read_record() == note
+    assert session.files.read_record() == stub
     assert session.remove()["actions"] == [f"remove state {session.files.path}"]
 
 

@@ -395,7 +395,7 @@ def replicas(session: str) -> dict[str, Replica]:
 
 
 def record(session: str, whole: bool = True) -> dict[str, Any]:
-    """Return the session's record, which every host of it has to have alike; other hosts have notes of it.
+    """Return the session's record, which every host of it has to have alike; other hosts have stubs of it.
 
     whole: False for the newest copy of one whose hosts do not agree.
     """

@@ -27,7 +27,7 @@ def test_check_mode_says_who_would_go_where_and_touches_nothing(untouched_lab: S
     run = launch({**BASE, "session_size": 3}, "--check", "--diff", hosts=limits).ok()
     assert run.placed == {"main1": "n3", "sub1": "n3", "sub2": "n1"}
     assert {row["status"] for row in run.table.values()} == {"PLANNED"}
-    # A host that carries no replica keeps a note of the session, and its own containers out of the session's tunnel.
+    # A host that carries no replica keeps a stub of the session, and its own containers out of the session's tunnel.
     rest = {"create record place", "create firewall rules place"}
     touched = {host for host, actions in run.actions().items() if set(actions) - rest}
     assert touched == {"n1", "n3"}

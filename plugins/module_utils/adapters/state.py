@@ -6,7 +6,7 @@
 
 Layout below the state directory (root only, mode 0700)::
 
-    sessions/<session id>/record.json            the durable account of the session, or a note of it
+    sessions/<session id>/record.json            the durable account of the session, or a stub record of it
     sessions/<session id>/host                   this host's name in the plan
     sessions/<session id>/public_keys.json       public halves of the keys of every replica of the session
     sessions/<session id>/tunnel.key             this host's private key for the tunnel of an encrypted session
@@ -115,7 +115,7 @@ class StateDirectory:
         return sorted(entry.name for entry in self.sessions.iterdir() if is_session_id(entry.name))
 
     def records(self) -> tuple[list[Record], list[StateError]]:
-        """Return all records and notes that this host keeps, by id, and why others cannot be read.
+        """Return all records and stubs that this host keeps, by id, and why others cannot be read.
 
         One of these must not keep all other sessions from this host. A DamagedFile can be set aside.
         """

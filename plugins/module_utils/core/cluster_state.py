@@ -92,7 +92,7 @@ class ClusterState:
 
     records: the right copy of every session that was not torn down, by id. orphaned: by host, what a killed launch or
     an unfinished teardown left, and every verb may remove. leaked: by host, what no record explains; `gc` removes it.
-    changed: new revisions that every host has to be told. notes: by host, what takes the place of an old copy.
+    changed: new revisions that every host has to be told. stubs: by host, what takes the place of an old copy.
     cleaned: tombstones that have done their work, by id. unknown: ids that only hosts which cannot be reached could
     explain, and why. renamed: hosts that carry a session under another name than the inventory's, by host and session.
     """
@@ -101,7 +101,7 @@ class ClusterState:
     orphaned: dict[str, list[Removal]] = field(default_factory=dict)
     leaked: dict[str, list[Removal]] = field(default_factory=dict)
     changed: dict[str, Record] = field(default_factory=dict)
-    notes: dict[str, list[Record]] = field(default_factory=dict)
+    stubs: dict[str, list[Record]] = field(default_factory=dict)
     cleaned: list[str] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
     renamed: list[Renamed] = field(default_factory=list)
@@ -168,7 +168,7 @@ def cluster_state(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: C
         if session.id in buried:
             for host in session.places:
                 why = "It was torn down while this host could not be reached."
-                _note(result.orphaned, host, Removal(session.id, session.name, False, why))
+                _add(result.orphaned, host, Removal(session.id, session.name, False, why))
             continue
         _judge(result, session, set(facts_by_host), silent)
         _judge_names(result, session)
@@ -227,40 +227,40 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
         if best["queue"] is None:
             del result.records[session.id]
         else:
-            # Of what it has started a host may have told a note only; who was still at it has told the whole.
-            whole = records.latest(copy for copy in session.copies.values() if not records.is_note(copy)) or best
+            # Of what it has started a host may have told a stub only; who was still at it has told the whole.
+            whole = records.latest(copy for copy in session.copies.values() if not records.is_stub(copy)) or best
             result.records[session.id] = result.changed[session.id] = records.advance(
                 {**whole, "revision": best["revision"]}, PENDING, why, plan=None, hosts=[], report=[why]
             )
         revision = result.changed.get(session.id, best)["revision"]
         for host in session.places:
             keep = best["queue"] is not None
-            _note(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
+            _add(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
     elif best["status"] in (PENDING, *ENDED):
         for host in session.places:
             if session.objects.get(host, set()) - {STATE} or host in session.stages:
                 why = f"The session is {best['status']} and carries no replicas."
-                _note(result.orphaned, host, Removal(session.id, session.name, True, why, best["revision"]))
-    if best["status"] == RUNNING and not records.is_note(best):
+                _add(result.orphaned, host, Removal(session.id, session.name, True, why, best["revision"]))
+    if best["status"] == RUNNING and not records.is_stub(best):
         for host in session.places:
             if host not in best["hosts"] and session.host_names.get(host) not in best["hosts"]:
                 _judge_elsewhere(result, session, host, best)
-    if best["status"] == RUNNING and records.is_note(best) and not away:
+    if best["status"] == RUNNING and records.is_stub(best) and not away:
         lost = not any(session.parts(host) or host in session.stages for host in best["hosts"])
         if lost and set(best["hosts"]) <= reached:
             for host in session.places:
-                why = f"Only notes of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
-                _note(result.leaked, host, Removal(session.id, session.name, False, why, best["revision"]))
+                why = f"Only stub records of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
+                _add(result.leaked, host, Removal(session.id, session.name, False, why, best["revision"]))
 
 
 def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: Record) -> None:
-    """Judge a host that carries no replica of a session that runs: an old copy there becomes a note."""
+    """Judge a host that carries no replica of a session that runs: an old copy there becomes a stub."""
     if session.parts(host) or host in session.stages:
         why = f"The session runs on {', '.join(best['hosts'])} by now."
-        _note(result.orphaned, host, Removal(session.id, session.name, True, why, best["revision"]))
+        _add(result.orphaned, host, Removal(session.id, session.name, True, why, best["revision"]))
     copy = session.copies.get(host)
-    if copy is not None and not records.is_note(copy) and copy["revision"] < best["revision"]:
-        result.notes.setdefault(host, []).append(records.note_of(best))
+    if copy is not None and not records.is_stub(copy) and copy["revision"] < best["revision"]:
+        result.stubs.setdefault(host, []).append(records.stub_of(best))
 
 
 def _judge_names(result: ClusterState, session: _Session) -> None:
@@ -292,8 +292,8 @@ def _judge_unrecorded(result: ClusterState, session: _Session, unreachable: set[
     else:
         for host in session.places:
             why = "No host has a record or a container of it."
-            _note(result.leaked, host, Removal(session.id, session.name, False, why, 0))
+            _add(result.leaked, host, Removal(session.id, session.name, False, why, 0))
 
 
-def _note(removals: dict[str, list[Removal]], host: str, removal: Removal) -> None:
+def _add(removals: dict[str, list[Removal]], host: str, removal: Removal) -> None:
     removals.setdefault(host, []).append(removal)

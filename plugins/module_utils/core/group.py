@@ -190,12 +190,12 @@ def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
 def cleanup_actions(group: GroupFacts, view: ClusterState, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
     """Return what hosts have to do to clean up (core.verbs.cleanup); nothing where there is nothing to do.
 
-    records: to write everywhere. notes, removals: by host. forget: ids whose tombstones have done their work. recorded:
+    records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones have done their work. recorded:
     by host, the sessions that it had records of when this was judged.
     """
     work = {
         "records": [view.changed[key] for key in sorted(view.changed)],
-        "notes": {host: view.notes[host] for host in sorted(view.notes)},
+        "stubs": {host: view.stubs[host] for host in sorted(view.stubs)},
         "removals": {host: [removal.to_dict() for removal in some] for host, some in sorted(removals.items()) if some},
         "forget": view.cleaned,
     }

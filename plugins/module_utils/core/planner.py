@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     RUNNING,
     Record,
     advance,
-    is_note,
+    is_stub,
     new_record,
     prepared,
 )
@@ -244,7 +244,7 @@ class Planner:
                     f"The session has replicas on {', '.join(lost)}, which cannot be reached or left the resource "
                     "group. Bring them back, or tear the session down.",
                 )
-            if is_note(record):
+            if is_stub(record):
                 raise InvalidInput.single(
                     "session_name",
                     name,

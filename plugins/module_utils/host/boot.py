@@ -30,8 +30,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     RUNNING,
     Record,
-    is_note,
-    note_of,
+    is_stub,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
@@ -117,8 +117,8 @@ def _early_stages(state: StateDirectory, record: Record) -> list[Stage]:
         return []
     nftables = guard.will_use_nftables()
     host = state.session(record["id"]).read_host()
-    if host is None or host not in record["hosts"] or is_note(record):
-        wanted = guard.isolation_of_note(note_of(record))
+    if host is None or host not in record["hosts"] or is_stub(record):
+        wanted = guard.isolation_of_stub(stub_of(record))
         return [] if wanted is None else [guard.rule_steps(wanted, nftables)]
     no_engine: Any = None
     context = Context(no_engine, state, LedgerFile(str(state.root)), record, host, "")

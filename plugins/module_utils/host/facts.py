@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PENDING,
     RUNNING,
     Record,
-    note_of,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import (
@@ -165,7 +165,7 @@ def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[
 def _records(
     state: StateDirectory, session_name: str, records: list[Record], all_whole: bool, whole: set[str]
 ) -> dict[str, Any]:
-    """Return what is recorded: whole where it is asked for or needed to judge queue and failures, else as notes."""
+    """Return what is recorded: whole where it is asked for or needed to judge queue and failures, else as stubs."""
     damaged = []
     tombstones = []
     try:
@@ -176,7 +176,7 @@ def _records(
         "records": [
             one
             if all_whole or one["name"] == session_name or one["status"] != RUNNING or one["id"] in whole
-            else note_of(one)
+            else stub_of(one)
             for one in records
         ],
         "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records}

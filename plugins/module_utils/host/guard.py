@@ -21,7 +21,7 @@ ENGINE_SETTINGS = Path("/etc/docker/daemon.json")
 """Where an engine is told what to write its rules with (dockerd(8), --config-file)."""
 
 
-def isolation_of_note(record: Record) -> Isolation | None:
+def isolation_of_stub(record: Record) -> Isolation | None:
     """Return what a host guards that carries no replica of a session which runs; None where there is nothing."""
     if record["status"] != RUNNING or record["tunnel"] is None:
         return None

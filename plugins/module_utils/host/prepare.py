@@ -20,8 +20,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PREPARING,
     Record,
-    is_note,
-    note_of,
+    is_stub,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CONFIRMED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
@@ -43,7 +43,7 @@ def prepare(
     check_mode: bool,
     recorded: Collection[str] = (),
 ) -> tuple[PublicKeys, list[str]]:
-    """Confirm the reservation, write the record down, make missing folders and keys; without replicas keep a note.
+    """Confirm the reservation, write the record down, make missing folders and keys; without replicas keep a stub.
 
     holder: the run of the launch that holds the reservation. deadline: seconds within which the session has to run.
     recorded: sessions that this host had a record of when the launch looked.
@@ -52,9 +52,9 @@ def prepare(
     where a folder cannot be made or proven.
     """
     if host not in record["hosts"]:
-        note = note_of(record)
-        actions = keep_records(state, [note], check_mode, recorded)
-        return {}, actions + _keep_out(state, note, check_mode)
+        stub = stub_of(record)
+        actions = keep_records(state, [stub], check_mode, recorded)
+        return {}, actions + _keep_out(state, stub, check_mode)
     session = state.session(record["id"])
     if record["id"] in recorded and session.read_record() is None and not check_mode:
         ledger.release(record["id"], holder)
@@ -97,11 +97,11 @@ def make_keys(
     return public_keys, names
 
 
-def _keep_out(state: StateDirectory, note: Record, check_mode: bool) -> list[str]:
+def _keep_out(state: StateDirectory, stub: Record, check_mode: bool) -> list[str]:
     """Keep containers of this host, which carries no replica, out of the session's tunnel; return what was done."""
-    if not check_mode and state.session(note["id"]).read_record() is None:
+    if not check_mode and state.session(stub["id"]).read_record() is None:
         return []  # it was torn down just now
-    wanted = guard.isolation_of_note(note)
+    wanted = guard.isolation_of_stub(stub)
     if wanted is None:
         return []
     stages = [guard.rule_steps(wanted, Engine.connect().uses_nftables())]
@@ -121,7 +121,7 @@ def keep_records(
     for record in records:
         directory = state.session(record["id"])
         found = directory.read_record()
-        if is_note(record) and found is not None and _says_the_same(found, record):
+        if is_stub(record) and found is not None and _says_the_same(found, record):
             continue
         if found is None and record["id"] in recorded:
             continue
@@ -132,9 +132,9 @@ def keep_records(
     return actions
 
 
-def _says_the_same(found: Record, note: Record) -> bool:
-    """Tell whether a copy says what a note says, in whatever revision: which hosts carry the session, and how it is."""
-    return (found["status"], found["hosts"]) == (note["status"], note["hosts"])
+def _says_the_same(found: Record, stub: Record) -> bool:
+    """Tell whether a copy says what a stub says, in whatever revision: which hosts carry the session, and how it is."""
+    return (found["status"], found["hosts"]) == (stub["status"], stub["hosts"])
 
 
 def keep_tombstones(

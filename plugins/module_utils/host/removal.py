@@ -17,7 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_note
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, guard
@@ -42,7 +42,7 @@ def removal_stages(
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half there,
     or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their records
-    stay, and where that is a note of a session that runs, the rules that keep others out of it. undo: what a launch
+    stay, and where that is a stub of a session that runs, the rules that keep others out of it. undo: what a launch
     that did not succeed made of data, empty folders and volumes, and what its batch command wrote go as well; with
     keep_data volumes only if they are empty. archive: keeps what the containers wrote.
     """
@@ -111,12 +111,12 @@ def removal_stages(
 
 
 def _guarded(state: StateDirectory, session_id: str) -> Isolation | None:
-    """Return what this host guards of a session that runs on others, as far as its note tells."""
+    """Return what this host guards of a session that runs on others, as far as its stub tells."""
     try:
         record = state.session(session_id).read_record()
     except DamagedFile:
         return None
-    return None if record is None or not is_note(record) else guard.isolation_of_note(record)
+    return None if record is None or not is_stub(record) else guard.isolation_of_stub(record)
 
 
 Meant = Callable[[str, str], bool]

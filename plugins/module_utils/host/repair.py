@@ -29,9 +29,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     RUNNING,
     InvalidRecord,
     Record,
-    is_note,
+    is_stub,
     latest,
-    note_of,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Room
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, labels
@@ -96,7 +96,7 @@ def repair_host(
         copies.setdefault(session_id, []).append(record)
     for session_id, record in _labelled_records(engine).items():
         # A label tells what was once meant; only where nothing else is left does it count.
-        if all(is_note(copy) for copy in copies.get(session_id, [])):
+        if all(is_stub(copy) for copy in copies.get(session_id, [])):
             copies.setdefault(session_id, []).append(record)
     for session_id in sorted(copies):
         best = latest(copies[session_id])
@@ -180,18 +180,18 @@ class _Repairer:
             here = self.state.session(record["id"]).read_record()
             if here is None or here["revision"] > record["revision"]:
                 return  # it was torn down just now, or has ended
-        if record["status"] == RUNNING and not is_note(record) and host is not None and host in record["hosts"]:
+        if record["status"] == RUNNING and not is_stub(record) and host is not None and host in record["hosts"]:
             self._converge(record, host)
         elif record["status"] == RUNNING:
-            note = note_of(record)
-            self._keep(note)
-            self._keep_out(note)
+            stub = stub_of(record)
+            self._keep(stub)
+            self._keep_out(stub)
         else:
             self._keep(record)
 
-    def _keep_out(self, note: Record) -> None:
+    def _keep_out(self, stub: Record) -> None:
         """Keep containers of this host, which carries no replica of the session, out of its tunnel."""
-        wanted = guard.isolation_of_note(note)
+        wanted = guard.isolation_of_stub(stub)
         if wanted is not None:
             self._perform([guard.rule_steps(wanted, self.engine.uses_nftables())])
 

@@ -5,7 +5,7 @@
 
 Copies of it lie on hosts. A change makes a new revision; of several copies the one with the highest revision is right,
 whatever the hosts' clocks say. While a session waits, every host of its resource group has the whole of it. Once it has
-a place, its hosts keep the whole and every other host a *note*: the record without request and plan.
+a place, its hosts keep the whole and every other host a *stub record*: the record without request and plan.
 """
 
 from __future__ import annotations
@@ -111,27 +111,27 @@ def started(record: Mapping[str, Any]) -> Record:
     return dict(record) if record["status"] == RUNNING else advance(record, RUNNING, "Its replicas were started.")
 
 
-def note_of(record: Mapping[str, Any]) -> Record:
+def stub_of(record: Mapping[str, Any]) -> Record:
     """Return what hosts that carry no replica keep of a session that has its place.
 
-    A note says RUNNING from the start: nobody corrects it later, and where its hosts say otherwise they are right. Of
-    the plan it has what keeps containers of the note's host out of the session's tunnel.
+    A stub says RUNNING from the start: nobody corrects it later, and where its hosts say otherwise they are right. Of
+    the plan it has what keeps containers of the stub's host out of the session's tunnel.
     """
     status = RUNNING if record["status"] == PREPARING else record["status"]
     tunnel = tunnel_of(record["plan"]) if record["plan"] else record["tunnel"]
     return {**record, "status": status, "tunnel": tunnel, "request": None, "plan": None, "report": [], "history": []}
 
 
-def is_note(record: Mapping[str, Any]) -> bool:
-    """Tell whether a copy is a note only."""
+def is_stub(record: Mapping[str, Any]) -> bool:
+    """Tell whether a copy is a stub only."""
     return record["request"] is None
 
 
 def latest(records: Iterable[Mapping[str, Any]]) -> Record | None:
-    """Return the copy with the highest revision, a whole one before a note; None where there is no copy."""
+    """Return the copy with the highest revision, a whole one before a stub; None where there is no copy."""
     best: Mapping[str, Any] | None = None
     for record in records:
-        if best is None or (record["revision"], not is_note(record)) > (best["revision"], not is_note(best)):
+        if best is None or (record["revision"], not is_stub(record)) > (best["revision"], not is_stub(best)):
             best = record
     return None if best is None else dict(best)
 

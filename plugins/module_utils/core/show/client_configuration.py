@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PENDING,
     PREPARING,
     Record,
-    is_note,
+    is_stub,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import SSH_PORT
 
@@ -50,7 +50,7 @@ def check_login(record: Record | None, session_name: str, resource_group: str) -
         raise refuse("The session is just being launched; log in when it runs.")
     if record["status"] in ENDED:
         raise refuse(f"The session has ended. {' '.join(record['report'])}".strip())
-    if is_note(record):
+    if is_stub(record):
         raise refuse(f"Its hosts {', '.join(record['hosts'])} cannot be reached, or have lost its record.")
     if record["plan"]["ssh_port"] is None:
         raise refuse(

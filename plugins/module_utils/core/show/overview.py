@@ -129,7 +129,7 @@ def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> 
 def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return all that can be said of one session.
 
-    record: whole, or a note, of which little can be said. facts: of the usable hosts.
+    record: whole, or a stub, of which little can be said. facts: of the usable hosts.
     """
     plan, request = record["plan"], record["request"]
     about = plan["session"] if plan is not None else {}

@@ -28,9 +28,9 @@ def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, 
     the state directory is and for how much output is kept.
     """
     records = {
-        host: {"records": actions["records"] + actions["notes"].get(host, []), "recorded": recorded}
+        host: {"records": actions["records"] + actions["stubs"].get(host, []), "recorded": recorded}
         for host, recorded in actions["recorded"].items()
-        if actions["records"] or actions["forget"] or host in actions["notes"]
+        if actions["records"] or actions["forget"] or host in actions["stubs"]
     }
     state_directory = {"state_directory": variables["state_directory"]}
     calls = [call("session_record", records, {"forget": actions["forget"]}, (), state_directory)]

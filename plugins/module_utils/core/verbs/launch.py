@@ -15,7 +15,7 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each host of the plan leases its part, and makes its keys under the lease | start, hold, release, undo |
 | release | each gives back what this launch holds there, and its keys | look, queue, or the end |
-| start | each confirms its lease, makes its part, finds its peers; others keep a note | meet, batch, undo, the end |
+| start | each confirms its lease, makes its part, finds its peers; others keep a stub | meet, batch, undo, the end |
 | meet | those whose peers were late look for them once more | batch, undo, the end |
 | batch | main1's host starts the batch command | undo, or the end |
 | undo | every host keeps what becomes of one from the queue, and removes what was made | remember, look, or the end |
@@ -41,7 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PENDING,
     RUNNING,
     Record,
-    is_note,
+    is_stub,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     advance as revise,
@@ -276,7 +276,7 @@ class _Launch:
             return self._not_placed(found)
         state["granted"] = False
         state["image_facts"] = _image_facts(group) if found["fetches"] else {}
-        state["noted"] = [name for name, facts in group.facts.items() if _is_noted(facts, found["record"])]
+        state["with_stub"] = [name for name, facts in group.facts.items() if _has_stub(facts, found["record"])]
         state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, found["record"])
         return self._fetch()
 
@@ -549,10 +549,10 @@ class _Launch:
         }
         asked = {"state": "started", "patience": patience}
         calls = [call("session_host", own, asked, ["record", "holder", "public_keys"], variables)]
-        others = [host for host in state["reachable"] if host not in own and host not in state["noted"]]
-        notes = {host: {"host": host, "recorded": state["recorded"][host]} for host in others}
-        if notes:
-            calls.append(call("session_host", notes, {"state": "prepared"}, ["record", "holder"], STATE_DIRECTORY))
+        others = [host for host in state["reachable"] if host not in own and host not in state["with_stub"]]
+        stubs = {host: {"host": host, "recorded": state["recorded"][host]} for host in others}
+        if stubs:
+            calls.append(call("session_host", stubs, {"state": "prepared"}, ["record", "holder"], STATE_DIRECTORY))
         state = {**state, "granted": True, "promised": self._running() if state["hands_on"] else None}
         return {**state, **step("start", "Start the session, and prove that it runs", SAY, calls)}
 
@@ -769,12 +769,12 @@ def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:
     }
 
 
-def _is_noted(facts: Mapping[str, Any], record: Record) -> bool:
+def _has_stub(facts: Mapping[str, Any], record: Record) -> bool:
     """Tell whether a host that carries no replica has all that it keeps of a session that runs."""
     if record["status"] != RUNNING:
         return False
     for one in facts["records"]:
-        if one["id"] == record["id"] and is_note(one):
+        if one["id"] == record["id"] and is_stub(one):
             guarded = one["tunnel"] is None or RULES in facts["objects"].get(one["id"], {}).get("kinds", ())
             return guarded and (one["status"], one["hosts"]) == (record["status"], record["hosts"])
     return False

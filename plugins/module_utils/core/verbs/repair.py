@@ -23,7 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.answe
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_note, note_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub, stub_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     hosts_from_facts,
     room_of,
@@ -126,9 +126,9 @@ def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) 
 
 
 def _records_for(host: str, view: ClusterState) -> dict[str, Any]:
-    """Return what a host has to know: the whole of its own sessions and of those that wait, notes of the others."""
+    """Return what a host has to know: the whole of its own sessions and of those that wait, stubs of the others."""
     return {
-        key: record if is_note(record) or host in record["hosts"] or record["plan"] is None else note_of(record)
+        key: record if is_stub(record) or host in record["hosts"] or record["plan"] is None else stub_of(record)
         for key, record in sorted(view.records.items())
     }
 

@@ -26,10 +26,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     advance,
     new_record,
-    note_of,
     prepared,
     read_record,
     started,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
@@ -122,7 +122,7 @@ def test_of_every_session_the_right_copy_is_told() -> None:
     view = cluster_state(
         {
             "h1": host(running("h1"), other, kinds=CONTAINER, stage=COMMITTED),
-            "h2": host(note_of(preparing("h1")), other),
+            "h2": host(stub_of(preparing("h1")), other),
         }
     )
     assert view.records == {A: running("h1"), B: other}
@@ -146,7 +146,7 @@ def test_what_a_killed_launch_left_is_abandoned_wherever_it_is(kinds: str) -> No
     facts = {
         "h1": host(preparing("h1", "h2"), kinds=kinds),
         "h2": host(kinds=LINK),
-        "h3": host(note_of(preparing("h1", "h2"))),
+        "h3": host(stub_of(preparing("h1", "h2"))),
         "h4": host(),
     }
     view = cluster_state(facts, ["h9"])
@@ -195,7 +195,7 @@ def test_a_killed_launch_is_left_alone_while_a_host_of_it_is_away() -> None:
 
 
 def test_a_note_of_a_session_whose_hosts_are_away_keeps_it() -> None:
-    facts = {"h3": host(note_of(preparing("h1", "h2"))), "h1": host()}
+    facts = {"h3": host(stub_of(preparing("h1", "h2"))), "h1": host()}
     assert_untouched(facts, ("h2",))
     assert cluster_state(facts, ["h2"]).records[A]["status"] == RUNNING
 
@@ -203,7 +203,7 @@ def test_a_note_of_a_session_whose_hosts_are_away_keeps_it() -> None:
 def test_a_session_from_the_queue_waits_again_after_a_killed_launch() -> None:
     launched = preparing("h1", queue=QUEUED)
     view = cluster_state(
-        {"h1": host(launched, kinds=CONTAINER), "h2": host(note_of(launched)), "h3": host(fresh(A, QUEUED))}
+        {"h1": host(launched, kinds=CONTAINER), "h2": host(stub_of(launched)), "h3": host(fresh(A, QUEUED))}
     )
     waits = view.records[A]
     assert (waits["status"], waits["revision"], waits["queue"]) == (PENDING, launched["revision"] + 1, QUEUED)
@@ -216,17 +216,17 @@ def test_a_session_from_the_queue_waits_again_after_a_killed_launch() -> None:
 
 def test_it_waits_again_where_a_host_had_not_begun_to_start_it_and_has_its_old_record() -> None:
     done = running("h1", "h2", queue=QUEUED)
-    facts = {"h1": host(fresh(A, QUEUED)), "h2": host(note_of(done), kinds=CONTAINER, stage=COMMITTED), "h3": host()}
+    facts = {"h1": host(fresh(A, QUEUED)), "h2": host(stub_of(done), kinds=CONTAINER, stage=COMMITTED), "h3": host()}
     waits = cluster_state(facts).records[A]
     assert (waits["status"], waits["revision"], waits["request"]) == (PENDING, done["revision"] + 1, {"name": "train"})
     facts["h1"] = host(fresh(A, QUEUED), stage=LEASED)
     assert cluster_state(facts).records[A]["status"] == RUNNING, "somebody still works on it"
 
 
-def test_it_waits_with_its_request_where_the_newest_copy_that_is_told_is_a_note() -> None:
+def test_it_waits_with_its_request_where_the_newest_copy_that_is_told_is_a_stub() -> None:
     launched, done = preparing("h1", "h2", queue=QUEUED), running("h1", "h2", queue=QUEUED)
     view = cluster_state(
-        {"h1": host(launched, kinds=CONTAINER), "h2": host(note_of(done), kinds=CONTAINER), "h3": host()}
+        {"h1": host(launched, kinds=CONTAINER), "h2": host(stub_of(done), kinds=CONTAINER), "h3": host()}
     )
     waits = view.records[A]
     assert (waits["status"], waits["revision"], waits["queue"]) == (PENDING, done["revision"] + 1, QUEUED)
@@ -267,7 +267,7 @@ def test_what_is_left_where_a_session_no_longer_runs_is_abandoned() -> None:
             "h2": host(stale, kinds=CONTAINER),
             "h3": host(stale, stage=COMMITTED),
             "h4": host(stale),
-            "h5": host(note_of(now)),
+            "h5": host(stub_of(now)),
         }
     )
     assert sorted(removed(view.orphaned)) == ["h2", "h3"], "a copy alone is left"
@@ -276,7 +276,7 @@ def test_what_is_left_where_a_session_no_longer_runs_is_abandoned() -> None:
 
 
 def test_a_host_where_a_session_no_longer_runs_still_knows_of_it() -> None:
-    facts = {"h1": host(running("h1"), kinds=CONTAINER), "h2": host(note_of(running("h1")), kinds=NETWORK)}
+    facts = {"h1": host(running("h1"), kinds=CONTAINER), "h2": host(stub_of(running("h1")), kinds=NETWORK)}
     assert removed(cluster_state(facts).orphaned) == {"h2": True}
 
 
@@ -284,21 +284,21 @@ def test_a_host_where_a_session_no_longer_runs_still_knows_of_it() -> None:
 
 
 def test_notes_of_a_session_that_its_hosts_do_not_have_are_a_leak() -> None:
-    note = note_of(running("h1", "h2"))
-    facts = {"h1": host(note), "h2": host(), "h3": host(note)}
+    stub = stub_of(running("h1", "h2"))
+    facts = {"h1": host(stub), "h2": host(), "h3": host(stub)}
     view = cluster_state(facts, ["h9"])
     assert removed(view.leaked) == {"h1": False, "h3": False}
     assert not view.orphaned
-    assert view.records == {A: note}
+    assert view.records == {A: stub}
 
 
 def test_a_note_of_a_session_that_may_be_anywhere_is_no_leak() -> None:
-    note = note_of(running("h1", "h2"))
-    assert_untouched({"h1": host(), "h3": host(note)}, ("h2",))
-    assert_untouched({"h1": host(), "h3": host(note)})  # h2 has left the group
+    stub = stub_of(running("h1", "h2"))
+    assert_untouched({"h1": host(), "h3": host(stub)}, ("h2",))
+    assert_untouched({"h1": host(), "h3": host(stub)})  # h2 has left the group
     for part in ({"kinds": CONTAINER}, {"kinds": STATE}, {"stage": COMMITTED}):
-        assert_untouched({"h1": host(), "h2": host(**part), "h3": host(note)})
-    assert_untouched({"h1": host(), "h2": host(running("h1", "h2")), "h3": host(note)})
+        assert_untouched({"h1": host(), "h2": host(**part), "h3": host(stub)})
+    assert_untouched({"h1": host(), "h2": host(running("h1", "h2")), "h3": host(stub)})
 
 
 @pytest.mark.parametrize("part", [{"kinds": NETWORK}, {"kinds": f"{LINK} {STATE}"}, {"stage": COMMITTED}])
@@ -329,7 +329,7 @@ def test_a_session_that_was_torn_down_goes_from_the_host_that_was_away(stage: st
         {
             "h1": host(buried=("h2",)),
             "h2": host(running("h1", "h2"), kinds=CONTAINER, stage=stage),
-            "h3": host(note_of(running("h1", "h2"))),
+            "h3": host(stub_of(running("h1", "h2"))),
         }
     )
     assert removed(view.orphaned) == {"h2": False, "h3": False}
@@ -360,7 +360,7 @@ def test_a_host_that_carries_the_session_under_another_name_is_not_elsewhere() -
             "h2": host(record, kinds=CARRIES, stage=COMMITTED, called="h2"),
         }
     )
-    assert (view.orphaned, view.leaked, view.changed, view.notes, view.unknown) == ({}, {}, {}, {}, {})
+    assert (view.orphaned, view.leaked, view.changed, view.stubs, view.unknown) == ({}, {}, {}, {}, {})
     assert [str(one) for one in view.renamed] == [
         "The host that the inventory calls node1 is h1 in session train, which runs there. Call it h1 in the inventory "
         "again, or tear the session down first."
@@ -377,9 +377,9 @@ def test_hosts_that_changed_their_names_with_each_other_are_told_as_well() -> No
     assert view.renamed == [Renamed("h1", "h2", "train"), Renamed("h2", "h1", "train")]
 
 
-@pytest.mark.parametrize("known", ["a record", "a note", "containers without a record"])
+@pytest.mark.parametrize("known", ["a record", "a stub", "containers without a record"])
 def test_another_name_counts_whatever_is_left_to_tell_it(known: str) -> None:
-    copy = {"a record": [running("h1")], "a note": [note_of(running("h1"))]}.get(known, [])
+    copy = {"a record": [running("h1")], "a stub": [stub_of(running("h1"))]}.get(known, [])
     view = cluster_state({"node1": host(*copy, kinds=CONTAINER, called="h1"), "h2": host()})
     assert len(view.renamed) == 1
     assert (view.orphaned, view.leaked) == ({}, {})
@@ -407,7 +407,7 @@ def test_the_name_of_what_is_only_left_over_does_not_matter() -> None:
 def test_the_inventory_s_own_names_are_no_fault() -> None:
     record = running("h1", "h2")
     facts = {name: host(record, kinds=CARRIES, stage=COMMITTED, called=name) for name in ("h1", "h2")}
-    cluster_state({**facts, "h3": host(note_of(record))}).check_names()
+    cluster_state({**facts, "h3": host(stub_of(record))}).check_names()
     assert_untouched(facts)
 
 
@@ -456,7 +456,7 @@ def worlds(draw: st.DrawFn) -> dict[str, Facts]:
     for name in HOSTS:
         copy = draw(st.sampled_from([None, *history]))
         if copy is not None and name not in hosts and copy["status"] != PENDING:
-            copy = note_of(copy)
+            copy = stub_of(copy)
         world[name] = host(
             *([] if copy is None else [copy]),
             kinds=" ".join(draw(st.lists(st.sampled_from([CONTAINER, NETWORK, LINK, STATE]), max_size=2, unique=True))),

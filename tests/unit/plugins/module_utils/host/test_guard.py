@@ -33,9 +33,9 @@ def test_before_the_engine_runs_its_settings_tell(
 def test_a_session_that_waits_needs_no_rules() -> None:
     tunnel = {"vni": 5000, "port": 4789, "endpoints": ["127.0.0.1"]}
     record = {"id": "x", "name": "train", "status": "PENDING", "tunnel": tunnel}
-    assert guard.isolation_of_note(record) is None
-    assert guard.isolation_of_note({**record, "status": "RUNNING", "tunnel": None}) is None
-    found = guard.isolation_of_note({**record, "status": "RUNNING"})
+    assert guard.isolation_of_stub(record) is None
+    assert guard.isolation_of_stub({**record, "status": "RUNNING", "tunnel": None}) is None
+    found = guard.isolation_of_stub({**record, "status": "RUNNING"})
     assert found is not None
     assert found.tunnel is not None
     assert (found.tunnel.interface, found.egress, found.inner) == ("lo", None, None)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Records: revisions, notes, which copy is right, and what is refused when one is read back."""
+"""Records: revisions, stubs, which copy is right, and what is refused when one is read back."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     UnknownSchema,
     advance,
-    is_note,
+    is_stub,
     latest,
     new_record,
-    note_of,
     prepared,
     read_record,
     started,
+    stub_of,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,19 +99,19 @@ def test_the_history_keeps_its_newest_entries() -> None:
 
 
 def test_a_note_says_where_the_session_is_and_nothing_of_what_it_is() -> None:
-    note = note_of(preparing())
-    assert (note["request"], note["plan"], note["report"], note["history"]) == (None, None, [], [])
-    assert (note["status"], note["hosts"], note["revision"]) == (RUNNING, ["h1", "h2"], 2), "nobody corrects it later"
-    assert note_of(failed())["status"] == ERROR
-    assert is_note(note)
-    assert not any(is_note(make()) for make in EVERY.values())
+    stub = stub_of(preparing())
+    assert (stub["request"], stub["plan"], stub["report"], stub["history"]) == (None, None, [], [])
+    assert (stub["status"], stub["hosts"], stub["revision"]) == (RUNNING, ["h1", "h2"], 2), "nobody corrects it later"
+    assert stub_of(failed())["status"] == ERROR
+    assert is_stub(stub)
+    assert not any(is_stub(make()) for make in EVERY.values())
     assert preparing()["request"] == REQUEST, "the record itself stays whole"
 
 
-def test_of_several_copies_the_highest_revision_is_right_and_a_whole_one_before_a_note() -> None:
-    copies = [waiting(), note_of(preparing()), preparing(), note_of(running())]
+def test_of_several_copies_the_highest_revision_is_right_and_a_whole_one_before_a_stub() -> None:
+    copies = [waiting(), stub_of(preparing()), preparing(), stub_of(running())]
     for order in itertools.permutations(copies):
-        assert latest(order) == note_of(running())
+        assert latest(order) == stub_of(running())
     for order in itertools.permutations(copies[:3]):
         assert latest(order) == preparing()
     assert latest([]) is None
@@ -119,7 +119,7 @@ def test_of_several_copies_the_highest_revision_is_right_and_a_whole_one_before_
 
 @pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
 def test_records_and_their_notes_are_read_back_as_they_were_written(make: Any) -> None:
-    for record in (make(), note_of(make())) if make is not waiting else (make(),):
+    for record in (make(), stub_of(make())) if make is not waiting else (make(),):
         assert read_record(json.loads(json.dumps(record)), SESSION) == record
 
 
@@ -218,7 +218,7 @@ def test_a_record_found_at_the_place_of_another_session_is_refused() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        note_of(waiting()),
+        stub_of(waiting()),
         {**waiting(), "queue": None},
         {**waiting(), "plan": {**PLAN, "hosts": {}}},
         {**running(), "plan": None},

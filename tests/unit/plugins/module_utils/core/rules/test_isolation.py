@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import note_of, tunnel_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import stub_of, tunnel_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     Isolation,
     Opening,
@@ -77,11 +77,11 @@ def test_the_network_decides_which_interfaces_are_guarded() -> None:
 
 def test_a_note_holds_what_a_host_without_replicas_guards() -> None:
     whole = {"status": "RUNNING", "plan": plan([], NETWORK), "tunnel": None}
-    note = note_of(whole)
-    assert note["tunnel"] == {"vni": 5000, "port": 4789, "endpoints": ["192.0.2.1", "192.0.2.2"]}
-    assert note_of(note)["tunnel"] == note["tunnel"]
+    stub = stub_of(whole)
+    assert stub["tunnel"] == {"vni": 5000, "port": 4789, "endpoints": ["192.0.2.1", "192.0.2.2"]}
+    assert stub_of(stub)["tunnel"] == stub["tunnel"]
     assert tunnel_of(plan([])) is None
-    found = Isolation(SESSION, "train", read_tunnel(note["tunnel"], "eth0"))
+    found = Isolation(SESSION, "train", read_tunnel(stub["tunnel"], "eth0"))
     rules = iptables_rules(found)
     assert set(rules) == {"DOCKER-USER", "cc-4f8c2a10"}
     assert [rule.split(" ")[1] for rule in rules["cc-4f8c2a10"]] == ["192.0.2.1", "192.0.2.2"]

@@ -15,7 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PENDING,
     PREPARING,
     RUNNING,
-    note_of,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.client_configuration import (
     check_directory,
@@ -124,7 +124,7 @@ def test_what_cannot_be_written_is_refused(change: dict[str, Any], message: str)
         ({**RECORD, "status": PENDING}, "waits in the queue"),
         ({**RECORD, "status": PREPARING}, "just being launched"),
         ({**RECORD, "status": ERROR, "report": ["Its image is gone."]}, "has ended. Its image is gone."),
-        (note_of(RECORD), "Its hosts h1 cannot be reached"),
+        (stub_of(RECORD), "Its hosts h1 cannot be reached"),
         ({**RECORD, "plan": {**PLAN, "ssh_port": None}}, "without session_authorized_keys"),
     ],
 )

@@ -16,9 +16,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     advance,
     new_record,
-    note_of,
     prepared,
     started,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
@@ -80,7 +80,7 @@ def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[s
     record = started(prepared(new_record(session_id, "alice", request.to_dict()), encode(plan)))
     claims = claims_of(plan)
     for name, reported in facts.items():
-        reported["records"].append(record if name in plan.hosts else note_of(record))
+        reported["records"].append(record if name in plan.hosts else stub_of(record))
         if name in claims:
             reported["reservations"].append(Reservation(claims[name], COMMITTED, "boot", None).to_dict())
             reported["objects"][session_id] = {"name": request.name, "kinds": ["container"]}

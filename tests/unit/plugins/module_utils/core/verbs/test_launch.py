@@ -16,8 +16,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     advance,
     new_record,
-    note_of,
     started,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
@@ -147,11 +147,11 @@ def test_a_host_that_carries_no_replica_keeps_a_note_and_only_if_it_has_none() -
     again = run.answer().run_on()
     record = started(run.record)
     guarded = {record["id"]: {"name": "train", "kinds": ["rules"]}}
-    again.hosts["h3"] = facts(note_of(record), number=3, objects=guarded)
+    again.hosts["h3"] = facts(stub_of(record), number=3, objects=guarded)
     assert hosts_of(again.until("start").state) == ["h1", "h2"]
     again.answer()
     unguarded = run.run_on()
-    unguarded.hosts["h3"] = facts(note_of(record), number=3)
+    unguarded.hosts["h3"] = facts(stub_of(record), number=3)
     assert hosts_of(unguarded.until("start").state) == ["h1", "h2", "h3"]
 
 

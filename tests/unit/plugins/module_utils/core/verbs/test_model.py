@@ -400,7 +400,7 @@ def patched() -> Iterator[list[World]]:
         patch.setattr(folders, "pinned", lambda _session: [])
         patch.setattr(prepare, "_keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)
-        patch.setattr(guard, "isolation_of_note", lambda _note: None)
+        patch.setattr(guard, "isolation_of_stub", lambda _stub: None)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
         clock = SimpleNamespace(**{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now})
         patch.setattr(ledger_file, "time", clock)

@@ -12,7 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     ERROR,
     advance,
     new_record,
-    note_of,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
@@ -70,7 +70,7 @@ def test_hosts_are_given_what_the_others_know_and_nothing_more_is_done_where_not
     assert (run.step, hosts_of(run.state)) == ("repair", ["h1", "h2", "h3"])
     first, third = run.given("h1"), run.given("h3")
     assert (first["host"], first["session_name"], first["recorded"]) == ("h1", "train", [session_id])
-    assert (first["records"], third["records"]) == ({session_id: run.record}, {session_id: note_of(run.record)})
+    assert (first["records"], third["records"]) == ({session_id: run.record}, {session_id: stub_of(run.record)})
     assert first["public_keys"] == third["public_keys"]
     assert set(first["public_keys"][session_id]) == {"main1", "sub1"}
     assert (first["room"]["cpus"], third["recorded"]) == (2000, [])
