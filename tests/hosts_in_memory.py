@@ -34,8 +34,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     CONFIRMED,
+    Allocatable,
     Claim,
-    Room,
     claims_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
@@ -173,7 +173,7 @@ class Host:
         assert module == "session_host", module
         state, recorded = given.get("state"), given.get("recorded", [])
         if state == "held":
-            return self.hold(given["claim"], given["room"], given["record"], given["holder"], recorded)
+            return self.hold(given["claim"], given["allocatable"], given["record"], given["holder"], recorded)
         if state == "released":
             return self.release(given["record"], given["holder"])
         if state == "prepared":
@@ -190,11 +190,11 @@ class Host:
             **{name: given[name] for name in names if name in given}, revision=given.get("judged_revision")
         )
 
-    def hold(self, claim: Result, room: Result, record: Record, holder: str, recorded: Iterable[str]) -> Steps:
+    def hold(self, claim: Result, allocatable: Result, record: Record, holder: str, recorded: Iterable[str]) -> Steps:
         """Do as launch_steps.hold, each write by itself."""
         yield
         strays = [one for one in self._labelled() if one.session_id not in self.ledger.read()]
-        answer = self.ledger.reserve(Claim.from_dict(claim), strays, Room.from_dict(room), LEASE, holder)
+        answer = self.ledger.reserve(Claim.from_dict(claim), strays, Allocatable.from_dict(allocatable), LEASE, holder)
         told = {"granted": answer.granted, "reasons": list(answer.reasons), "undecided": list(answer.undecided)}
         if not answer.granted:
             return {**told, "actions": []}

@@ -60,7 +60,7 @@ options:
       - What the session takes on this host, as M(cluster_compute.session.session_decide) returns it. Required with
         O(state=held) and O(state=released).
     type: dict
-  room:
+  allocatable:
     description:
       - What sessions may use of this host in all, as M(cluster_compute.session.session_decide) returns it. Required
         with O(state=held).
@@ -173,7 +173,7 @@ EXAMPLES = r"""
   cluster_compute.session.session_host:
     state: held
     claim: "{{ launch_state.claims[inventory_hostname].claim }}"
-    room: "{{ launch_state.claims[inventory_hostname].room }}"
+    allocatable: "{{ launch_state.claims[inventory_hostname].allocatable }}"
     record: "{{ launch_state.record }}"
     holder: "{{ launch_state.holder }}"
     host: "{{ inventory_hostname }}"

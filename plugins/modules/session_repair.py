@@ -38,7 +38,7 @@ options:
       - The only session to look at; empty for all.
     type: str
     default: ""
-  room:
+  allocatable:
     description:
       - What sessions may use of this host in all. A place that a session has lost is only taken again where it is free;
         without this it is not asked for.

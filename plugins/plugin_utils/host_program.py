@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.progr
 
 FOLDER = "/usr/local/lib/cluster-compute/programs"
 """Where a host keeps the programs of the controllers that use it."""
-ROOMS = ("core", "adapters", "host")
+PACKAGES = ("core", "adapters", "host")
 _PACKAGE = "ansible_collections/cluster_compute/session/plugins/module_utils"
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest that a zip archive can name."""
@@ -82,8 +82,8 @@ def _sources() -> dict[str, bytes]:
     top = Path(errors.__file__).parents[1]
     found = {
         f"{_PACKAGE}/{path.relative_to(top)}": path.read_bytes()
-        for room in ROOMS
-        for path in (top / room).rglob("*.py")
+        for package in PACKAGES
+        for path in (top / package).rglob("*.py")
     }
     for name in list(found):
         for folder in Path(name).parents:

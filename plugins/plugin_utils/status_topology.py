@@ -58,12 +58,12 @@ class Topology:
             parts.append(element("ul", {"class": "hosts"}, *(self._host(host) for host in shown)))
         if folded:
             free = [sum(host["free"][key] for host in folded) for key in ("cpus", "memory")]
-            room = f"{cpus(free[0])}, {memory(free[1])} free"
+            free_text = f"{cpus(free[0])}, {memory(free[1])} free"
             parts.append(
                 element(
                     "details",
                     {"class": "idle"},
-                    element("summary", {}, f"{many(len(folded), 'idle host')}: {room}"),
+                    element("summary", {}, f"{many(len(folded), 'idle host')}: {free_text}"),
                     element("ul", {"class": "hosts"}, *(self._host(host) for host in folded)),
                 )
             )

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
 from bench_launch import HOSTS, lab, own, play, sockets
 
 SESSIONS = (1, 100, 1000)
@@ -49,7 +49,7 @@ def claim(number: int) -> Claim:
 
 def reserve(sessions: int, rounds: int) -> tuple[list[float], list[float]]:
     """Return the seconds of a reservation, and of giving it back, on a ledger of *sessions* committed sessions."""
-    room = Room(cpus=10_000_000, memory=10_000_000)
+    allocatable = Allocatable(cpus=10_000_000, memory=10_000_000)
     taken, given = [], []
     with tempfile.TemporaryDirectory(prefix="cc-bench-ledger-") as folder:
         ledger = LedgerFile(folder)
@@ -58,7 +58,7 @@ def reserve(sessions: int, rounds: int) -> tuple[list[float], list[float]]:
         for number in range(rounds):
             one = claim(sessions + number)
             begin = time.perf_counter()
-            answer = ledger.reserve(one, [], room, 60, "bench")
+            answer = ledger.reserve(one, [], allocatable, 60, "bench")
             taken.append(time.perf_counter() - begin)
             if not answer.granted:
                 raise RuntimeError(str(answer.reasons))

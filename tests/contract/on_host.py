@@ -43,8 +43,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     with_images,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+    allocatable_of,
     hosts_from_facts,
-    room_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
@@ -232,8 +232,8 @@ class Host:
         plan = build_plan(asked, placement, session_id, facts, site, free_devices=free, inventory=inventory)
         plan = with_images(plan, needs_of(images_of(plan.replicas), facts, asked.image_pull))
         record = prepared(new_record(session_id, "somebody", asked.to_dict()), encode(plan))
-        room = {host.name: room_of(host).to_dict() for host in hosts}[HERE]
-        session = Session(record, room, list(facts)[1:], self)
+        allocatable = {host.name: allocatable_of(host).to_dict() for host in hosts}[HERE]
+        session = Session(record, allocatable, list(facts)[1:], self)
         for replica in plan.replicas:
             if replica.host != HERE:
                 keys, _made = ssh_keys.converge_keys(self.folder / session_id / replica.name, False, False)
@@ -256,7 +256,7 @@ class Session:
     """One session of a test, and what this host is asked for it. others: names of hosts that only the plan has."""
 
     record: Record
-    room: dict[str, Any]
+    allocatable: dict[str, Any]
     others: list[str]
     owner: Host
     public_keys: dict[str, Any] = field(default_factory=dict)
@@ -297,7 +297,7 @@ class Session:
         if wanted in ("held", "released"):
             given |= {"claim": self.claim}
         if wanted == "held":
-            given |= {"room": self.room}
+            given |= {"allocatable": self.allocatable}
         if wanted != "released":
             given |= {"record": self.record, "host": HERE}
         if wanted == "started":
@@ -319,7 +319,11 @@ class Session:
 
     def repair(self, check_mode: bool = False, **more: Any) -> dict[str, Any]:
         """Repair the session on this host, which is told what the other hosts' keys are."""
-        given: dict[str, Any] = {"host": HERE, "room": self.room, "public_keys": {self.id: self.public_keys}}
+        given: dict[str, Any] = {
+            "host": HERE,
+            "allocatable": self.allocatable,
+            "public_keys": {self.id: self.public_keys},
+        }
         given["session_name"] = self.name
         return self.call("session_repair", check_mode, **{**given, **more})
 

@@ -26,8 +26,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     COMMITTED,
     CONFIRMED,
     LEASED,
+    Allocatable,
     Claim,
-    Room,
 )
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
@@ -262,7 +262,7 @@ def test_a_container_of_another_session_of_the_name_is_refused(host: Host, engin
     second = host.plan(size=1)
     # Its place is held although the other one is there, as where a ledger was lost.
     host.ledger.path.unlink()
-    host.ledger.reserve(Claim.from_dict(second.claim), [], Room.from_dict(second.room), 60, HOLDER)
+    host.ledger.reserve(Claim.from_dict(second.claim), [], Allocatable.from_dict(second.allocatable), 60, HOLDER)
     second.bring("held")
     before = things(engine)
     with pytest.raises(SessionError, match="belongs to another session named 'demo'"):

@@ -155,7 +155,7 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
 
 def _start(storage: dict[str, str]) -> None:
     """Start on n1 what preflight starts there, without anything that would end it soon."""
-    hosts = {host: {"address": ADDRESSES[host], "mtu": 1500, "room": 1450} for host in ("n1", "n2")}
+    hosts = {host: {"address": ADDRESSES[host], "mtu": 1500, "session_mtu": 1450} for host in ("n1", "n2")}
     settings = {"port": 4789, "ports": [8480, 8489], "encrypted": None, "probe_id": str(uuid.uuid4())}
     arguments = {
         "state": "listening",

@@ -22,12 +22,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    Allocatable,
     Answer,
     Claim,
     InvalidLedger,
     NewerLedger,
     Reservation,
-    Room,
 )
 
 LOCK_DEADLINE = 30.0
@@ -90,7 +90,9 @@ class LedgerFile:
         kept = rules.live(entries, self._boot(), self._clock())
         return {key: one for key, one in entries.items() if key not in kept}
 
-    def reserve(self, claim: Claim, strays: Iterable[Claim], room: Room, seconds: float, holder: str) -> Answer:
+    def reserve(
+        self, claim: Claim, strays: Iterable[Claim], allocatable: Allocatable, seconds: float, holder: str
+    ) -> Answer:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
 
         holder: the run that asks. Its own lease is renewed; a session that runs keeps what it has; what another run
@@ -103,7 +105,7 @@ class LedgerFile:
                 return Answer(False, (reason,), (claim.session_id,))
             if held is not None and held.stage != rules.LEASED:
                 return Answer(True)
-            answer = rules.answer(claim, ledger, strays, room)
+            answer = rules.answer(claim, ledger, strays, allocatable)
             if answer.granted:
                 ledger[claim.session_id] = rules.lease(claim, self._boot(), self._clock(), seconds, holder)
                 self._store(ledger)

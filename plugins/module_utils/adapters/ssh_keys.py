@@ -181,11 +181,11 @@ def server_configuration(
         # few times: a replica that tried the wrong key would be kept from its own session.
         settings += f"PerSourcePenaltyExemptList {subnet}\n"
     values = " ".join(_quote(f"{name}={value}") for name, value in sorted(environment.items()) if "\n" not in value)
-    places = [f"{address}:{SSH_PORT}"] if address is not None else []
-    places += [f"{EVERY_ADDRESS}:{LOGIN_PORT}"] if is_way_in else []
+    listeners = [f"{address}:{SSH_PORT}"] if address is not None else []
+    listeners += [f"{EVERY_ADDRESS}:{LOGIN_PORT}"] if is_way_in else []
     peers = f"{directory}/authorized_keys" if address is not None else "none"
     return (
-        "".join(f"ListenAddress {place}\n" for place in places) + f"HostKey {directory}/{HOST_KEY}\n"
+        "".join(f"ListenAddress {listener}\n" for listener in listeners) + f"HostKey {directory}/{HOST_KEY}\n"
         f"AuthorizedKeysFile {peers}\n"
         # All these files are mounted read-only; whom the image's own folders belong to says nothing of them.
         "StrictModes no\n"

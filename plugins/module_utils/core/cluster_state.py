@@ -135,7 +135,7 @@ class _Session:
         self.host_names: dict[str, str] = {}
 
     @property
-    def places(self) -> list[str]:
+    def hosts(self) -> list[str]:
         """Hosts that have anything of it."""
         return sorted({*self.copies, *self.objects, *self.stages})
 
@@ -166,7 +166,7 @@ def cluster_state(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: C
     sessions = _sessions(facts_by_host)
     for session in sessions:
         if session.id in buried:
-            for host in session.places:
+            for host in session.hosts:
                 why = "It was torn down while this host could not be reached."
                 _add(result.orphaned, host, Removal(session.id, session.name, False, why))
             continue
@@ -233,22 +233,22 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
                 {**whole, "revision": best["revision"]}, PENDING, why, plan=None, hosts=[], report=[why]
             )
         revision = result.changed.get(session.id, best)["revision"]
-        for host in session.places:
+        for host in session.hosts:
             keep = best["queue"] is not None
             _add(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
     elif best["status"] in (PENDING, *ENDED):
-        for host in session.places:
+        for host in session.hosts:
             if session.objects.get(host, set()) - {STATE} or host in session.stages:
                 why = f"The session is {best['status']} and carries no replicas."
                 _add(result.orphaned, host, Removal(session.id, session.name, True, why, best["revision"]))
     if best["status"] == RUNNING and not records.is_stub(best):
-        for host in session.places:
+        for host in session.hosts:
             if host not in best["hosts"] and session.host_names.get(host) not in best["hosts"]:
                 _judge_elsewhere(result, session, host, best)
     if best["status"] == RUNNING and records.is_stub(best) and not away:
         lost = not any(session.parts(host) or host in session.stages for host in best["hosts"])
         if lost and set(best["hosts"]) <= reached:
-            for host in session.places:
+            for host in session.hosts:
                 why = f"Only stub records of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
                 _add(result.leaked, host, Removal(session.id, session.name, False, why, best["revision"]))
 
@@ -290,7 +290,7 @@ def _judge_unrecorded(result: ClusterState, session: _Session, unreachable: set[
             "cannot be reached."
         )
     else:
-        for host in session.places:
+        for host in session.hosts:
             why = "No host has a record or a container of it."
             _add(result.leaked, host, Removal(session.id, session.name, False, why, 0))
 

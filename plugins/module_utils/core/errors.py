@@ -38,8 +38,8 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, SessionError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        places = [place for place in (error.filename, error.filename2) if isinstance(place, str)]
-        return f"{' and '.join(places)}: {error.strerror}." if places else f"{error.strerror}."
+        paths = [path for path in (error.filename, error.filename2) if isinstance(path, str)]
+        return f"{' and '.join(paths)}: {error.strerror}." if paths else f"{error.strerror}."
     return f"{type(error).__name__}: {printable(str(error))}"
 
 

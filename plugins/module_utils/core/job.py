@@ -183,13 +183,13 @@ def plan_job(on: Iterable[str], name: str, known: Mapping[str, Mapping[str, Any]
     if away:
         why = f"A job needs all of the session, and {', '.join(away)} cannot be asked for its replicas."
         raise InvalidInput.single("session_name", name, why)
-    places = {replica: host for host in hosts for replica in known[host]["members"]}
-    states = {replica: known[host]["members"][replica] for replica, host in places.items()}
+    host_of = {replica: host for host in hosts for replica in known[host]["members"]}
+    states = {replica: known[host]["members"][replica] for replica, host in host_of.items()}
     unready = [f"{one} is {states[one]}" for one in sorted(states, key=rank_order) if states[one] != READY]
     if unready:
         why = f"Not all of its replicas are ready: {', '.join(unready)}. Run the repair playbook."
         raise InvalidInput.single("session_name", name, why)
-    return {replica: places[replica] for replica in sorted(_chosen(on, places), key=rank_order)}
+    return {replica: host_of[replica] for replica in sorted(_chosen(on, host_of), key=rank_order)}
 
 
 def _chosen(on: Iterable[str], replicas: Iterable[str]) -> set[str]:

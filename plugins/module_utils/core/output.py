@@ -131,9 +131,9 @@ class LineReader:
         begin, text, beyond = self._open.pop(stream, (time, bytearray(), 0))
         ended = raw.endswith(b"\n")
         piece = raw[:-1] if ended else raw
-        room = LONGEST_LINE - len(text)
-        text += piece[:room]
-        beyond += max(0, len(piece) - room)
+        remaining = LONGEST_LINE - len(text)
+        text += piece[:remaining]
+        beyond += max(0, len(piece) - remaining)
         if not ended:
             self._open[stream] = (begin, text, beyond)
             return None
@@ -179,9 +179,9 @@ class LineCutter:
 
     def _take(self, piece: bytes, time: str) -> None:
         self._time = self._time or time
-        room = LONGEST_LINE - len(self._text)
-        self._text += piece[:room]
-        self._beyond += max(0, len(piece) - room)
+        remaining = LONGEST_LINE - len(self._text)
+        self._text += piece[:remaining]
+        self._beyond += max(0, len(piece) - remaining)
 
     def _cut(self) -> list[Line]:
         line = (self._time, self._stream, decode(bytes(self._text), self._beyond))

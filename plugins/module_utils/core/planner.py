@@ -46,8 +46,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     with_images,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+    allocatable_of,
     hosts_from_facts,
-    room_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
@@ -361,7 +361,7 @@ class Planner:
         pending: Record | None = None,
     ) -> dict[str, Any]:
         session = plan.session
-        rooms = {host.name: room_of(host) for host in self._hosts(with_undecided=True)}
+        allocatable = {host.name: allocatable_of(host) for host in self._hosts(with_undecided=True)}
         hosts = list(plan.hosts)
         return self._answer(
             "SCHEDULED",
@@ -372,7 +372,7 @@ class Planner:
             images=[need.to_dict() for need in needs],
             archive=sorted({image["id"] for image in (self.archive or {}).values()}),
             claims={
-                name: {"claim": claim.to_dict(), "room": rooms[name].to_dict()}
+                name: {"claim": claim.to_dict(), "allocatable": allocatable[name].to_dict()}
                 for name, claim in claims_of(plan).items()
             },
             record=record,

@@ -187,12 +187,12 @@ def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> Pro
     kept: dict[str, dict[str, Any]] = {}
     for host, one in underlays.items():
         try:
-            room = overlay_mtu({host: one})
+            session_mtu = overlay_mtu({host: one})
         except InvalidInput as error:
             left_out[host] = str(error)
             continue
         if (":" in one["address"]) == family and addresses[one["address"]] == 1:
-            kept[host] = {"address": one["address"], "mtu": one["mtu"], "room": room}
+            kept[host] = {"address": one["address"], "mtu": one["mtu"], "session_mtu": session_mtu}
     kept = dict(list(kept.items())[:MOST_HOSTS])
     used = {int(vni) for about in observed.values() for vni in (about.get("vnis") or ())}
     return ProbePlan(kept, choose_probe_vni(settings.vni_pool, used, seed), offsets(len(kept), most), left_out)
@@ -697,7 +697,7 @@ def _mtu(results: Results) -> Check:
         largest, size = _came(results, host, other), plan.size(host, other)
         if not largest:
             continue
-        overhead = plan.hosts[host]["mtu"] - plan.hosts[host]["room"]
+        overhead = plan.hosts[host]["mtu"] - plan.hosts[host]["session_mtu"]
         if largest < size:
             check.bad_pair(
                 ERROR,

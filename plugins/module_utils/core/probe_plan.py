@@ -24,9 +24,9 @@ MOST_HOSTS = LINK_SUBNET.num_addresses - 2
 class ProbePlan:
     """Which hosts try each other, and by which link.
 
-    hosts: address and mtu of the underlay, and room, the largest packet of a session over it, in the order of their
-    numbers. vni: of the link. offsets: whom each host tries, round the circle of all. left_out: by host why it is left
-    out.
+    hosts: address and mtu of the underlay, and session_mtu, the largest packet of a session over it, in the order of
+    their numbers. vni: of the link. offsets: whom each host tries, round the circle of all. left_out: by host why it is
+    left out.
     """
 
     hosts: Mapping[str, Mapping[str, Any]]
@@ -48,7 +48,7 @@ class ProbePlan:
 
     def size(self, host: str, other: str) -> int:
         """Return the size of the largest packet of a session over these two, in bytes with its IP header."""
-        return int(min(self.hosts[host]["room"], self.hosts[other]["room"]))
+        return int(min(self.hosts[host]["session_mtu"], self.hosts[other]["session_mtu"]))
 
     def place(self, host: str) -> dict[str, Any]:
         """Return number and addresses of a host: in the link with the MAC, and of its tunnel's endpoint."""

@@ -61,9 +61,9 @@ def report(findings: Sequence[Finding], results: Results) -> list[str]:
     rows = [("RESULT", "CHECK", "WHERE", "FOUND")]
     notes: dict[int, list[str]] = {}
     for one in findings:
-        places = _where(one, of, tried)
-        rows += [(one.severity, one.check, places[0], printable(one.found))]
-        rows += [("", "", place, "") for place in places[1:]]
+        locations = _where(one, of, tried)
+        rows += [(one.severity, one.check, locations[0], printable(one.found))]
+        rows += [("", "", location, "") for location in locations[1:]]
         if one.severity != OK:
             notes[len(rows) - 1] = [f"right: {printable(one.expected)}", f"next:  {printable(one.advice)}"]
     # Only what stands in columns is aligned; the last one is as long as it is.

@@ -85,7 +85,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
                 "required": True,
             },
             "claim": {"type": "dict"},
-            "room": {"type": "dict"},
+            "allocatable": {"type": "dict"},
             "lease_seconds": {"type": "int", "default": 120},
             "holder": {"type": "str"},
             "record": {"type": "dict"},
@@ -109,7 +109,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "state_directory": STATE_DIRECTORY,
         },
         "required_if": [
-            ("state", "held", ["claim", "room", "holder", "record", "host"]),
+            ("state", "held", ["claim", "allocatable", "holder", "record", "host"]),
             ("state", "started", ["record", "host"]),
             ("state", "released", ["claim", "holder"]),
             ("state", "offered", ["record", "holder", "host"]),
@@ -134,7 +134,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "argument_spec": {
             "host": {"type": "str", "required": True},
             "session_name": {"type": "str", "default": ""},
-            "room": {"type": "dict"},
+            "allocatable": {"type": "dict"},
             "records": {"type": "dict", "default": {}},
             "recorded": {"type": "list", "elements": "str", "default": []},
             "public_keys": {"type": "dict", "default": {}, "no_log": False},

@@ -30,7 +30,7 @@ PATH = "/usr/local/lib/cluster-compute/host.pyz"
 MODE = 0o755
 
 _ROOT = "ansible_collections.cluster_compute.session.plugins.module_utils"
-_ROOMS = tuple(f"{_ROOT}.{room}." for room in ("core", "adapters", "host"))
+_PACKAGES = tuple(f"{_ROOT}.{package}." for package in ("core", "adapters", "host"))
 _INTERPRETER = "/usr/bin/python3"
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest that a zip archive can name."""
@@ -116,14 +116,14 @@ def closure(name: str) -> dict[str, str]:
 
 
 def _imports(source: str) -> Iterator[str]:
-    """Return the names of all that *source* imports from the rooms that run on hosts, modules or not."""
+    """Return the names of all that *source* imports from the packages that run on hosts, modules or not."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        yield from (name for name in names if name.startswith(_ROOMS))
+        yield from (name for name in names if name.startswith(_PACKAGES))
 
 
 def _find(name: str) -> ModuleSpec | None:

@@ -42,7 +42,7 @@ def hold(
     state: StateDirectory,
     ledger: LedgerFile,
     claim: Claim,
-    room: Mapping[str, Any],
+    allocatable: Mapping[str, Any],
     record: Record,
     host: str,
     *,
@@ -59,7 +59,7 @@ def hold(
     replicas. Where the lease was granted and a folder or key cannot be made, or the session was torn down since the
     launch looked, the result is that of a failure, and what was held is given back.
     """
-    leased, answer = reservation.lease(ledger, claim, room, lease_seconds, holder, check_mode)
+    leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, holder, check_mode)
     told = {
         "changed": False,
         "granted": answer.granted,

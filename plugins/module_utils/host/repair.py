@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     latest,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, has_ssh
@@ -71,7 +71,7 @@ def repair_host(
     public_keys: Mapping[str, Keys] | None = None,
     *,
     recorded: Collection[str] = (),
-    room: Room | None = None,
+    allocatable: Allocatable | None = None,
     session_name: str | None = None,
     check_mode: bool = False,
 ) -> Repair:
@@ -80,14 +80,14 @@ def repair_host(
     host: name of this host in the plans; without it each session's state tells. records: what other hosts know, by id;
     a newer revision, or a copy that is missing here, is taken over. recorded: ids of the sessions that this host had
     records of when *records* were put together; one that it has none of any more was torn down meanwhile. public_keys:
-    by session, those of the replicas of other hosts. room: what sessions may use of this host; a place that was lost is
-    only taken again where it is free.
+    by session, those of the replicas of other hosts. allocatable: what sessions may use of this host; a place
+    that was lost is only taken again where it is free.
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
     engine = Engine.connect()
     result = Repair()
-    repairer = _Repairer(engine, state, result, public_keys or {}, room, check_mode)
+    repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode)
     repairer.set_damaged_aside()
     known, _damaged = state.records()
     here = {*recorded, *(record["id"] for record in known)}
@@ -128,7 +128,7 @@ class _Repairer:
         state: StateDirectory,
         result: Repair,
         public_keys: Mapping[str, Keys],
-        room: Room | None,
+        allocatable: Allocatable | None,
         check_mode: bool,
     ) -> None:
         self.engine = engine
@@ -136,7 +136,7 @@ class _Repairer:
         self.ledger = LedgerFile(str(state.root), forgiving=True)
         self.result = result
         self.public_keys = public_keys
-        self.room = room
+        self.allocatable = allocatable
         self.check_mode = check_mode
 
     def set_damaged_aside(self) -> None:
@@ -208,7 +208,7 @@ class _Repairer:
                 self._did(f"create key {name}", "key", name, None, "made")
         keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record["id"], {}), **own}
         self.result.public_keys[record["id"]] = own
-        context = Context(self.engine, self.state, self.ledger, record, host, "", self.room)
+        context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable)
         self._perform(session_stages(context, keys))
 
     def _perform(self, stages: Sequence[Stage]) -> None:

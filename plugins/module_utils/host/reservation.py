@@ -13,7 +13,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer, Claim, Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    Allocatable,
+    Answer,
+    Claim,
+)
 
 
 def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
@@ -41,7 +45,7 @@ def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
 
 
 def lease(
-    ledger: LedgerFile, claim: Claim, room: Mapping[str, Any], seconds: float, holder: str, check_mode: bool
+    ledger: LedgerFile, claim: Claim, allocatable: Mapping[str, Any], seconds: float, holder: str, check_mode: bool
 ) -> tuple[bool, Answer]:
     """Lease *claim* if it fits now; return whether that changed the ledger, and the answer.
 
@@ -49,7 +53,7 @@ def lease(
     vanished, which errs on the side of refusing.
     """
     strays = labelled_claims(Engine.connect().session_containers())
-    limits = Room.from_dict(room)
+    limits = Allocatable.from_dict(allocatable)
     before = ledger.read().get(claim.session_id)
     if check_mode:
         # The session of this name that the claim's session replaces is still there, and will not be.

@@ -19,9 +19,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import parse_site_devices
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     LEASED,
+    Allocatable,
     Claim,
     Reservation,
-    Room,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Capacity, Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
@@ -178,6 +178,6 @@ def held_claims(facts: Mapping[str, Any], ignore_session: str | None, with_undec
     return [claim for claim in claims if ignore_session is None or claim.session_name != ignore_session]
 
 
-def room_of(host: Host) -> Room:
+def allocatable_of(host: Host) -> Allocatable:
     """Return what sessions may use of a host in all, as its ledger has to know it."""
-    return Room(host.allocatable.cpus, host.allocatable.memory, host.devices, host.replica_limit)
+    return Allocatable(host.allocatable.cpus, host.allocatable.memory, host.devices, host.replica_limit)

@@ -157,7 +157,7 @@ class Reservation:
 
 
 @dataclass(frozen=True)
-class Room:
+class Allocatable:
     """What sessions may use of one host in all. max_replicas None means no limit."""
 
     cpus: int
@@ -175,7 +175,7 @@ class Room:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Room:
+    def from_dict(cls, data: Mapping[str, Any]) -> Allocatable:
         """Read the JSON form back. Raises InvalidLedger."""
         try:
             limit = data["max_replicas"]
@@ -186,7 +186,7 @@ class Room:
                 None if limit is None else _count(limit),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidLedger(f"The room of the host is malformed: {show(data)} ({error}).") from error
+            raise InvalidLedger(f"What sessions may use of the host is malformed: {show(data)} ({error}).") from error
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def live(ledger: Ledger, boot: str, now: float) -> dict[str, Reservation]:
     return {key: reservation for key, reservation in ledger.items() if reservation.is_live(boot, now)}
 
 
-def answer(claim: Claim, ledger: Ledger, strays: Iterable[Claim], room: Room) -> Answer:
+def answer(claim: Claim, ledger: Ledger, strays: Iterable[Claim], allocatable: Allocatable) -> Answer:
     """Tell whether *claim* fits beside what is held.
 
     ledger: live reservations; one of the same session is replaced by the claim. strays: containers of sessions that
@@ -241,11 +241,11 @@ def answer(claim: Claim, ledger: Ledger, strays: Iterable[Claim], room: Room) ->
     others = {key: reservation for key, reservation in ledger.items() if key != claim.session_id}
     unknown = [stray for stray in strays if stray.session_id not in ledger and stray.session_id != claim.session_id]
     held = [reservation.claim for reservation in others.values()] + unknown
-    reasons = _conflicts(claim, held, room)
+    reasons = _conflicts(claim, held, allocatable)
     if not reasons:
         return Answer(True)
     firm = [reservation.claim for reservation in others.values() if reservation.stage != LEASED] + unknown
-    if _conflicts(claim, firm, room):
+    if _conflicts(claim, firm, allocatable):
         return Answer(False, tuple(reasons))
     undecided = sorted(key for key, reservation in others.items() if reservation.stage == LEASED)
     return Answer(False, tuple(reasons), tuple(undecided))
@@ -256,23 +256,23 @@ def collisions(claim: Claim, held: Iterable[Claim]) -> list[str]:
     return [reason for other in held if other.session_id != claim.session_id for reason in _collisions(claim, other)]
 
 
-def _conflicts(claim: Claim, held: Sequence[Claim], room: Room) -> list[str]:
+def _conflicts(claim: Claim, held: Sequence[Claim], allocatable: Allocatable) -> list[str]:
     reasons = []
     for what, asked, limit, used, form in (
-        ("CPUs", claim.cpus, room.cpus, sum(other.cpus for other in held), format_cpus),
-        ("memory", claim.memory, room.memory, sum(other.memory for other in held), format_memory),
+        ("CPUs", claim.cpus, allocatable.cpus, sum(other.cpus for other in held), format_cpus),
+        ("memory", claim.memory, allocatable.memory, sum(other.memory for other in held), format_memory),
     ):
         if asked > limit - used:
             reasons.append(f"{form(asked)} {what} asked, {form(max(0, limit - used))} free of {form(limit)}.")
-    there = [name for _kind, names in room.devices for name in names]
+    there = [name for _kind, names in allocatable.devices for name in names]
     for kind, names in claim.devices:
         reasons += [
             f"There is no {kind} {name} for sessions on this host."
             for name in names
             if not any(same_device(name, other) for other in there)
         ]
-    if room.max_replicas is not None:
-        free = room.max_replicas - sum(other.replicas for other in held)
+    if allocatable.max_replicas is not None:
+        free = allocatable.max_replicas - sum(other.replicas for other in held)
         if claim.replicas > free:
             reasons.append(f"{claim.replicas} replicas asked, {max(0, free)} more allowed on this host.")
     return reasons + collisions(claim, held)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Packing replicas into hosts, as numbers: vectors of what a replica asks for and of the room that hosts have.
+"""Packing replicas into hosts, as numbers: vectors of what a replica asks for and of the capacity of hosts.
 
 A *shape* is what one replica asks for, one number for each resource; the last resource is the replica itself, so
-that a limit on replicas is room like any other. `Task` answers three questions: which one host takes everything,
+that a limit on replicas is capacity like any other. `Task` answers three questions: which one host takes everything,
 what is the least number of hosts, and which hosts it should be. A task is *linear* where there is one shape, or where
 main1 has a shape of its own beside one other: then all answers come from closed forms on the number of *slots* (how
 many replicas of the last shape a host takes). Otherwise `_Search` looks for them, within a budget of work that is
@@ -66,7 +66,7 @@ class Chosen:
 class Task:
     """One packing task.
 
-    shapes: main1's first. counts: replicas of each shape. rooms: one vector a host, in inventory order. leftover:
+    shapes: main1's first. counts: replicas of each shape. capacities: one vector a host, in inventory order. leftover:
     per host what else it would leave behind, less is better, ending in its number (the pack policy's tie-break).
     main_alone: main1 is the only replica of the first shape.
     """
@@ -75,7 +75,7 @@ class Task:
         self,
         shapes: Sequence[Vector],
         counts: Sequence[int],
-        rooms: Sequence[Vector],
+        capacities: Sequence[Vector],
         leftover: Sequence[Vector],
         policy: str,
         main_alone: bool,
@@ -83,7 +83,7 @@ class Task:
         self.shapes = list(shapes)
         self.counts = tuple(counts)
         self.size = sum(counts)
-        self.rooms = rooms
+        self.capacities = capacities
         self.leftover = leftover
         self.policy = policy
         self.dimensions = len(shapes[0])
@@ -94,18 +94,18 @@ class Task:
         self.cut = False
         """Some search for a set of groups ran out of work."""
         self.options: dict[Vector, tuple[list[Vector], bool]] = {}
-        """For hosts of equal room, the ways to fill one; and whether these are all."""
+        """For hosts of equal capacity, the ways to fill one; and whether these are all."""
         if self.linear:
-            self.slots = [self.slots_of(room, len(shapes) - 1) for room in rooms]
+            self.slots = [self.slots_of(capacity, len(shapes) - 1) for capacity in capacities]
             if len(shapes) == 2:
-                for room in rooms:
-                    rest = _less(room, self.shapes[0], 1)
+                for capacity in capacities:
+                    rest = _less(capacity, self.shapes[0], 1)
                     self.beside_main.append(self.slots_of(rest, 1) if min(rest) >= 0 else -1)
 
-    def slots_of(self, room: Vector, shape: int) -> int:
-        """How many replicas of one shape fit into *room*, at most as many as there are."""
+    def slots_of(self, capacity: Vector, shape: int) -> int:
+        """How many replicas of one shape fit into *capacity*, at most as many as there are."""
         most = self.counts[shape]
-        for have, ask in zip(room, self.shapes[shape]):
+        for have, ask in zip(capacity, self.shapes[shape]):
             if ask and have < ask * most:
                 most = have // ask
         return most
@@ -117,7 +117,9 @@ class Task:
     def one_host(self) -> int | None:
         """The host that takes everything, by policy, None where there is none."""
         total = self.total(self.counts)
-        fitting = [i for i, room in enumerate(self.rooms) if all(have >= ask for have, ask in zip(room, total))]
+        fitting = [
+            i for i, capacity in enumerate(self.capacities) if all(have >= ask for have, ask in zip(capacity, total))
+        ]
         if not fitting or self.policy == "inventory":
             return fitting[0] if fitting else None
         if self.policy == "spread":
@@ -230,18 +232,18 @@ class Task:
             others = [i for i in order if i != main]
             chosen = self._first_set(others, k if main is None else k - 1, self.need - beside)
             if chosen is not None:
-                room = {i: self.slots[i] for i in chosen}
+                open_slots = {i: self.slots[i] for i in chosen}
                 if main is not None:
-                    room[main] = beside
-                spare = sum(room.values()) - self.need
+                    open_slots[main] = beside
+                spare = sum(open_slots.values()) - self.need
                 if best is None or spare < best[0]:
-                    best = (spare, main, room)
+                    best = (spare, main, open_slots)
                 if self.policy != "pack" or spare == 0:
                     break
         if best is None:
             return None
-        spare, main, room = best
-        counts = self._fill(room, main)
+        spare, main, open_slots = best
+        counts = self._fill(open_slots, main)
         score = {"spread": (max(counts.values()),), "pack": (spare,)}.get(self.policy, ())
         if main is None:
             return score, {i: [count] for i, count in counts.items()}
@@ -313,13 +315,13 @@ class Task:
                 target -= self.slots[i]
         return chosen
 
-    def _fill(self, room: Mapping[int, int], main: int | None) -> dict[int, int]:
-        """Hand out the replicas of the last shape to hosts with *room* slots. Returns replicas, main1 included."""
+    def _fill(self, open_slots: Mapping[int, int], main: int | None) -> dict[int, int]:
+        """Hand out the replicas of the last shape to hosts with *open_slots*. Returns replicas, main1 included."""
         left = self.need
-        counts = {i: 1 if i == main else 0 for i in room}
+        counts = {i: 1 if i == main else 0 for i in open_slots}
         if self.policy == "spread":
-            free = dict(room)
-            queue = [(counts[i], i) for i in room if room[i]]
+            free = dict(open_slots)
+            queue = [(counts[i], i) for i in open_slots if open_slots[i]]
             heapq.heapify(queue)
             while left:
                 load, i = heapq.heappop(queue)
@@ -329,9 +331,9 @@ class Task:
                 if free[i]:
                     heapq.heappush(queue, (load + 1, i))
             return counts
-        by_room = self.policy == "pack"
-        for i in sorted(room, key=lambda i: (i != main, -room[i] if by_room else 0, i)):
-            number = min(left, room[i])
+        by_slots = self.policy == "pack"
+        for i in sorted(open_slots, key=lambda i: (i != main, -open_slots[i] if by_slots else 0, i)):
+            number = min(left, open_slots[i])
             left -= number
             counts[i] += number
         return counts
@@ -350,15 +352,15 @@ class Task:
                     break
                 for shape, number in enumerate(counts[source]):
                     more = [n + (s == shape) for s, n in enumerate(counts[target])]
-                    if number and all(ask <= have for ask, have in zip(self.total(more), self.rooms[target])):
+                    if number and all(ask <= have for ask, have in zip(self.total(more), self.capacities[target])):
                         counts[source][shape] -= 1
                         counts[target] = more
                         return True
         return False
 
 
-def _less(room: Vector, shape: Vector, number: int) -> Vector:
-    return tuple(have - number * ask for have, ask in zip(room, shape))
+def _less(capacity: Vector, shape: Vector, number: int) -> Vector:
+    return tuple(have - number * ask for have, ask in zip(capacity, shape))
 
 
 # Groups: zones and racks.
@@ -492,7 +494,9 @@ def _group_bound(task: Task, groups: Sequence[Sequence[int]], k: int) -> tuple[i
     """
     if not task.linear:
         totals = task.total(task.counts)
-        worth = [sum(min(h / ask for h, ask in zip(task.rooms[i], totals) if ask) for i in group) for group in groups]
+        worth = [
+            sum(min(h / ask for h, ask in zip(task.capacities[i], totals) if ask) for i in group) for group in groups
+        ]
         return 1, [sorted(range(len(groups)), key=lambda g: (-worth[g], g))]
     values = sorted({task.slots[i] for group in groups for i in group} | {0})
     lower = 1
@@ -559,7 +563,7 @@ def _group_table(task: Task, groups: Sequence[Sequence[int]], k: int, most: int)
 class _Search:
     """Exact search for several shapes: fewest hosts by branch and bound, within a budget of work.
 
-    Hosts of equal room form a class and are interchangeable. A host takes one of its *options*: the ways to fill it
+    Hosts of equal capacity form a class and are interchangeable. A host takes one of its *options*: the ways to fill it
     to which no further replica can be added. Upper bounds on what r hosts can take, one for each resource and for
     each shape, cut the search; states found hopeless are remembered.
     """
@@ -572,17 +576,17 @@ class _Search:
         classes: dict[Vector, list[int]] = {}
         self.order = sorted(ids, key=task.preference)
         for i in self.order:
-            room = task.rooms[i]
-            if any(task.slots_of(room, shape) for shape in range(len(task.shapes))):
-                classes.setdefault(room, []).append(i)
+            capacity = task.capacities[i]
+            if any(task.slots_of(capacity, shape) for shape in range(len(task.shapes))):
+                classes.setdefault(capacity, []).append(i)
         totals = task.total(task.counts)
-        largest = [max((room[d] for room in classes), default=0) for d in range(task.dimensions)]
+        largest = [max((capacity[d] for capacity in classes), default=0) for d in range(task.dimensions)]
         self.weights = [max(ask / max(1, most) for ask, most in zip(shape, largest)) for shape in task.shapes]
         ranked = sorted(
             classes.items(), key=lambda item: -min(have / total for have, total in zip(item[0], totals) if total)
         )
-        self.rooms = [room for room, members in ranked]
-        self.members = [members for room, members in ranked]
+        self.capacities = [capacity for capacity, members in ranked]
+        self.members = [members for capacity, members in ranked]
         self.class_of = {i: c for c, members in enumerate(self.members) for i in members}
         self.total_hosts = len(self.class_of)
         self._sums: dict[tuple[int, int], list[int]] = {}
@@ -613,14 +617,14 @@ class _Search:
 
     def cover(self, k: int) -> Counts | None:
         """Counts on at most k hosts; None where there are none, or where the work ran out (see `exhaustive`)."""
-        if not self.rooms or self._hopeless(0, k, self.task.counts):
+        if not self.capacities or self._hopeless(0, k, self.task.counts):
             return None
         greedy = self._greedy(k)
         return greedy if greedy is not None else self._descend(k, self.work)
 
     def lower_bound(self) -> int | None:
         """A number of hosts that is surely not too many, None where even all of them are too few."""
-        if not self.rooms or self._hopeless(0, self.total_hosts, self.task.counts):
+        if not self.capacities or self._hopeless(0, self.total_hosts, self.task.counts):
             return None
         return max(
             bisect_left(self._best_sums(0, bound), self._demand(self.task.counts, bound))
@@ -643,8 +647,8 @@ class _Search:
         if key not in self._sums:
             shape = bound - self.task.dimensions
             worths: list[int] = []
-            for d in range(c, len(self.rooms)):
-                worth = self.rooms[d][bound] if shape < 0 else self.task.slots_of(self.rooms[d], shape)
+            for d in range(c, len(self.capacities)):
+                worth = self.capacities[d][bound] if shape < 0 else self.task.slots_of(self.capacities[d], shape)
                 worths.extend([worth] * len(self.members[d]))
             worths.sort(reverse=True)
             self._spend(len(worths))
@@ -660,31 +664,33 @@ class _Search:
 
     def options(self, c: int) -> list[Vector]:
         """The ways to fill a host of class c to which no replica can be added, those that take most first."""
-        if self.rooms[c] not in self.task.options:
-            self.task.options[self.rooms[c]] = self._find_options(self.rooms[c])
-        found, complete = self.task.options[self.rooms[c]]
+        if self.capacities[c] not in self.task.options:
+            self.task.options[self.capacities[c]] = self._find_options(self.capacities[c])
+        found, complete = self.task.options[self.capacities[c]]
         self.exhaustive = self.exhaustive and complete
         return found
 
-    def _find_options(self, room: Vector) -> tuple[list[Vector], bool]:
+    def _find_options(self, capacity: Vector) -> tuple[list[Vector], bool]:
         task = self.task
         last = len(task.shapes) - 1
         found: list[Vector] = []
-        stack: list[tuple[Vector, Vector]] = [((), room)]
+        stack: list[tuple[Vector, Vector]] = [((), capacity)]
         visited = 0
         complete = True
         while stack:
-            taken, room = stack.pop()
+            taken, capacity = stack.pop()
             visited += 1
             if visited > 4 * MAXIMUM_OPTIONS or len(found) >= MAXIMUM_OPTIONS:
                 complete = False
                 break
             shape = len(taken)
-            most = task.slots_of(room, shape)
+            most = task.slots_of(capacity, shape)
             if shape < last:
-                stack.extend(((*taken, number), _less(room, task.shapes[shape], number)) for number in range(most + 1))
+                stack.extend(
+                    ((*taken, number), _less(capacity, task.shapes[shape], number)) for number in range(most + 1)
+                )
                 continue
-            rest = _less(room, task.shapes[last], most)
+            rest = _less(capacity, task.shapes[last], most)
             if not any(taken[s] < task.counts[s] and task.slots_of(rest, s) for s in range(last)):
                 found.append((*taken, most))
         self._spend(4 * visited)
@@ -712,14 +718,14 @@ class _Search:
         need = list(task.counts)
         counts: Counts = {}
         for i in order:
-            room = task.rooms[i]
+            capacity = task.capacities[i]
             taken = [0] * len(need)
             for shape in fill:
-                number = min(need[shape], task.slots_of(room, shape)) if need[shape] else 0
+                number = min(need[shape], task.slots_of(capacity, shape)) if need[shape] else 0
                 if number:
                     taken[shape] = number
                     need[shape] -= number
-                    room = _less(room, task.shapes[shape], number)
+                    capacity = _less(capacity, task.shapes[shape], number)
             if any(taken):
                 if len(counts) == limit:
                     return None
@@ -766,7 +772,7 @@ class _Search:
                 if any(taken) and taken not in seen:
                     seen.add(taken)
                     yield c, number, used + 1, tuple(n - t for n, t in zip(need, taken)), taken
-        if c + 1 < len(self.rooms):
+        if c + 1 < len(self.capacities):
             yield c + 1, 0, 0, need, ()
 
     def _descend(self, k: int, work: int) -> Counts | None:

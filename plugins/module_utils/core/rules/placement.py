@@ -55,7 +55,7 @@ REPLICAS = "replicas"
 
 @dataclass(frozen=True)
 class Capacity:
-    """Room on a host: millicpus, bytes, and (class, count) of what is given out by name."""
+    """Amounts on a host: millicpus, bytes, and (class, count) of what is given out by name."""
 
     cpus: int
     memory: int
@@ -220,15 +220,15 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
             continue
         seen.add(role.resources)
         asked = _asked(role.resources)
-        room = [_amounts(host.allocatable) for host in hosts]
+        free = [_amounts(host.allocatable) for host in hosts]
         wanted = [_asked(role.resources, host.threads) for host in hosts]
-        if any(all(r.get(resource, 0) >= amount for resource, amount in w.items()) for r, w in zip(room, wanted)):
+        if any(all(r.get(resource, 0) >= amount for resource, amount in w.items()) for r, w in zip(free, wanted)):
             continue
         place_ = "session_" if common else f"session_roles[{position}] ({role.name})."
         too_much = False
         for resource, amount in asked.items():
-            most = max(r.get(resource, 0) for r in room)
-            if all(w[resource] > r.get(resource, 0) for r, w in zip(room, wanted)):
+            most = max(r.get(resource, 0) for r in free)
+            if all(w[resource] > r.get(resource, 0) for r, w in zip(free, wanted)):
                 too_much = True
                 field = resource if resource in (CPUS, MEMORY) else f"accelerators.{resource}"
                 if resource == PINNED:
@@ -275,7 +275,7 @@ class _Shapes:
     resource of pinned CPUs for each number of threads, and hosts of other numbers have as much of it as can be asked.
     """
 
-    def __init__(self, request: Request, hosts: Sequence[Host], rooms: Sequence[Capacity]) -> None:
+    def __init__(self, request: Request, hosts: Sequence[Host], capacities: Sequence[Capacity]) -> None:
         classes = sorted({name for role in request.roles for name, _count in role.resources.accelerators})
         pins = any(role.resources.pin_cpus for role in request.roles)
         threads = sorted({host.threads for host in hosts}) if pins else []
@@ -302,15 +302,15 @@ class _Shapes:
         vectors: list[Vector] = []
         leftover: list[Vector] = []
         limit = request.max_replicas_per_host or request.size
-        for index, (host, room) in enumerate(zip(hosts, rooms)):
-            have = dict(room.devices)
+        for index, (host, capacity) in enumerate(zip(hosts, capacities)):
+            have = dict(capacity.devices)
             most = min(limit, request.size if host.max_replicas is None else host.max_replicas)
             pinnable = [have.get(PINNED, 0) if host.threads == number else w for number, w in zip(threads, whole)]
-            free = (room.cpus, room.memory, *(have.get(name, 0) for name in classes), *pinnable, most)
+            free = (capacity.cpus, capacity.memory, *(have.get(name, 0) for name in classes), *pinnable, most)
             vectors.append(tuple(max(0, amount) for amount in free))
             # What a host would leave behind: accelerators nobody asked for weigh most, then CPUs, then memory.
-            idle = sum(count for name, count in room.devices if name not in (*classes, PINNED))
-            leftover.append((idle, room.cpus, room.memory, index))
+            idle = sum(count for name, count in capacity.devices if name not in (*classes, PINNED))
+            leftover.append((idle, capacity.cpus, capacity.memory, index))
         self.task = Task(shapes, counts, vectors, leftover, request.policy, main_alone=counts[0] == 1)
 
 
@@ -354,14 +354,17 @@ def _shortfall(request: Request, hosts: Sequence[Host], numbers: _Shapes, proven
     rows = tuple(
         HostShortfall(
             host.name,
-            max(task.slots_of(room, shape) for shape in range(len(task.shapes))),
-            tuple(_missing(numbers, asked, room, host.threads)),
+            max(task.slots_of(capacity, shape) for shape in range(len(task.shapes))),
+            tuple(_missing(numbers, asked, capacity, host.threads)),
         )
-        for host, room in zip(hosts, task.rooms)
+        for host, capacity in zip(hosts, task.capacities)
     )
     least = min((number for number in numbers.threads if number), default=None)
     pinnable = sum(dict(host.free.devices).get(PINNED, 0) for host in hosts)
-    sums = [pinnable if name == PINNED else sum(room[d] for room in task.rooms) for d, name in enumerate(numbers.names)]
+    sums = [
+        pinnable if name == PINNED else sum(capacity[d] for capacity in task.capacities)
+        for d, name in enumerate(numbers.names)
+    ]
     largest, size_proven = _largest_size(request, hosts, task)
     all_idle = [replace(host, max_replicas=host.replica_limit) for host in hosts]
     idle = _Shapes(request, all_idle, [host.allocatable for host in hosts]).task
@@ -384,10 +387,10 @@ def _largest_size(request: Request, hosts: Sequence[Host], task: Task) -> tuple[
     if task.linear:
         return task.largest(single), True
     low, high, proven = 0, request.size - 1, True
-    rooms = [host.free for host in hosts]
+    capacities = [host.free for host in hosts]
     while low < high:
         middle = (low + high + 1) // 2
-        shorter = _Shapes(_shortened(request, middle), hosts, rooms).task
+        shorter = _Shapes(_shortened(request, middle), hosts, capacities).task
         fits = shorter.one_host() is not None
         if not fits and not single:
             least = shorter.fewest(range(len(hosts)), SEARCH_WORK // 12)

@@ -25,8 +25,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub, stub_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+    allocatable_of,
     hosts_from_facts,
-    room_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import findings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
@@ -89,7 +89,9 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         group = GroupFacts.read(answers, outside.inventory)
         view = group.cluster_state()
         view.check_names()
-        rooms = {host.name: room_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)}
+        allocatable = {
+            host.name: allocatable_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)
+        }
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     if not state["cleaned_up"]:
@@ -110,7 +112,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     own = {
         host: {
             "host": host,
-            "room": rooms[host],
+            "allocatable": allocatable[host],
             "records": _records_for(host, view),
             "recorded": group.recorded[host],
         }
@@ -162,7 +164,9 @@ def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
             keys.setdefault(session_id, {}).update(made)
     if keys == state["public_keys"]:
         return {**state, **step("", "", "")}
-    own = {host: {key: given[key] for key in ("host", "room")} for host, given in state["calls"][0]["hosts"].items()}
+    own = {
+        host: {key: given[key] for key in ("host", "allocatable")} for host, given in state["calls"][0]["hosts"].items()
+    }
     title = "Tell the other replicas of keys that had to be made anew"
     return {**state, "public_keys": keys, **_repair_step("share", title, own)}
 

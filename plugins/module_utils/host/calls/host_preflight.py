@@ -50,7 +50,7 @@ def _listening(asked: dict[str, Any]) -> dict[str, Any]:
     return preflight.listen(
         own,
         peers,
-        settings={**plan["settings"], "vni": plan["probe"]["vni"], "mtu": plan["probe"]["hosts"][host]["room"]},
+        settings={**plan["settings"], "vni": plan["probe"]["vni"], "mtu": plan["probe"]["hosts"][host]["session_mtu"]},
         token=asked["token"],
         storage=plan["storage"].get(host, {}),
         roots=asked["roots"],

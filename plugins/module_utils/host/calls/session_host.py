@@ -25,7 +25,7 @@ def _held(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         StateDirectory(asked["state_directory"]),
         LedgerFile(asked["state_directory"]),
         Claim.from_dict(asked["claim"]),
-        asked["room"],
+        asked["allocatable"],
         asked["record"],
         asked["host"],
         check_mode=check_mode,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import read_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 
 
@@ -22,7 +22,7 @@ def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         {key: read_record(record, key) for key, record in asked["records"].items()},
         asked["public_keys"],
         recorded=asked["recorded"],
-        room=Room.from_dict(asked["room"]) if asked["room"] else None,
+        allocatable=Allocatable.from_dict(asked["allocatable"]) if asked["allocatable"] else None,
         session_name=asked["session_name"] or None,
         check_mode=check_mode,
     )

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""One host and its part of one session: what every room of this folder works with."""
+"""One host and its part of one session: what every module of this folder works with."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 
 PublicKeys = Mapping[str, Mapping[str, str]]
@@ -48,18 +48,18 @@ class Context:
         record: Record,
         host: str,
         holder: str,
-        room: Room | None = None,
+        allocatable: Allocatable | None = None,
     ) -> None:
         """Take the whole *record* of a session that is being started or runs.
 
-        holder: the run of a launch that holds the session's place while it is being started. room: what sessions may
-        use of this host, to ask again for a place that was lost; None where that is not known.
+        holder: the run of a launch that holds the session's place while it is being started. allocatable: what sessions
+        may use of this host, to ask again for a place that was lost; None where that is not known.
         """
         self.plan = plan = read_plan(record["plan"])
         self.engine = engine
         self.ledger = ledger
         self.record = record
-        self.room = room
+        self.allocatable = allocatable
         self.holder = holder if record["status"] == PREPARING else None
         self.host = host
         self.session = plan.session

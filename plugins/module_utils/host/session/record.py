@@ -28,8 +28,8 @@ def require_place(context: Context, is_partly_there: bool) -> None:
     if claim.session_id in held:
         return
     strays = labelled_claims(context.engine.session_containers())
-    if context.room is not None and not is_partly_there:
-        reasons = rules.answer(claim, held, strays, context.room).reasons
+    if context.allocatable is not None and not is_partly_there:
+        reasons = rules.answer(claim, held, strays, context.allocatable).reasons
     else:
         reasons = tuple(rules.collisions(claim, [*(one.claim for one in held.values()), *strays]))
     if reasons:

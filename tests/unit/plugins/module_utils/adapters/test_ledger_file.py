@@ -23,11 +23,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     COMMITTED,
     CONFIRMED,
     LEASED,
+    Allocatable,
     Claim,
-    Room,
 )
 
-ROOM = Room(cpus=3000, memory=3000)
+ALLOCATABLE = Allocatable(cpus=3000, memory=3000)
 RUN, OTHER_RUN = "run-1", "run-2"
 
 
@@ -56,7 +56,7 @@ def test_the_way_of_a_reservation(tmp_path: Path) -> None:
     clock = Clock()
     book = LedgerFile(str(tmp_path / "state"), lambda: "boot", clock)
     assert book.read() == {}
-    assert book.reserve(claim("a"), [], ROOM, 60.0, RUN).granted
+    assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN).granted
     assert book.read()["id-a"].stage == LEASED
     book.advance("id-a", CONFIRMED, 600.0, RUN)
     clock.now += 300
@@ -73,10 +73,10 @@ def test_the_way_of_a_reservation(tmp_path: Path) -> None:
 def test_what_is_not_carried_on_is_free_again(tmp_path: Path) -> None:
     clock = Clock()
     book = LedgerFile(str(tmp_path), lambda: "boot", clock)
-    assert book.reserve(claim("a", 3000), [], ROOM, 60.0, RUN).granted
-    assert not book.reserve(claim("b"), [], ROOM, 60.0, RUN).granted
+    assert book.reserve(claim("a", 3000), [], ALLOCATABLE, 60.0, RUN).granted
+    assert not book.reserve(claim("b"), [], ALLOCATABLE, 60.0, RUN).granted
     clock.now += 60
-    assert book.reserve(claim("b"), [], ROOM, 60.0, RUN).granted
+    assert book.reserve(claim("b"), [], ALLOCATABLE, 60.0, RUN).granted
     with pytest.raises(LedgerError, match="run out"):
         book.advance("id-a", CONFIRMED, 60.0, RUN)
 
@@ -85,7 +85,7 @@ def test_asking_again_for_what_runs_writes_nothing(tmp_path: Path) -> None:
     book = LedgerFile(str(tmp_path), lambda: "boot", Clock())
     book.commit(claim("a"), None)
     before = book.path.stat()
-    assert book.reserve(claim("a"), [], ROOM, 60.0, RUN).granted
+    assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN).granted
     book.advance("id-a", CONFIRMED, 60.0, RUN)
     assert (book.path.stat().st_ino, book.path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert book.read()["id-a"].stage == COMMITTED
@@ -114,7 +114,7 @@ def refuse(book: LedgerFile, text: str, kind: type[LedgerError], message: str) -
     book.path.write_text(text)
     for use in (
         book.read,
-        lambda: book.reserve(claim("a"), [], ROOM, 60.0, RUN),
+        lambda: book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN),
         lambda: book.advance("id-a", CONFIRMED, 60.0, RUN),
         lambda: book.require("id-a", RUN),
         lambda: book.commit(claim("a"), None),
@@ -130,9 +130,9 @@ def test_two_runs_of_one_session_do_not_share_what_they_hold(tmp_path: Path) -> 
     clock = Clock()
     book = LedgerFile(str(tmp_path), lambda: "boot", clock)
     for stage in (LEASED, CONFIRMED):
-        assert book.reserve(claim("a"), [], ROOM, 60.0, RUN).granted
+        assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN).granted
         book.advance("id-a", stage, 60.0, RUN)
-        refused = book.reserve(claim("a"), [], ROOM, 60.0, OTHER_RUN)
+        refused = book.reserve(claim("a"), [], ALLOCATABLE, 60.0, OTHER_RUN)
         assert (refused.granted, refused.undecided) == (False, ("id-a",))
         assert refused.reasons == ("Session a is being launched by another run.",)
         assert not book.release("id-a", OTHER_RUN), "a run gives back only what is its own"
@@ -147,15 +147,15 @@ def test_two_runs_of_one_session_do_not_share_what_they_hold(tmp_path: Path) -> 
         assert (held.stage, held.holder) == (stage, RUN)
         book.require("id-a", RUN)
     assert book.release("id-a", RUN)
-    assert book.reserve(claim("a"), [], ROOM, 60.0, OTHER_RUN).granted
+    assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, OTHER_RUN).granted
 
 
 def test_the_run_that_holds_a_lease_renews_it(tmp_path: Path) -> None:
     clock = Clock()
     book = LedgerFile(str(tmp_path), lambda: "boot", clock)
-    assert book.reserve(claim("a"), [], ROOM, 60.0, RUN).granted
+    assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN).granted
     clock.now += 50
-    assert book.reserve(claim("a"), [], ROOM, 60.0, RUN).granted
+    assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN).granted
     clock.now += 50
     book.require("id-a", RUN)
 
@@ -163,7 +163,7 @@ def test_the_run_that_holds_a_lease_renews_it(tmp_path: Path) -> None:
 def test_what_another_run_let_run_out_is_anybodys(tmp_path: Path) -> None:
     clock = Clock()
     book = LedgerFile(str(tmp_path), lambda: "boot", clock)
-    assert book.reserve(claim("a"), [], ROOM, 60.0, RUN).granted
+    assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN).granted
     clock.now += 60
     for use in (lambda: book.require("id-a", RUN), lambda: book.commit(claim("a"), RUN)):
         with pytest.raises(LedgerError, match="run out"):
@@ -172,7 +172,7 @@ def test_what_another_run_let_run_out_is_anybodys(tmp_path: Path) -> None:
     assert book.release("id-a", RUN), "it is swept from the file"
     assert not book.release("id-a", RUN)
     assert not book.path.exists()
-    assert book.reserve(claim("a"), [], ROOM, 60.0, OTHER_RUN).granted
+    assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, OTHER_RUN).granted
     with pytest.raises(LedgerError, match="run out"):
         book.commit(claim("a"), RUN)
     assert book.read()["id-a"].holder == OTHER_RUN
@@ -180,7 +180,7 @@ def test_what_another_run_let_run_out_is_anybodys(tmp_path: Path) -> None:
 
 def test_a_reboot_ends_what_was_not_committed(tmp_path: Path) -> None:
     book = LedgerFile(str(tmp_path), lambda: "boot", Clock())
-    assert book.reserve(claim("a"), [], ROOM, 60.0, RUN).granted
+    assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN).granted
     book.commit(claim("b"), None)
     later = LedgerFile(str(tmp_path), lambda: "another boot", Clock())
     assert list(later.read()) == ["id-b"]
@@ -192,7 +192,7 @@ def test_a_session_that_runs_belongs_to_no_run(tmp_path: Path) -> None:
     book = LedgerFile(str(tmp_path), lambda: "boot", Clock())
     book.commit(claim("a"), None)
     for run in (RUN, ""):
-        assert book.reserve(claim("a"), [], ROOM, 60.0, run).granted
+        assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, run).granted
         book.require("id-a", run)
         assert not book.release("id-a", run)
     assert book.read()["id-a"].stage == COMMITTED
@@ -208,7 +208,7 @@ def test_nothing_is_required_or_committed_that_was_never_held(tmp_path: Path) ->
 
 
 def ask(directory: str, name: str, results: multiprocessing.Queue[bool]) -> None:
-    results.put(LedgerFile(directory, lambda: "boot", Clock()).reserve(claim(name), [], ROOM, 60.0, RUN).granted)
+    results.put(LedgerFile(directory, lambda: "boot", Clock()).reserve(claim(name), [], ALLOCATABLE, 60.0, RUN).granted)
 
 
 def test_processes_that_ask_at_once_get_no_more_than_there_is(tmp_path: Path) -> None:
@@ -242,9 +242,9 @@ def test_what_others_hold_by_name_is_not_committed_a_second_time(tmp_path: Path)
 
 def test_what_a_killed_writer_left_goes_with_the_next_change(tmp_path: Path) -> None:
     book = LedgerFile(str(tmp_path), lambda: "boot", Clock())
-    book.reserve(claim("a"), [], ROOM, 60.0, RUN)
+    book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN)
     (tmp_path / ".ledger.json.1a2b3c4d").write_text("{")
-    book.reserve(claim("b"), [], ROOM, 60.0, RUN)
+    book.reserve(claim("b"), [], ALLOCATABLE, 60.0, RUN)
     assert [path.name for path in tmp_path.iterdir()] == ["ledger.json"]
     book.release("id-a")
     book.release("id-b")

@@ -56,9 +56,11 @@ def test_who_is_tried_is_spread_over_the_circle(hosts: int, most: int) -> None:
 
 
 def test_places_differ_and_the_smaller_room_counts() -> None:
-    room = {f"n{number}": {"address": f"192.0.2.{number}", "mtu": 1500, "room": 1450 - number} for number in range(5)}
-    probe_plan = ProbePlan(room, 7, offsets(5, 400), {})
-    places = [probe_plan.place(host) for host in room]
+    hosts = {
+        f"n{number}": {"address": f"192.0.2.{number}", "mtu": 1500, "session_mtu": 1450 - number} for number in range(5)
+    }
+    probe_plan = ProbePlan(hosts, 7, offsets(5, 400), {})
+    places = [probe_plan.place(host) for host in hosts]
     assert [one["number"] for one in places] == list(range(5))
     assert places[2] == {"number": 2, "address": "198.18.0.3", "mac": "02:42:c6:12:00:03", "endpoint": "192.0.2.2"}
     assert len({one["mac"] for one in places}) == 5
@@ -69,5 +71,5 @@ def test_places_differ_and_the_smaller_room_counts() -> None:
         "n1": 1447,
         "n2": 1447,
     }
-    assert sorted(probe_plan.pairs()) == sorted((one, other) for one in room for other in room if one != other)
-    assert [(host, other) for host in room for other in probe_plan.targets(host)] == probe_plan.pairs()
+    assert sorted(probe_plan.pairs()) == sorted((one, other) for one in hosts for other in hosts if one != other)
+    assert [(host, other) for host in hosts for other in probe_plan.targets(host)] == probe_plan.pairs()

@@ -16,7 +16,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import new_record, prepared
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, Reservation, Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    Allocatable,
+    Claim,
+    Reservation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
@@ -36,7 +40,7 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     def launch() -> None:
         """Do what a launch does first: hold the place, then write down what it is for."""
         claim = Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1)
-        assert LedgerFile(str(tmp_path)).reserve(claim, [], Room(9, 9), 60.0, "run").granted
+        assert LedgerFile(str(tmp_path)).reserve(claim, [], Allocatable(9, 9), 60.0, "run").granted
         state.session(SESSION).write_record(record)
 
     read = StateDirectory.records

@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     prepared,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, Room
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_records,
     make_keys,
@@ -75,7 +75,7 @@ def test_a_session_that_was_torn_down_since_the_launch_looked_is_not_prepared(ho
     record = prepared(WAITING, plan)
     ledger = LedgerFile(str(state.root))
     claim = Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1)
-    assert ledger.reserve(claim, [], Room(9, 9), 60.0, "run").granted
+    assert ledger.reserve(claim, [], Allocatable(9, 9), 60.0, "run").granted
     about: dict[str, Any] = {"holder": "run", "regenerate_keys": False, "deadline": 60.0, "check_mode": False}
     if host == "h1":
         with pytest.raises(StateError, match="Session train was torn down while this launch was at work"):
@@ -85,7 +85,7 @@ def test_a_session_that_was_torn_down_since_the_launch_looked_is_not_prepared(ho
         assert prepare(state, ledger, record, host, **about, recorded=[SESSION]) == ({}, [])
     assert state.records() == ([], [])
     keep_records(state, [WAITING], False)
-    ledger.reserve(claim, [], Room(9, 9), 60.0, "run")
+    ledger.reserve(claim, [], Allocatable(9, 9), 60.0, "run")
     prepare(state, ledger, record, host, **about, recorded=[SESSION])
     assert [one["status"] for one in state.records()[0]] == ["PREPARING" if host == "h1" else "RUNNING"]
 

@@ -18,11 +18,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     GIVE_BACK,
     GRANTED,
     LEASED,
+    Allocatable,
     Answer,
     Claim,
     InvalidLedger,
     Reservation,
-    Room,
     advance,
     answer,
     decide,
@@ -35,7 +35,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 GIB = 1024**3
-ROOM = Room(cpus=4000, memory=8 * GIB, devices=(("gpu", ("g1", "g2")),), max_replicas=6)
+ALLOCATABLE = Allocatable(cpus=4000, memory=8 * GIB, devices=(("gpu", ("g1", "g2")),), max_replicas=6)
 
 
 def claim(name: str = "a", **changes: Any) -> Claim:
@@ -66,11 +66,11 @@ claims = st.builds(
 def test_whatever_is_granted_one_after_another_fits_together(asked: list[Claim]) -> None:
     ledger: dict[str, Reservation] = {}
     for one in asked:
-        if answer(one, ledger, [], ROOM).granted:
+        if answer(one, ledger, [], ALLOCATABLE).granted:
             ledger[one.session_id] = lease(one, "boot", 0.0, 60.0)
     granted = [reservation.claim for reservation in ledger.values()]
-    assert sum(one.cpus for one in granted) <= ROOM.cpus
-    assert sum(one.memory for one in granted) <= ROOM.memory
+    assert sum(one.cpus for one in granted) <= ALLOCATABLE.cpus
+    assert sum(one.memory for one in granted) <= ALLOCATABLE.memory
     assert sum(one.replicas for one in granted) <= 6
     for several in (
         [one.session_name for one in granted],
@@ -85,8 +85,8 @@ def test_whatever_is_granted_one_after_another_fits_together(asked: list[Claim])
 @settings(max_examples=200)
 @given(st.lists(claims, max_size=5), claims)
 def test_an_empty_host_refuses_only_what_is_too_large(asked: list[Claim], one: Claim) -> None:
-    too_large = one.cpus > ROOM.cpus or one.memory > ROOM.memory
-    assert answer(one, {}, [], ROOM).granted is not too_large
+    too_large = one.cpus > ALLOCATABLE.cpus or one.memory > ALLOCATABLE.memory
+    assert answer(one, {}, [], ALLOCATABLE).granted is not too_large
 
 
 @pytest.mark.parametrize(
@@ -109,31 +109,34 @@ def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> N
     other = claim(
         "other", devices=(("gpu", ("g2",)),), ports=(("0.0.0.0", 80, "tcp"),), vni=7, subnets=("10.0.0.0/28",)
     )
-    refused = answer(claim(**asked), held(other), [], ROOM)
+    refused = answer(claim(**asked), held(other), [], ALLOCATABLE)
     assert not refused.granted
     assert any(reason in text for text in refused.reasons)
     assert refused.undecided == (), "what is committed is decided"
     assert answer(
-        claim(**asked), held(other, stage=LEASED), [], replace(ROOM, devices=(("fpga", ("f1",)), ("gpu", ("g1", "g2"))))
+        claim(**asked),
+        held(other, stage=LEASED),
+        [],
+        replace(ALLOCATABLE, devices=(("fpga", ("f1",)), ("gpu", ("g1", "g2")))),
     ).undecided == (("id-other",) if "fpga" not in reason else ())
 
 
 def test_a_device_by_another_spelling_is_taken_all_the_same() -> None:
-    room = replace(ROOM, devices=(("gpu", ("/dev/kfd+/dev/r1",)),))
+    allocatable = replace(ALLOCATABLE, devices=(("gpu", ("/dev/kfd+/dev/r1",)),))
     other = claim("other", devices=(("gpu", ("/dev/r1",)),))
-    refused = answer(claim(devices=(("gpu", ("/dev/kfd+/dev/r1",)),)), held(other), [], room)
+    refused = answer(claim(devices=(("gpu", ("/dev/kfd+/dev/r1",)),)), held(other), [], allocatable)
     assert refused.reasons == ("The gpu /dev/kfd+/dev/r1 is taken by session other (id-other).",)
 
 
 def test_containers_that_the_ledger_does_not_know_use_up_the_host() -> None:
     stray = claim("stray", cpus=3500)
-    assert not answer(claim(), {}, [stray], ROOM).granted
-    assert answer(claim(), held(claim("stray", cpus=100)), [stray], ROOM).granted, "the ledger knows it better"
+    assert not answer(claim(), {}, [stray], ALLOCATABLE).granted
+    assert answer(claim(), held(claim("stray", cpus=100)), [stray], ALLOCATABLE).granted, "the ledger knows it better"
 
 
 def test_a_session_is_never_in_its_own_way() -> None:
     mine = claim(cpus=4000, vni=3, ports=(("", 80, "tcp"),))
-    assert answer(mine, held(mine), [mine], ROOM).granted
+    assert answer(mine, held(mine), [mine], ALLOCATABLE).granted
 
 
 def test_a_lease_runs_out_by_the_clock_of_one_boot_and_not_in_another() -> None:
@@ -197,12 +200,12 @@ def test_who_keeps_and_who_gives_back() -> None:
 @settings(max_examples=200)
 @given(st.integers(0, 2**32), st.integers(2, 8), st.integers(1, 4), st.integers(1, 3))
 def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
-    seed: int, racers: int, hosts: int, places: int
+    seed: int, racers: int, hosts: int, slots: int
 ) -> None:
     """Every racer wants one place on every host; their questions arrive in any order, answers are acted on later."""
     chance = random.Random(seed)
     ledgers: list[dict[str, Reservation]] = [{} for _host in range(hosts)]
-    room = Room(cpus=places * 1000, memory=64 * GIB)
+    allocatable = Allocatable(cpus=slots * 1000, memory=64 * GIB)
     asked = {
         f"s{number}": claim(cpus=1000, session_id=f"s{number}", session_name=f"n{number}") for number in range(racers)
     }
@@ -214,12 +217,12 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
         answers = {}
         for host in chance.sample(range(hosts), hosts):
             mine = ledgers[host].get(session)
-            answers[str(host)] = Answer(True) if mine else answer(asked[session], ledgers[host], [], room)
+            answers[str(host)] = Answer(True) if mine else answer(asked[session], ledgers[host], [], allocatable)
             if answers[str(host)].granted and not mine:
                 ledgers[host][session] = lease(asked[session], "boot", 0.0, 60.0)
             if chance.random() < 0.5:  # somebody else asks in between
                 other = chance.choice(sorted(set(asked) - set(outcome)))
-                if other not in ledgers[host] and answer(asked[other], ledgers[host], [], room).granted:
+                if other not in ledgers[host] and answer(asked[other], ledgers[host], [], allocatable).granted:
                     ledgers[host][other] = lease(asked[other], "boot", 0.0, 60.0)
         verdict = decide(session, answers)
         if verdict == GRANTED:
@@ -230,10 +233,12 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
             for ledger in ledgers:
                 ledger.pop(session, None)
             firm = [
-                rules.answer(asked[session], {key: one for key, one in ledger.items() if one.stage != LEASED}, [], room)
+                rules.answer(
+                    asked[session], {key: one for key, one in ledger.items() if one.stage != LEASED}, [], allocatable
+                )
                 for ledger in ledgers
             ]
             if not all(one.granted for one in firm):
                 outcome[session] = "PENDING"
     assert sorted(outcome) == sorted(asked), "somebody waits for ever"
-    assert sum(state == "RUNNING" for state in outcome.values()) == min(racers, places)
+    assert sum(state == "RUNNING" for state in outcome.values()) == min(racers, slots)

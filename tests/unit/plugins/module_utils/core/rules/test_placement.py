@@ -66,7 +66,7 @@ def demand(role) -> dict[str, int]:
     return {"cpus": resources.cpus, "memory": resources.memory, **dict(resources.accelerators)}
 
 
-def room_of(host: Host) -> dict[str, int]:
+def amounts_of(host: Host) -> dict[str, int]:
     return {"cpus": host.free.cpus, "memory": host.free.memory, **dict(host.free.devices)}
 
 
@@ -75,12 +75,12 @@ def host_fits(request: Request, host: Host, counts) -> bool:
     limits = [limit for limit in (request.max_replicas_per_host, host.max_replicas) if limit is not None]
     if any(sum(counts) > limit for limit in limits):
         return False
-    room = room_of(host)
+    amounts = amounts_of(host)
     needed: Counter = Counter()
     for role, number in zip(request.roles, counts):
         for resource, amount in demand(role).items():
             needed[resource] += amount * number
-    return all(room.get(resource, 0) >= amount for resource, amount in needed.items())
+    return all(amounts.get(resource, 0) >= amount for resource, amount in needed.items())
 
 
 def subset_fits(request: Request, hosts) -> bool:
@@ -193,7 +193,7 @@ def check(request: Request, hosts) -> None:
         return
     assert isinstance(result, Placement)
     assert [replica for replica, _host in result.assignments] == [name for name, _role, _index in request.replicas()]
-    check_room(request, hosts, result)
+    check_fits(request, hosts, result)
     by_name = {host.name: host for host in hosts}
     assert set(result.hosts) == {host for _replica, host in result.assignments}
     assert list(result.hosts) == [host.name for host in hosts if host.name in result.hosts]
@@ -208,7 +208,7 @@ def check(request: Request, hosts) -> None:
         assert group_cost([by_name[name] for name in result.hosts], KEYS) == cost
 
 
-def check_room(request: Request, hosts, result: Placement) -> None:
+def check_fits(request: Request, hosts, result: Placement) -> None:
     """No host is given more than it has, and none is used for nothing."""
     by_name = {host.name: host for host in hosts}
     role_of = {name: number for number, role in enumerate(request.roles) for name in names_of(role)}
@@ -309,7 +309,7 @@ def test_the_search_alone_agrees_with_brute_force(case):
         assert isinstance(result, Shortfall)
     else:
         assert len(result.hosts) == expected[0]
-        check_room(request, hosts, result)
+        check_fits(request, hosts, result)
 
 
 @settings(bounded, max_examples=150)

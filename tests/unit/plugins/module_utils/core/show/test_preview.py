@@ -49,11 +49,11 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
         "ssh_port": 40022,
     }
     request = parse_request({f"session_{key}": value for key, value in asked.items()})
-    rooms = [Host(f"h{number}", Capacity(2000, 8 * GIB), Capacity(2000, 8 * GIB)) for number in range(1, hosts + 1)]
-    placement = place(request, rooms)
+    members = [Host(f"h{number}", Capacity(2000, 8 * GIB), Capacity(2000, 8 * GIB)) for number in range(1, hosts + 1)]
+    placement = place(request, members)
     assert isinstance(placement, Placement)
     underlay = {"address": "192.0.2.1", "interface": "eth0", "mtu": 1500}
-    plan = build_plan(request, placement, SESSION, {host.name: {"underlay": underlay} for host in rooms}, Settings())
+    plan = build_plan(request, placement, SESSION, {host.name: {"underlay": underlay} for host in members}, Settings())
     record = new_record(SESSION, "alice", request.to_dict())
     if waited:
         record = advance(record, PENDING, "There was no room for it.", queue={"number": 1})
@@ -63,7 +63,7 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
         "status": "SCHEDULED",
         "fresh": not runs,
         "replaces": False,
-        "reachable": [host.name for host in rooms],
+        "reachable": [host.name for host in members],
         "hosts": list(plan.hosts),
         "fetches": ["h2"] if hosts > 1 else [],
         "record": started(record) if runs else record,

@@ -64,7 +64,7 @@ LEASE, DEADLINE = 120, 600
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "40"))
 GIVEN = {
     "claim": None,
-    "room": None,
+    "allocatable": None,
     "lease_seconds": LEASE,
     "holder": None,
     "record": None,

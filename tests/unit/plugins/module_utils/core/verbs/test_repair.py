@@ -73,7 +73,7 @@ def test_hosts_are_given_what_the_others_know_and_nothing_more_is_done_where_not
     assert (first["records"], third["records"]) == ({session_id: run.record}, {session_id: stub_of(run.record)})
     assert first["public_keys"] == third["public_keys"]
     assert set(first["public_keys"][session_id]) == {"main1", "sub1"}
-    assert (first["room"]["cpus"], third["recorded"]) == (2000, [])
+    assert (first["allocatable"]["cpus"], third["recorded"]) == (2000, [])
     run.answer()
     assert (run.step, run.state["lines"], run.state["problems"]) == ("", [], [])
 
@@ -102,7 +102,7 @@ def test_keys_that_were_made_anew_are_told_to_all() -> None:
     assert (run.step, hosts_of(run.state)) == ("share", ["h1", "h2", "h3"])
     given = run.given("h2")
     assert given["public_keys"][session_id] == {"main1": new, "sub1": {"client": "c sub1", "host": "h"}}
-    assert set(given) == {"host", "room", "session_name", "public_keys"}, "records are not judged a second time"
+    assert set(given) == {"host", "allocatable", "session_name", "public_keys"}, "records are not judged a second time"
     run.answer(h2={**NOTHING, "actions": ["create file keys"]}, h3=AWAY)
     assert run.state["lines"] == ["h1: create key", "h2: create file keys"]
     assert (run.step, run.state["problems"]) == ("", ["h3: No route."])
