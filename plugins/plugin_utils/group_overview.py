@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
 
@@ -42,8 +42,8 @@ def read_overview(
             hosts += hosts_from_facts({name: facts}, group.inventory)
         except InvalidInput:  # the overview says so of the host
             continue
-    turns = take_turns(waiting, hosts, settings.topology_keys, group.known)
+    entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     found = overview(
-        resource_group, group.known, group.facts, group.why_missing, group.unreachable, group.inventory, view, turns
+        resource_group, group.known, group.facts, group.why_missing, group.unreachable, group.inventory, view, entries
     )
     return {**found, "findings": [*found["findings"], *problems]}

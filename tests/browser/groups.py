@@ -27,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     claims_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host, Placement, place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
 
@@ -153,8 +153,8 @@ class Group:
             for record in view.pending()
         ]
         known = list(self.inventory)
-        turns = take_turns(waiting, self._hosts(), (), known)
-        return overview("cluster_compute_hosts", known, self.facts, self.away, self.away, self.inventory, view, turns)
+        entries = schedule_queue(waiting, self._hosts(), (), known)
+        return overview("cluster_compute_hosts", known, self.facts, self.away, self.away, self.inventory, view, entries)
 
     def _request(self, asked: dict[str, Any]) -> tuple[Request, str]:
         self.number += 1

@@ -58,10 +58,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
-    Turn,
+    QueueEntry,
     Waiting,
     next_number,
-    take_turns,
+    schedule_queue,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 
@@ -277,25 +277,25 @@ class Planner:
             check_request_fits_idle(self.request, self._hosts(True))
         session_id = waiting["id"] if waiting is not None else self.draw()
         number = waiting["queue"]["number"] if waiting is not None else next_number(self.view.pending())
-        turn = self._turn(session_id, number, with_undecided=True)
-        if turn.problem is not None:
-            raise turn.problem
+        entry = self._queue_entry(session_id, number, with_undecided=True)
+        if entry.problem is not None:
+            raise entry.problem
         record = waiting or new_record(session_id, self.owner, self.request.to_dict())
-        if turn.placement is None:
+        if entry.placement is None:
             # What only undecided sessions hold may be free in a moment: their launches end, one way or the other.
-            if self._turn(session_id, number, with_undecided=False).placement is not None:
+            if self._queue_entry(session_id, number, with_undecided=False).placement is not None:
                 report = [f"Session {self.request.name} waits for sessions that are being launched."]
                 return self._answer("WAITING", report=report, pending=self._pending(record, number, report))
-            report = self._reasons(turn)
+            report = self._reasons(entry)
             if replaced is not None:
                 report[-1] = "The session that it was to replace runs on."
                 return self._answer("PENDING", report=report)
             return self._answer("PENDING", report=report, pending=self._pending(record, number, report))
-        check_request_against_hosts(self.request, self.facts, turn.placement, old, inventory)
+        check_request_against_hosts(self.request, self.facts, entry.placement, old, inventory)
         free = {host.name: host.free_devices for host in self._hosts(True)}
         plan = build_plan(
             self.request,
-            turn.placement,
+            entry.placement,
             session_id,
             self.facts,
             self.settings,
@@ -318,19 +318,21 @@ class Planner:
             self.archive = self.read_archive(self.request)
         return self.archive
 
-    def _turn(self, session_id: str, number: int, with_undecided: bool) -> Turn:
+    def _queue_entry(self, session_id: str, number: int, with_undecided: bool) -> QueueEntry:
         others = [record for record in self.view.pending() if record["name"] != self.request.name]
         waiting, self.problems = waiting_of(others)
         waiting.append(Waiting(session_id, self.request, number))
         hosts = self._hosts(with_undecided)
-        turns = take_turns(waiting, hosts, self.settings.topology_keys, self.group.known)
-        return next(turn for turn in turns if turn.waiting.session_id == session_id)
+        entries = schedule_queue(waiting, hosts, self.settings.topology_keys, self.group.known)
+        return next(entry for entry in entries if entry.waiting.session_id == session_id)
 
-    def _reasons(self, turn: Turn) -> list[str]:
-        lines = [f"Session {self.request.name} is PENDING, position {turn.position} in the queue."]
-        if turn.behind is not None:
-            lines.append(f"Room that session {turn.behind}, the first of the queue, is to have does not count as free.")
-        lines += [] if turn.shortfall is None else render_shortfall(turn.shortfall)
+    def _reasons(self, entry: QueueEntry) -> list[str]:
+        lines = [f"Session {self.request.name} is PENDING, position {entry.position} in the queue."]
+        if entry.blocked_by is not None:
+            lines.append(
+                f"Room that session {entry.blocked_by}, the first of the queue, is to have does not count as free."
+            )
+        lines += [] if entry.shortfall is None else render_shortfall(entry.shortfall)
         return [*lines, "The schedule_pending playbook launches it when there is room; its teardown cancels it."]
 
     def _pending(self, record: Record, number: int, report: list[str]) -> Record:

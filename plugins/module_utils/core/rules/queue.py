@@ -7,7 +7,7 @@ Sessions wait by priority, the highest first, then by the number they got when t
 no room is the *head*: the place it would have if nothing else ran, its *kept place*, is kept for it. It follows from
 the hosts alone, so it stays the same however often it is computed and whoever computes it. Whoever is behind the head
 may start only on what is free outside the kept place. So the head waits for nobody but the sessions that ran when it
-became the head, however many come after it.
+became the head, however many come after it. (Batch systems call this backfill.)
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Turn:
-    """What becomes of one waiting session now.
+class QueueEntry:
+    """One waiting session, and what becomes of it now.
 
     position: from 1 on. placement: where it can start now. shortfall: what it lacks, also where it would fit but for
-    the place kept for *behind*, the name of the session at the head. problem: why no host of the group can take it.
+    the place kept for *blocked_by*, the name of the session at the head. problem: why no host of the group can take it.
     """
 
     waiting: Waiting
     position: int
     placement: Placement | None = None
     shortfall: Shortfall | None = None
-    behind: str | None = None
+    blocked_by: str | None = None
     problem: InvalidInput | None = None
 
 
@@ -62,32 +62,32 @@ def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
     return sorted(waiting, key=lambda one: (-one.request.priority, one.number, one.session_id))
 
 
-def take_turns(
+def schedule_queue(
     waiting: Iterable[Waiting], hosts: Sequence[Host], topology_keys: Sequence[str], known_hosts: Sequence[str]
-) -> list[Turn]:
-    """Go through the queue once, as if every session that fits started at once; return the turns in order.
+) -> list[QueueEntry]:
+    """Schedule the queue once, as if every session that fits started at once; return the entries in order.
 
     A session that would not fit on idle hosts either keeps nobody waiting.
     """
-    turns = []
+    entries = []
     head: str | None = None
     for position, one in enumerate(in_order(waiting), 1):
         try:
             found = place(one.request, hosts, topology_keys, known_hosts)
         except InvalidInput as error:
-            turns.append(Turn(one, position, problem=error))
+            entries.append(QueueEntry(one, position, problem=error))
             continue
         if isinstance(found, Placement):
             hosts = without(hosts, one.request, found)
-            turns.append(Turn(one, position, placement=found))
+            entries.append(QueueEntry(one, position, placement=found))
             continue
-        turns.append(Turn(one, position, shortfall=found, behind=head))
+        entries.append(QueueEntry(one, position, shortfall=found, blocked_by=head))
         if head is None:
             kept = place(one.request, [idle(host) for host in hosts], topology_keys, known_hosts)
             if isinstance(kept, Placement):
                 head = one.request.name
                 hosts = without(hosts, one.request, kept)
-    return turns
+    return entries
 
 
 def idle(host: Host) -> Host:

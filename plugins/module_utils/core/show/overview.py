@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     held_claims,
     hosts_from_facts,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Turn
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
 
 FAILED, EXITED, MISSING, REMOVED = "FAILED", "EXITED", "MISSING", "REMOVED"
@@ -42,13 +42,13 @@ def overview(
     unreachable: Iterable[str],
     inventory: Mapping[str, Mapping[str, Any]],
     view: ClusterState,
-    turns: Sequence[Turn],
+    entries: Sequence[QueueEntry],
 ) -> dict[str, Any]:
     """Return the overview of a resource group.
 
     known: every host of the group, in inventory order. facts: of the usable ones, as host_info returns them, with whole
     records. why_missing: for each other host why it has none. unreachable: those that did not answer. inventory: the
-    variables of each host. view: what the facts say together. turns: the queue.
+    variables of each host. view: what the facts say together. entries: the queue.
     """
     away = set(unreachable)
     found: list[str] = []
@@ -65,7 +65,7 @@ def overview(
             session_of(record, facts)
             for record in sorted(view.records.values(), key=lambda one: (one["name"], one["id"]))
         ],
-        "pending": [queue_entry(turn, view.records[turn.waiting.session_id]) for turn in turns],
+        "pending": [queue_entry(entry, view.records[entry.waiting.session_id]) for entry in entries],
         "findings": [
             *found,
             *findings(facts, {name: why_missing[name] for name in known if name in why_missing}, view),
@@ -217,26 +217,26 @@ def _seen(container: Mapping[str, Any] | None, asked: bool, without: str) -> dic
     }
 
 
-def queue_entry(turn: Turn, record: Record) -> dict[str, Any]:
+def queue_entry(entry: QueueEntry, record: Record) -> dict[str, Any]:
     """Return what becomes of a session that waits: its place in the queue, and why it waits as lines of text."""
-    request = turn.waiting.request
-    if turn.placement is not None:
-        reason = [f"It can start on {', '.join(turn.placement.hosts)}."]
-    elif turn.problem is not None:
-        reason = str(turn.problem).splitlines()
+    request = entry.waiting.request
+    if entry.placement is not None:
+        reason = [f"It can start on {', '.join(entry.placement.hosts)}."]
+    elif entry.problem is not None:
+        reason = str(entry.problem).splitlines()
     else:
-        reason = [] if turn.shortfall is None else render_shortfall(turn.shortfall)
-        if turn.behind is not None:
-            reason.insert(0, f"Room that session {turn.behind} is to have does not count as free.")
+        reason = [] if entry.shortfall is None else render_shortfall(entry.shortfall)
+        if entry.blocked_by is not None:
+            reason.insert(0, f"Room that session {entry.blocked_by} is to have does not count as free.")
     return {
-        "position": turn.position,
+        "position": entry.position,
         "session_name": request.name,
-        "session_id": turn.waiting.session_id,
+        "session_id": entry.waiting.session_id,
         "owner": record["owner"],
         "priority": request.priority,
-        "number": turn.waiting.number,
+        "number": entry.waiting.number,
         "size": request.size,
-        "fits": turn.placement is not None,
+        "fits": entry.placement is not None,
         "reason": reason,
     }
 

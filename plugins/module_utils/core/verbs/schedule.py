@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     waiting_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import queue_entry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
@@ -94,13 +94,13 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         view.check_names()
         waiting, problems = waiting_of(view.pending())
         hosts = hosts_from_facts(group.facts, group.inventory)
-        turns = take_turns(waiting, hosts, settings.topology_keys, group.known)
+        entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     if group.unreachable:
         problems.append(f"Hosts that could not be reached are left out: {', '.join(group.unreachable)}.")
     state["warnings"] = problems
-    state["queue"] = [queue_entry(turn, view.records[turn.waiting.session_id]) for turn in turns]
+    state["queue"] = [queue_entry(entry, view.records[entry.waiting.session_id]) for entry in entries]
     if state["outcomes"]:
         return {**state, **step("", "", "")}
     work = cleanup_actions(group, view, view.orphaned)
@@ -108,10 +108,10 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
     state["launchable"] = [
         {
-            **launch_request(turn.waiting.request, view.records[turn.waiting.session_id]["owner"]),
-            "waits": view.records[turn.waiting.session_id],
+            **launch_request(entry.waiting.request, view.records[entry.waiting.session_id]["owner"]),
+            "waits": view.records[entry.waiting.session_id],
         }
-        for turn in turns
-        if turn.placement is not None
+        for entry in entries
+        if entry.placement is not None
     ]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}

@@ -20,12 +20,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     place,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
-    Turn,
+    QueueEntry,
     Waiting,
     idle,
     in_order,
     next_number,
-    take_turns,
+    schedule_queue,
     without,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
@@ -51,17 +51,19 @@ def waiting(name: str, number: int, **given_values: Any) -> Waiting:
     return Waiting(f"id-{name}", make_request(name, **given_values), number)
 
 
-def turns_of(queue: Iterable[Waiting], hosts: list[Host]) -> dict[str, Turn]:
-    turns = take_turns(queue, hosts, (), [host.name for host in hosts])
-    assert [turn.position for turn in turns] == list(range(1, len(turns) + 1))
-    assert all((turn.placement is None) != (turn.shortfall is None) for turn in turns)
-    return {turn.waiting.request.name: turn for turn in turns}
+def entries_of(queue: Iterable[Waiting], hosts: list[Host]) -> dict[str, QueueEntry]:
+    entries = schedule_queue(queue, hosts, (), [host.name for host in hosts])
+    assert [entry.position for entry in entries] == list(range(1, len(entries) + 1))
+    assert all((entry.placement is None) != (entry.shortfall is None) for entry in entries)
+    return {entry.waiting.request.name: entry for entry in entries}
 
 
-def started(turns: dict[str, Turn]) -> dict[str, list[str]]:
+def started(entries: dict[str, QueueEntry]) -> dict[str, list[str]]:
     """Return the hosts of the replicas of each session that starts."""
     return {
-        name: [host for _replica, host in turn.placement.assignments] for name, turn in turns.items() if turn.placement
+        name: [host for _replica, host in entry.placement.assignments]
+        for name, entry in entries.items()
+        if entry.placement
     }
 
 
@@ -86,60 +88,60 @@ def test_the_next_number_is_one_more_than_the_highest() -> None:
 
 def test_whatever_fits_starts_and_takes_its_room_from_those_behind() -> None:
     queue = [waiting("a", 1, cpus=2), waiting("b", 2, cpus=2), waiting("c", 3, cpus=2)]
-    turns = turns_of(queue, [make_host("h1", 4)])
-    assert started(turns) == {"a": ["h1"], "b": ["h1"]}
-    assert (turns["c"].position, turns["c"].behind) == (3, None)
-    assert isinstance(turns["c"].shortfall, Shortfall)
+    entries = entries_of(queue, [make_host("h1", 4)])
+    assert started(entries) == {"a": ["h1"], "b": ["h1"]}
+    assert (entries["c"].position, entries["c"].blocked_by) == (3, None)
+    assert isinstance(entries["c"].shortfall, Shortfall)
 
 
 def test_a_smaller_session_behind_the_head_starts_only_outside_the_kept_place() -> None:
     hosts = [make_host("h1", 4, free=2), make_host("h2", 2)]
-    turns = turns_of([waiting("head", 1, cpus=4), waiting("small", 2, cpus=2)], hosts)
-    assert started(turns) == {"small": ["h2"]}
-    assert turns["head"].behind is None
-    turns = turns_of([waiting("head", 1, cpus=4), waiting("small", 2, cpus=2, hosts="h1")], hosts)
-    assert started(turns) == {}
-    assert turns["small"].behind == "head"
-    turns = turns_of([waiting("small", 1, cpus=2, hosts="h1"), waiting("head", 2, cpus=4)], hosts)
-    assert started(turns) == {"small": ["h1"]}, "whoever is before the head waits for nobody"
+    entries = entries_of([waiting("head", 1, cpus=4), waiting("small", 2, cpus=2)], hosts)
+    assert started(entries) == {"small": ["h2"]}
+    assert entries["head"].blocked_by is None
+    entries = entries_of([waiting("head", 1, cpus=4), waiting("small", 2, cpus=2, hosts="h1")], hosts)
+    assert started(entries) == {}
+    assert entries["small"].blocked_by == "head"
+    entries = entries_of([waiting("small", 1, cpus=2, hosts="h1"), waiting("head", 2, cpus=4)], hosts)
+    assert started(entries) == {"small": ["h1"]}, "whoever is before the head waits for nobody"
 
 
 def test_room_beyond_the_kept_place_on_its_own_host_is_free_for_others() -> None:
     hosts = [make_host("h1", 8, free=4)]
     queue = [waiting("head", 1, cpus=6), waiting("b", 2), waiting("c", 3), waiting("d", 4)]
-    assert started(turns_of(queue, hosts)) == {}, "two CPUs are outside, and they are the running session's"
+    assert started(entries_of(queue, hosts)) == {}, "two CPUs are outside, and they are the running session's"
     hosts = [make_host("h1", 8, free=5)]
-    assert started(turns_of([replace(queue[0], request=make_request("head", cpus=6)), *queue[1:]], hosts)) == {}
+    assert started(entries_of([replace(queue[0], request=make_request("head", cpus=6)), *queue[1:]], hosts)) == {}
     hosts = [make_host("h1", 8, free=5, gpus=1)]
     held = replace(hosts[0], free=Capacity(8000, 64 * GIB, (("gpu", 0),)))
     head = waiting("head", 1, cpus=6, accelerators="gpu=1")
-    turns = turns_of([head, *queue[1:]], [held])
-    assert started(turns) == {"b": ["h1"], "c": ["h1"]}
-    assert turns["d"].behind == "head"
+    entries = entries_of([head, *queue[1:]], [held])
+    assert started(entries) == {"b": ["h1"], "c": ["h1"]}
+    assert entries["d"].blocked_by == "head"
 
 
 def test_replicas_that_a_host_may_have_count_for_the_kept_place() -> None:
     full = replace(make_host("h1", 8, limit=3), max_replicas=1)
     queue = [waiting("head", 1, size=2, mode="single-node"), waiting("small", 2)]
-    assert started(turns_of(queue, [full])) == {}
-    assert started(turns_of(queue[1:], [full])) == {"small": ["h1"]}
+    assert started(entries_of(queue, [full])) == {}
+    assert started(entries_of(queue[1:], [full])) == {"small": ["h1"]}
 
 
 def test_only_one_place_is_kept() -> None:
     hosts = [make_host("h1", 4, free=2), make_host("h2", 4, free=2)]
     queue = [waiting("head", 1, cpus=4, hosts="h1"), waiting("next", 2, cpus=4, hosts="h2")]
-    turns = turns_of([*queue, waiting("small", 3, cpus=2), waiting("last", 4, cpus=2)], hosts)
-    assert started(turns) == {"small": ["h2"]}
-    assert [turns[name].behind for name in ("head", "next", "last")] == [None, "head", "head"]
+    entries = entries_of([*queue, waiting("small", 3, cpus=2), waiting("last", 4, cpus=2)], hosts)
+    assert started(entries) == {"small": ["h2"]}
+    assert [entries[name].blocked_by for name in ("head", "next", "last")] == [None, "head", "head"]
 
 
 def test_a_session_that_can_never_fit_keeps_nobody_waiting() -> None:
     hosts = [make_host("h1", 4, free=2), make_host("h2", 4)]
     never = waiting("never", 1, size=3, cpus=4)
-    turns = turns_of([never, waiting("head", 2, size=2, cpus=4), waiting("small", 3, cpus=2)], hosts)
-    assert started(turns) == {}
-    assert [turns[name].behind for name in ("never", "head", "small")] == [None, None, "head"]
-    assert started(turns_of([never, waiting("small", 2, cpus=2)], hosts)) == {"small": ["h1"]}
+    entries = entries_of([never, waiting("head", 2, size=2, cpus=4), waiting("small", 3, cpus=2)], hosts)
+    assert started(entries) == {}
+    assert [entries[name].blocked_by for name in ("never", "head", "small")] == [None, None, "head"]
+    assert started(entries_of([never, waiting("small", 2, cpus=2)], hosts)) == {"small": ["h1"]}
 
 
 @pytest.mark.parametrize(
@@ -149,12 +151,12 @@ def test_a_session_that_can_never_fit_keeps_nobody_waiting() -> None:
 )
 def test_a_session_that_no_host_can_take_any_more_keeps_nobody_waiting(never: dict[str, Any]) -> None:
     queue = [waiting("never", 1, **never), waiting("small", 2)]
-    turns = take_turns(queue, [make_host("h1", 4)], (), ["h1", "h9"])
-    assert [turn.waiting.request.name for turn in turns if turn.placement] == ["small"]
+    entries = schedule_queue(queue, [make_host("h1", 4)], (), ["h1", "h9"])
+    assert [entry.waiting.request.name for entry in entries if entry.placement] == ["small"]
 
 
 def test_nobody_waits_in_an_empty_queue() -> None:
-    assert take_turns([], [make_host("h1", 4)], (), ["h1"]) == []
+    assert schedule_queue([], [make_host("h1", 4)], (), ["h1"]) == []
 
 
 def test_idle_hosts_and_hosts_with_less() -> None:
@@ -209,7 +211,7 @@ steps = st.lists(st.one_of(requests, requests, st.integers(0, 99)), min_size=5, 
 
 
 class Group:
-    """Hosts, who runs there and who waits; it starts what `take_turns` says can start, and does its own sums."""
+    """Hosts, who runs there and who waits; it starts what `schedule_queue` says can start, and does its own sums."""
 
     def __init__(self, hosts: list[Host]) -> None:
         self.hosts = hosts
@@ -239,15 +241,15 @@ class Group:
             result.append(replace(host, free=free, max_replicas=more))
         return result
 
-    def go(self) -> list[Turn]:
-        """Start what can start; return the turns."""
-        turns = take_turns(self.waiting, self.free(), (), KNOWN)
-        for turn in turns:
-            if turn.placement is not None:
-                self.running[turn.waiting.session_id] = (turn.waiting.request, turn.placement)
-        self.waiting = [turn.waiting for turn in turns if turn.placement is None]
+    def go(self) -> list[QueueEntry]:
+        """Start what can start; return the entries."""
+        entries = schedule_queue(self.waiting, self.free(), (), KNOWN)
+        for entry in entries:
+            if entry.placement is not None:
+                self.running[entry.waiting.session_id] = (entry.waiting.request, entry.placement)
+        self.waiting = [entry.waiting for entry in entries if entry.placement is None]
         self.free()
-        return turns
+        return entries
 
     def fits_idle(self, request: Request) -> bool:
         return isinstance(place(request, self.hosts, (), KNOWN), Placement)
@@ -267,9 +269,9 @@ def test_the_head_waits_only_for_those_that_ran_when_it_became_the_head(
         elif group.running:
             del group.running[sorted(group.running)[event % len(group.running)]]
         before = set(group.running)
-        turns = group.go()
+        entries = group.go()
         first = next(
-            (turn for turn in turns if turn.placement is None and group.fits_idle(turn.waiting.request)),
+            (entry for entry in entries if entry.placement is None and group.fits_idle(entry.waiting.request)),
             None,
         )
         if first is None:
@@ -278,7 +280,9 @@ def test_the_head_waits_only_for_those_that_ran_when_it_became_the_head(
         if first.waiting.session_id != head:
             head, blockers = first.waiting.session_id, before
         blockers |= {
-            turn.waiting.session_id for turn in turns if turn.placement is not None and turn.position < first.position
+            entry.waiting.session_id
+            for entry in entries
+            if entry.placement is not None and entry.position < first.position
         }
         assert blockers & set(group.running), f"{head} is kept waiting by sessions that started after it was first"
     # Nobody else comes: whoever can fit at all starts in the end.
@@ -291,9 +295,11 @@ def test_the_head_waits_only_for_those_that_ran_when_it_became_the_head(
 
 @settings(max_examples=60, derandomize=True)
 @given(groups, st.lists(requests, max_size=8), st.randoms(use_true_random=False))
-def test_the_same_queue_takes_the_same_turns(hosts: list[Host], asked: list[Request], chance: random.Random) -> None:
+def test_the_same_queue_is_scheduled_the_same_way(
+    hosts: list[Host], asked: list[Request], chance: random.Random
+) -> None:
     queue = [Waiting(f"id-{n}", replace(one, name=f"s{n}"), n // 2) for n, one in enumerate(asked)]
-    assert take_turns(chance.sample(queue, len(queue)), hosts, (), KNOWN) == take_turns(queue, hosts, (), KNOWN)
+    assert schedule_queue(chance.sample(queue, len(queue)), hosts, (), KNOWN) == schedule_queue(queue, hosts, (), KNOWN)
 
 
 def test_who_goes_first_leaves_whole_cores():

@@ -29,7 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     claims_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, take_turns
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
 
@@ -113,9 +113,9 @@ def look(facts: Facts, away: tuple[str, ...] = (), known: tuple[str, ...] = ()) 
     ]
     hosts = hosts_from_facts(facts, INVENTORY)
     names = known or (*facts, *away)
-    turns = take_turns(waiting, hosts, (), names)
+    entries = schedule_queue(waiting, hosts, (), names)
     why = dict.fromkeys(away, "It could not be reached.")
-    found = overview("gpu_hosts", names, facts, why, away, INVENTORY, view, turns)
+    found = overview("gpu_hosts", names, facts, why, away, INVENTORY, view, entries)
     assert json.loads(json.dumps(found)) == found
     return found
 
