@@ -173,13 +173,13 @@ class Host:
         assert module == "session_host", module
         state, recorded = given.get("state"), given.get("recorded", [])
         if state == "held":
-            return self.hold(given["claim"], given["allocatable"], given["record"], given["holder"], recorded)
+            return self.hold(given["claim"], given["allocatable"], given["record"], given["lease_owner"], recorded)
         if state == "released":
-            return self.release(given["record"], given["holder"])
+            return self.release(given["record"], given["lease_owner"])
         if state == "prepared":
             return self.stub(given["record"], recorded)
         if state == "started":
-            return self.start(given["record"], given["holder"], recorded)
+            return self.start(given["record"], given["lease_owner"], recorded)
         if state == "verified":
             return self.verify()
         assert state == "absent", state
@@ -190,11 +190,15 @@ class Host:
             **{name: given[name] for name in names if name in given}, revision=given.get("judged_revision")
         )
 
-    def hold(self, claim: Result, allocatable: Result, record: Record, holder: str, recorded: Iterable[str]) -> Steps:
+    def hold(
+        self, claim: Result, allocatable: Result, record: Record, lease_owner: str, recorded: Iterable[str]
+    ) -> Steps:
         """Do as launch_steps.hold, each write by itself."""
         yield
         strays = [one for one in self._labelled() if one.session_id not in self.ledger.read()]
-        answer = self.ledger.reserve(Claim.from_dict(claim), strays, Allocatable.from_dict(allocatable), LEASE, holder)
+        answer = self.ledger.reserve(
+            Claim.from_dict(claim), strays, Allocatable.from_dict(allocatable), LEASE, lease_owner
+        )
         told = {"granted": answer.granted, "reasons": list(answer.reasons), "undecided": list(answer.undecided)}
         if not answer.granted:
             return {**told, "actions": []}
@@ -216,13 +220,13 @@ class Host:
             for one in self.containers.values()
         ]
 
-    def release(self, record: Record, holder: str) -> Steps:
+    def release(self, record: Record, lease_owner: str) -> Steps:
         """Do as launch_steps.give_back."""
         yield
         held = self.ledger.read().get(record["id"])
-        if held is not None and held.holder == holder and record["status"] == PREPARING:
+        if held is not None and held.lease_owner == lease_owner and record["status"] == PREPARING:
             yield from self.remove(session_id=record["id"], keep_record=record["queue"] is not None)
-        return {"changed": self.ledger.release(record["id"], holder), "actions": []}
+        return {"changed": self.ledger.release(record["id"], lease_owner), "actions": []}
 
     def stub(self, record: Record, recorded: Iterable[str]) -> Steps:
         """Keep a stub of a session that others carry, and keep containers out of it."""
@@ -232,19 +236,19 @@ class Host:
             self.rules[record["id"]] = {"name": record["name"]}
         return {"public_keys": {}, "actions": actions}
 
-    def start(self, record: Record, holder: str, recorded: Iterable[str]) -> Steps:
+    def start(self, record: Record, lease_owner: str, recorded: Iterable[str]) -> Steps:
         """Do as launch_steps.start."""
         yield
         self._refuse_if_gone(record, recorded)
         if record["status"] == PREPARING:
-            self.ledger.advance(record["id"], CONFIRMED, DEADLINE, holder)
+            self.ledger.advance(record["id"], CONFIRMED, DEADLINE, lease_owner)
             keep_records(self.state, [record], False)
-            self.ledger.require(record["id"], holder)
+            self.ledger.require(record["id"], lease_owner)
         yield
-        made = yield from self.converge(record, holder)
+        made = yield from self.converge(record, lease_owner)
         return {**made, "replicas": []}
 
-    def converge(self, record: Record, holder: str) -> Steps:
+    def converge(self, record: Record, lease_owner: str) -> Steps:
         """Make what is missing in the order of session_stages."""
         key, name, plan = record["id"], record["name"], record["plan"]
         self.rules[key] = {"name": name}
@@ -275,7 +279,7 @@ class Host:
         if found is None or found["revision"] < started(record)["revision"]:
             session.write_record(started(record))
             yield
-        self.ledger.commit(claims_of(read_plan(plan))[self.name], holder)
+        self.ledger.commit(claims_of(read_plan(plan))[self.name], lease_owner)
         return {"actions": []}
 
     def verify(self) -> Steps:

@@ -29,13 +29,13 @@ class ActionModule(HostAction):
         begin = time.monotonic()
         deadline = begin + float(arguments["seconds"])
         pause = begin + float(arguments.get("pause", 1))
-        meeting = Path(constants.DEFAULT_LOCAL_TMP) / f"watch-{arguments['meeting']}"
+        rendezvous = Path(constants.DEFAULT_LOCAL_TMP) / f"watch-{arguments['rendezvous_key']}"
         result: dict[str, Any] = {"changed": False, "moved": False}
-        while not meeting.exists() and time.monotonic() < deadline:
+        while not rendezvous.exists() and time.monotonic() < deadline:
             seconds = max(0.1, min(SLICE, deadline - time.monotonic()))
             self._task.args = {**arguments, "seconds": seconds}
             result = super().run(tmp, task_vars)
             if result.get("moved") or result.get("failed"):
-                meeting.touch()
+                rendezvous.touch()
         time.sleep(max(0.0, min(pause, deadline) - time.monotonic()))
         return result

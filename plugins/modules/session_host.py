@@ -70,7 +70,7 @@ options:
       - With O(state=held) the seconds for which the capacity is held if nothing more is heard of the launch.
     type: int
     default: 120
-  holder:
+  lease_owner:
     description:
       - The run of the launch that holds the session's place, as M(cluster_compute.session.session_decide) returns it.
         Only its own reservation is renewed, confirmed, used or given back. Required with O(state=held),
@@ -175,14 +175,14 @@ EXAMPLES = r"""
     claim: "{{ launch_state.claims[inventory_hostname].claim }}"
     allocatable: "{{ launch_state.claims[inventory_hostname].allocatable }}"
     record: "{{ launch_state.record }}"
-    holder: "{{ launch_state.holder }}"
+    lease_owner: "{{ launch_state.lease_owner }}"
     host: "{{ inventory_hostname }}"
 
 - name: Start what the plan gives to this host
   cluster_compute.session.session_host:
     state: started
     record: "{{ launch_state.record }}"
-    holder: "{{ launch_state.holder }}"
+    lease_owner: "{{ launch_state.lease_owner }}"
     host: "{{ inventory_hostname }}"
     public_keys: "{{ launch_state.public_keys }}"
 

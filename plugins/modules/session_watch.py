@@ -31,7 +31,7 @@ options:
       - What this host was like, as M(cluster_compute.session.host_info) returned it.
     type: str
     required: true
-  meeting:
+  rendezvous_key:
     description:
       - A name that all hosts of this task have in common, and no other task.
     type: str
@@ -55,7 +55,7 @@ EXAMPLES = r"""
   cluster_compute.session.session_watch:
     session_name: train
     signature: "{{ launch_host.host.signature }}"
-    meeting: "{{ launch_state.holder }}"
+    rendezvous_key: "{{ launch_state.lease_owner }}"
     seconds: 600
 """
 

@@ -55,7 +55,7 @@ from ansible_collections.cluster_compute.session.tests.contract.modules import r
 BUSYBOX = "cluster-compute/busybox:latest"
 HERE = "here"
 """Name of this host in the plans."""
-HOLDER = "0123456789abcdef"
+LEASE_OWNER = "0123456789abcdef"
 INVENTORY = {"cluster_compute_cpus": 4, "cluster_compute_memory": "2g", "cluster_compute_mount_roots": ["/srv"]}
 PROGRAMS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
 
@@ -293,7 +293,7 @@ class Session:
 
     def bring(self, wanted: str, check_mode: bool = False, **more: Any) -> dict[str, Any]:
         """Bring this host's part into a state of M(session_host); returns what the call returned."""
-        given: dict[str, Any] = {"state": wanted, "holder": HOLDER}
+        given: dict[str, Any] = {"state": wanted, "lease_owner": LEASE_OWNER}
         if wanted in ("held", "released"):
             given |= {"claim": self.claim}
         if wanted == "held":

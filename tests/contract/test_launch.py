@@ -32,7 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
-    HOLDER,
+    LEASE_OWNER,
     Call,
     Host,
     output_of,
@@ -97,9 +97,9 @@ def test_a_reservation_goes_through_its_stages(host: Host, ledger: LedgerFile) -
     told = session.bring("held")
     assert (told["changed"], told["granted"], told["reasons"], told["undecided"]) == (True, True, [], [])
     assert session.bring("held")["changed"] is False
-    assert (ledger.read()[session.id].stage, ledger.read()[session.id].holder) == (LEASED, HOLDER)
-    assert session.bring("released", check_mode=True, holder="another run")["changed"] is False
-    assert session.bring("released", holder="another run")["changed"] is False
+    assert (ledger.read()[session.id].stage, ledger.read()[session.id].lease_owner) == (LEASED, LEASE_OWNER)
+    assert session.bring("released", check_mode=True, lease_owner="another run")["changed"] is False
+    assert session.bring("released", lease_owner="another run")["changed"] is False
     assert session.bring("released", check_mode=True)["changed"] is True
     assert session.bring("released")["changed"] is True
     assert ledger.read() == {}
@@ -150,7 +150,7 @@ def test_only_who_holds_the_place_may_use_it(host: Host) -> None:
     session = host.plan(size=1)
     session.bring("held")
     with pytest.raises(SessionError, match="has run out"):
-        session.bring("started", holder="another run")
+        session.bring("started", lease_owner="another run")
     assert session.containers() == {}
 
 
@@ -262,7 +262,7 @@ def test_a_container_of_another_session_of_the_name_is_refused(host: Host, engin
     second = host.plan(size=1)
     # Its place is held although the other one is there, as where a ledger was lost.
     host.ledger.path.unlink()
-    host.ledger.reserve(Claim.from_dict(second.claim), [], Allocatable.from_dict(second.allocatable), 60, HOLDER)
+    host.ledger.reserve(Claim.from_dict(second.claim), [], Allocatable.from_dict(second.allocatable), 60, LEASE_OWNER)
     second.bring("held")
     before = things(engine)
     with pytest.raises(SessionError, match="belongs to another session named 'demo'"):

@@ -91,42 +91,42 @@ class LedgerFile:
         return {key: one for key, one in entries.items() if key not in kept}
 
     def reserve(
-        self, claim: Claim, strays: Iterable[Claim], allocatable: Allocatable, seconds: float, holder: str
+        self, claim: Claim, strays: Iterable[Claim], allocatable: Allocatable, seconds: float, lease_owner: str
     ) -> Answer:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
 
-        holder: the run that asks. Its own lease is renewed; a session that runs keeps what it has; what another run
-        holds for the same session is refused.
+        lease_owner: the run that asks. Its own lease is renewed; a session that runs keeps what it has; what another
+        run holds for the same session is refused.
         """
         with self._locked() as ledger:
             held = ledger.get(claim.session_id)
-            if held is not None and held.stage != rules.COMMITTED and held.holder != holder:
+            if held is not None and held.stage != rules.COMMITTED and held.lease_owner != lease_owner:
                 reason = f"Session {claim.session_name} is being launched by another run."
                 return Answer(False, (reason,), (claim.session_id,))
             if held is not None and held.stage != rules.LEASED:
                 return Answer(True)
             answer = rules.answer(claim, ledger, strays, allocatable)
             if answer.granted:
-                ledger[claim.session_id] = rules.lease(claim, self._boot(), self._clock(), seconds, holder)
+                ledger[claim.session_id] = rules.lease(claim, self._boot(), self._clock(), seconds, lease_owner)
                 self._store(ledger)
             return answer
 
-    def advance(self, session_id: str, stage: str, seconds: float, holder: str) -> None:
+    def advance(self, session_id: str, stage: str, seconds: float, lease_owner: str) -> None:
         """Take a reservation to *stage*. Raises LedgerError where it is gone: its lease ran out or was given back."""
         with self._locked() as ledger:
-            held = self._own(ledger, session_id, holder)
+            held = self._own(ledger, session_id, lease_owner)
             advanced = rules.advance(held, stage, self._clock(), seconds)
             if advanced != held:
                 ledger[session_id] = advanced
                 self._store(ledger)
 
-    def require(self, session_id: str, holder: str) -> None:
+    def require(self, session_id: str, lease_owner: str) -> None:
         """Raise LedgerError unless the session holds its place, by this run or because it runs."""
-        self._own(self.read(), session_id, holder)
+        self._own(self.read(), session_id, lease_owner)
 
-    def _own(self, ledger: dict[str, Reservation], session_id: str, holder: str) -> Reservation:
+    def _own(self, ledger: dict[str, Reservation], session_id: str, lease_owner: str) -> Reservation:
         held = ledger.get(session_id)
-        if held is None or (held.stage != rules.COMMITTED and held.holder != holder):
+        if held is None or (held.stage != rules.COMMITTED and held.lease_owner != lease_owner):
             raise LedgerError(
                 f"The reservation of session {session_id} on this host has run out. Launch again; a longer "
                 "cluster_compute_lease_seconds, or cluster_compute_deadline_seconds, helps where hosts or controllers "
@@ -134,24 +134,24 @@ class LedgerFile:
             )
         return held
 
-    def commit(self, claim: Claim, holder: str | None) -> None:
+    def commit(self, claim: Claim, lease_owner: str | None) -> None:
         """Hold *claim* until its session is torn down.
 
-        holder: the run that holds it so far; None for a running session, which the ledger may not know.
-        Raises LedgerError where *holder* does not hold it any more, or another session has what is claimed.
+        lease_owner: the run that holds it so far; None for a running session, which the ledger may not know.
+        Raises LedgerError where *lease_owner* does not hold it any more, or another session has what is claimed.
         """
         with self._locked() as ledger:
-            if holder is not None:
-                self._own(ledger, claim.session_id, holder)
+            if lease_owner is not None:
+                self._own(ledger, claim.session_id, lease_owner)
             elif reasons := rules.collisions(claim, [held.claim for held in ledger.values()]):
                 raise LedgerError(f"Session {claim.session_name} cannot be held here: {' '.join(reasons)}")
             ledger[claim.session_id] = Reservation(claim, rules.COMMITTED, self._boot(), None)
             self._store(ledger)
 
-    def release(self, session_id: str, holder: str | None = None) -> bool:
+    def release(self, session_id: str, lease_owner: str | None = None) -> bool:
         """Give back what a session holds here; return whether it held anything.
 
-        holder: give back only what this run holds, and nothing of a session that runs.
+        lease_owner: give back only what this run holds, and nothing of a session that runs.
         """
         if not self.path.exists() and not self._unfinished():
             return False
@@ -160,7 +160,9 @@ class LedgerFile:
             if held is None and session_id in self._load():
                 self._store(ledger)  # it had run out
                 return True
-            if held is None or (holder is not None and (held.stage == rules.COMMITTED or held.holder != holder)):
+            if held is None or (
+                lease_owner is not None and (held.stage == rules.COMMITTED or held.lease_owner != lease_owner)
+            ):
                 return False
             del ledger[session_id]
             self._store(ledger)

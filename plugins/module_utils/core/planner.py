@@ -390,7 +390,7 @@ class Planner:
         return {
             "status": status,
             "session_name": self.request.name,
-            "holder": self.draw(),
+            "lease_owner": self.draw(),
             "reachable": list(self.facts),
             "fresh": True,
             "replaces": False,

@@ -555,12 +555,12 @@ def _differing(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
 def _addresses(settings: Settings, results: Results) -> Check:
     check = Check("addresses")
     by_address: dict[str, list[str]] = {}
-    holders: dict[str, list[str]] = {}
+    hosts_by_address: dict[str, list[str]] = {}
     for host, about in _looked(results):
         if about.get("underlay"):
             by_address.setdefault(about["underlay"]["address"], []).append(host)
         for address in about.get("addresses") or ():
-            holders.setdefault(address, []).append(host)
+            hosts_by_address.setdefault(address, []).append(host)
     families = Counter(":" in address for address, hosts in by_address.items() for _host in hosts)
     usual = families.most_common(1)[0][0] if families else False
     in_use = {subnet for _host, about in _looked(results) for subnet in about.get("subnets") or ()}
@@ -580,7 +580,7 @@ def _addresses(settings: Settings, results: Results) -> Check:
                 "Set cluster_compute_underlay_address for it.",
             )
         else:
-            others = [one for one in holders.get(underlay["address"], ()) if one != host]
+            others = [one for one in hosts_by_address.get(underlay["address"], ()) if one != host]
             if others:
                 check.bad(
                     ERROR,

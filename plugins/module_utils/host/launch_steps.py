@@ -46,7 +46,7 @@ def hold(
     record: Record,
     host: str,
     *,
-    holder: str,
+    lease_owner: str,
     lease_seconds: float,
     regenerate_keys: bool,
     recorded: Collection[str],
@@ -59,7 +59,7 @@ def hold(
     replicas. Where the lease was granted and a folder or key cannot be made, or the session was torn down since the
     launch looked, the result is that of a failure, and what was held is given back.
     """
-    leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, holder, check_mode)
+    leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, lease_owner, check_mode)
     told = {
         "changed": False,
         "granted": answer.granted,
@@ -76,10 +76,10 @@ def hold(
             if record["status"] == PREPARING and record["queue"] is None and not check_mode:
                 # Before the first key: what is found later of a launch that was killed can then be told whose it is.
                 keep_records(state, [record], check_mode)
-            actions = SessionData(record, host, session).prepare(holder, check_mode)
+            actions = SessionData(record, host, session).prepare(lease_owner, check_mode)
             public_keys, made = make_keys(session, record["plan"], host, regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
-        give_back(state, ledger, record, holder, check_mode)
+        give_back(state, ledger, record, lease_owner, check_mode)
         return {**told, "failed": True, "msg": message_of(error)}
     actions += [f"create key {key}" for key in made]
     difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
@@ -93,14 +93,14 @@ def _refuse_if_gone(state: StateDirectory, record: Record, recorded: Collection[
 
 
 def give_back(
-    state: StateDirectory, ledger: LedgerFile, record: Record, holder: str, check_mode: bool
+    state: StateDirectory, ledger: LedgerFile, record: Record, lease_owner: str, check_mode: bool
 ) -> tuple[bool, list[str]]:
     """Give back what this run holds here unless the session runs, with what was made under the lease.
 
     Returns whether it held anything, and what else went. What another run holds for the same session stays.
     """
     held = ledger.read().get(record["id"])
-    mine = held is not None and held.holder == holder
+    mine = held is not None and held.lease_owner == lease_owner
     if check_mode:
         return mine, []
     actions: list[str] = []
@@ -113,7 +113,7 @@ def give_back(
             stages = removal_stages(engine, state, ledger, None, record["id"], known, keep_record=kept, undo=True)
             steps.perform(stages)
         actions = steps.descriptions(stages)
-    return ledger.release(record["id"], holder) or mine, actions
+    return ledger.release(record["id"], lease_owner) or mine, actions
 
 
 def start(
@@ -123,7 +123,7 @@ def start(
     host: str,
     public_keys: Mapping[str, Any],
     *,
-    holder: str,
+    lease_owner: str,
     deadline: float,
     timeout: float,
     patience: float,
@@ -141,10 +141,10 @@ def start(
     with state.working_on(record["id"]):
         _refuse_if_gone(state, record, recorded, check_mode)
         if not check_mode:
-            ledger.advance(record["id"], CONFIRMED, deadline, holder)
+            ledger.advance(record["id"], CONFIRMED, deadline, lease_owner)
             if record["status"] == PREPARING:
                 keep_records(state, [record], check_mode)
-        context = Context(engine, state, ledger, record, host, holder)
+        context = Context(engine, state, ledger, record, host, lease_owner)
         stages = session_stages(context, public_keys, check_mode)
         taken: list[float] = []
         if not check_mode:

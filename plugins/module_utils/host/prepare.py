@@ -37,7 +37,7 @@ def prepare(
     record: Record,
     host: str,
     *,
-    holder: str,
+    lease_owner: str,
     regenerate_keys: bool,
     deadline: float,
     check_mode: bool,
@@ -45,8 +45,8 @@ def prepare(
 ) -> tuple[PublicKeys, list[str]]:
     """Confirm the reservation, write the record down, make missing folders and keys; without replicas keep a stub.
 
-    holder: the run of the launch that holds the reservation. deadline: seconds within which the session has to run.
-    recorded: sessions that this host had a record of when the launch looked.
+    lease_owner: the run of the launch that holds the reservation. deadline: seconds within which the session has to
+    run. recorded: sessions that this host had a record of when the launch looked.
     Returns the public halves of the keys of this host's replicas, and what was, or would be, done. Raises LedgerError
     where the reservation has run out, StateError where the session was torn down since the launch looked, FolderError
     where a folder cannot be made or proven.
@@ -57,14 +57,14 @@ def prepare(
         return {}, actions + _keep_out(state, stub, check_mode)
     session = state.session(record["id"])
     if record["id"] in recorded and session.read_record() is None and not check_mode:
-        ledger.release(record["id"], holder)
+        ledger.release(record["id"], lease_owner)
         raise StateError(f"Session {record['name']} was torn down while this launch was at work. Launch again.")
     if not check_mode:
-        ledger.advance(record["id"], CONFIRMED, deadline, holder)
+        ledger.advance(record["id"], CONFIRMED, deadline, lease_owner)
         if record["status"] == PREPARING:
             # Before the first key: what is found later of a launch that was killed can then be told whose it is.
             keep_records(state, [record], check_mode)
-    actions = SessionData(record, host, session).prepare(holder, check_mode)
+    actions = SessionData(record, host, session).prepare(lease_owner, check_mode)
     public_keys, made = make_keys(session, record["plan"], host, regenerate_keys, check_mode)
     return public_keys, actions + [f"create key {key}" for key in made]
 

@@ -45,7 +45,7 @@ def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
 
 
 def lease(
-    ledger: LedgerFile, claim: Claim, allocatable: Mapping[str, Any], seconds: float, holder: str, check_mode: bool
+    ledger: LedgerFile, claim: Claim, allocatable: Mapping[str, Any], seconds: float, lease_owner: str, check_mode: bool
 ) -> tuple[bool, Answer]:
     """Lease *claim* if it fits now; return whether that changed the ledger, and the answer.
 
@@ -61,13 +61,13 @@ def lease(
         strays = [stray for stray in strays if stray.session_name != claim.session_name]
         answer = Answer(True) if before else rules.answer(claim, held, strays, limits)
     else:
-        answer = ledger.reserve(claim, strays, limits, seconds, holder)
+        answer = ledger.reserve(claim, strays, limits, seconds, lease_owner)
     return answer.granted and before is None, answer
 
 
-def release(ledger: LedgerFile, claim: Claim, holder: str, check_mode: bool) -> bool:
+def release(ledger: LedgerFile, claim: Claim, lease_owner: str, check_mode: bool) -> bool:
     """Give back what this run holds here for the session of *claim* unless it runs; return whether it held any."""
     if check_mode:
         held = ledger.read().get(claim.session_id)
-        return held is not None and held.stage != rules.COMMITTED and held.holder == holder
-    return ledger.release(claim.session_id, holder)
+        return held is not None and held.stage != rules.COMMITTED and held.lease_owner == lease_owner
+    return ledger.release(claim.session_id, lease_owner)

@@ -111,8 +111,8 @@ class Claim:
 class Reservation:
     """One claim and how firmly it is held.
 
-    holder: the run of a launch that made it; two runs of the same session do not share one. boot: the boot of the host
-    during which it was made. expires: seconds since that boot (CLOCK_BOOTTIME) at which it
+    lease_owner: the run of a launch that made it; two runs of the same session do not share one. boot: the boot of the
+    host during which it was made. expires: seconds since that boot (CLOCK_BOOTTIME) at which it
     runs out, None once committed. Neither depends on the host's calendar clock, which may be wrong or set.
     """
 
@@ -120,7 +120,7 @@ class Reservation:
     stage: str
     boot: str
     expires: float | None
-    holder: str = ""
+    lease_owner: str = ""
 
     def is_live(self, boot: str, now: float) -> bool:
         """Tell whether it still counts. After a reboot nobody is left to carry on what had not been committed."""
@@ -135,7 +135,7 @@ class Reservation:
             "stage": self.stage,
             "boot": self.boot,
             "expires": self.expires,
-            "holder": self.holder,
+            "holder": self.lease_owner,
         }
 
     @classmethod
@@ -145,13 +145,13 @@ class Reservation:
             stage, expires = data["stage"], data["expires"]
             if stage not in STAGES or (expires is None) != (stage == COMMITTED):
                 raise ValueError(f"stage {show(stage)} with expiry {show(expires)}")
-            holder = data["holder"]
-            if not isinstance(holder, str):
-                raise ValueError(f"holder {show(holder)}")
+            lease_owner = data["holder"]
+            if not isinstance(lease_owner, str):
+                raise ValueError(f"holder {show(lease_owner)}")
             if expires is not None and (isinstance(expires, bool) or not isinstance(expires, (int, float))):
                 raise ValueError(f"expiry {show(expires)}")
             until = None if expires is None else float(expires)
-            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), until, holder)
+            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), until, lease_owner)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidLedger(f"A reservation in the ledger is malformed: {show(data)} ({error}).") from error
 
@@ -313,9 +313,9 @@ def _span(subnet: str) -> tuple[int, int]:
     return int(network.network_address), int(network.broadcast_address)
 
 
-def lease(claim: Claim, boot: str, now: float, seconds: float, holder: str = "") -> Reservation:
+def lease(claim: Claim, boot: str, now: float, seconds: float, lease_owner: str = "") -> Reservation:
     """Return a fresh lease of *seconds*."""
-    return Reservation(claim, LEASED, boot, now + seconds, holder)
+    return Reservation(claim, LEASED, boot, now + seconds, lease_owner)
 
 
 def advance(reservation: Reservation, stage: str, now: float, seconds: float) -> Reservation:

@@ -416,7 +416,7 @@ class _Launch:
 
     def _folder_step(self, name: str, title: str, kind: str) -> State:
         own = {host: {"host": host} for host in self.state["hosts"]}
-        calls = [call("session_host", own, {"state": kind}, ["record", "holder"], STATE_DIRECTORY)]
+        calls = [call("session_host", own, {"state": kind}, ["record", "lease_owner"], STATE_DIRECTORY)]
         return {**self.state, **step(name, title, DECIDE, calls)}
 
     def _after_offer(self) -> State:
@@ -485,7 +485,7 @@ class _Launch:
             "regenerate_keys": "launch_regenerate_keys",
             **STATE_DIRECTORY,
         }
-        calls = [call("session_host", own, {"state": "held"}, ["record", "holder"], variables)]
+        calls = [call("session_host", own, {"state": "held"}, ["record", "lease_owner"], variables)]
         title = "Hold the place on every host of the plan, and make the keys" if fresh else "Hold what it has"
         return {**self.state, **step("hold", title, DECIDE, calls)}
 
@@ -521,7 +521,7 @@ class _Launch:
         state["report"] = [f"Session {name} is PENDING: other launches were faster, again and again.", *reasons]
         claims = {host: state["claims"][host] for host in state["hosts"]}
         own = {host: {"claim": one["claim"], "host": host} for host, one in claims.items()}
-        calls = [call("session_host", own, {"state": "released"}, ["record", "holder"], STATE_DIRECTORY)]
+        calls = [call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)]
         return {**state, **step("release", "Give back what was held", DECIDE, calls)}
 
     def _after_release(self) -> State:
@@ -548,11 +548,11 @@ class _Launch:
             **STATE_DIRECTORY,
         }
         asked = {"state": "started", "patience": patience}
-        calls = [call("session_host", own, asked, ["record", "holder", "public_keys"], variables)]
+        calls = [call("session_host", own, asked, ["record", "lease_owner", "public_keys"], variables)]
         others = [host for host in state["reachable"] if host not in own and host not in state["with_stub"]]
         stubs = {host: {"host": host, "recorded": state["recorded"][host]} for host in others}
         if stubs:
-            calls.append(call("session_host", stubs, {"state": "prepared"}, ["record", "holder"], STATE_DIRECTORY))
+            calls.append(call("session_host", stubs, {"state": "prepared"}, ["record", "lease_owner"], STATE_DIRECTORY))
         state = {**state, "granted": True, "promised": self._running() if state["hands_on"] else None}
         return {**state, **step("start", "Start the session, and prove that it runs", SAY, calls)}
 
@@ -730,7 +730,7 @@ class _Launch:
         state.update(attempt=0, rounds=state["rounds"] + 1, waits=state["pending"])
         asked = {
             "session_name": state["session_name"],
-            "meeting": state["holder"],
+            "rendezvous_key": state["lease_owner"],
             "pause": request["wait_seconds"] * state["rounds"] / 5000,
             "seconds": max(state["wait_until"] - self.outside.now, 1),
         }

@@ -29,7 +29,7 @@ def _held(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         asked["record"],
         asked["host"],
         check_mode=check_mode,
-        **{key: asked[key] for key in ("holder", "lease_seconds", "regenerate_keys", "recorded")},
+        **{key: asked[key] for key in ("lease_owner", "lease_seconds", "regenerate_keys", "recorded")},
     )
 
 
@@ -43,7 +43,7 @@ def _started(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         asked["record"],
         asked["host"],
         asked["public_keys"],
-        holder=asked["holder"] or "",
+        lease_owner=asked["lease_owner"] or "",
         deadline=asked["deadline_seconds"],
         check_mode=check_mode,
         **{key: asked[key] for key in ("timeout", "patience", "recorded")},
@@ -60,9 +60,9 @@ def _released(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import give_back
 
         state = StateDirectory(asked["state_directory"])
-        changed, actions = give_back(state, ledger, asked["record"], asked["holder"], check_mode)
+        changed, actions = give_back(state, ledger, asked["record"], asked["lease_owner"], check_mode)
         return {"changed": changed, "actions": actions}
-    return {"changed": release(ledger, Claim.from_dict(asked["claim"]), asked["holder"], check_mode)}
+    return {"changed": release(ledger, Claim.from_dict(asked["claim"]), asked["lease_owner"], check_mode)}
 
 
 def _offered(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _offered(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 
     session = StateDirectory(asked["state_directory"]).session(asked["record"]["id"])
-    actions = SessionData(asked["record"], asked["host"], session).prepare(asked["holder"], check_mode)
+    actions = SessionData(asked["record"], asked["host"], session).prepare(asked["lease_owner"], check_mode)
     return {"changed": bool(actions), "actions": actions}
 
 
@@ -80,7 +80,7 @@ def _proven(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     session = StateDirectory(asked["state_directory"]).session(asked["record"]["id"])
     if not check_mode:
-        SessionData(asked["record"], asked["host"], session).prove(asked["holder"])
+        SessionData(asked["record"], asked["host"], session).prove(asked["lease_owner"])
     return {"actions": []}
 
 
@@ -93,7 +93,7 @@ def _prepared(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         LedgerFile(asked["state_directory"]),
         asked["record"],
         asked["host"],
-        holder=asked["holder"],
+        lease_owner=asked["lease_owner"],
         regenerate_keys=asked["regenerate_keys"],
         deadline=asked["deadline_seconds"],
         check_mode=check_mode,

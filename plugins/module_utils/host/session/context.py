@@ -47,20 +47,20 @@ class Context:
         ledger: LedgerFile,
         record: Record,
         host: str,
-        holder: str,
+        lease_owner: str,
         allocatable: Allocatable | None = None,
     ) -> None:
         """Take the whole *record* of a session that is being started or runs.
 
-        holder: the run of a launch that holds the session's place while it is being started. allocatable: what sessions
-        may use of this host, to ask again for a place that was lost; None where that is not known.
+        lease_owner: the run of a launch that holds the session's place while it is being started. allocatable: what
+        sessions may use of this host, to ask again for a place that was lost; None where that is not known.
         """
         self.plan = plan = read_plan(record["plan"])
         self.engine = engine
         self.ledger = ledger
         self.record = record
         self.allocatable = allocatable
-        self.holder = holder if record["status"] == PREPARING else None
+        self.lease_owner = lease_owner if record["status"] == PREPARING else None
         self.host = host
         self.session = plan.session
         self.network = plan.network

@@ -66,7 +66,7 @@ def commit_steps(context: Context) -> Stage:
     if held is not None and held.stage == COMMITTED:
         return []
     claim = claims_of(context.plan)[context.host]
-    commit = partial(context.ledger.commit, claim, context.holder)
+    commit = partial(context.ledger.commit, claim, context.lease_owner)
     return [
         Step(
             "commit",

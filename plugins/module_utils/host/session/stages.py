@@ -30,10 +30,10 @@ def session_stages(context: Context, public_keys: PublicKeys, check_mode: bool =
         for entry in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
     }
     context.image_ids = {name: entry["ImageID"] for name, entry in found.items()}
-    if context.holder is not None and not check_mode:
-        context.ledger.require(context.session.id, context.holder)
-        context.data.prove(context.holder)
-    elif context.holder is None and any(replica.name not in found for replica in context.replicas):
+    if context.lease_owner is not None and not check_mode:
+        context.ledger.require(context.session.id, context.lease_owner)
+        context.data.prove(context.lease_owner)
+    elif context.lease_owner is None and any(replica.name not in found for replica in context.replicas):
         record.require_place(context, bool(found))
     made_links = links.link_steps(context)
     is_running = any(entry["State"] == "running" for entry in found.values())

@@ -144,7 +144,7 @@ def test_two_runs_of_one_session_do_not_share_what_they_hold(tmp_path: Path) -> 
             with pytest.raises(LedgerError, match="run out"):
                 use()
         held = book.read()["id-a"]
-        assert (held.stage, held.holder) == (stage, RUN)
+        assert (held.stage, held.lease_owner) == (stage, RUN)
         book.require("id-a", RUN)
     assert book.release("id-a", RUN)
     assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, OTHER_RUN).granted
@@ -175,7 +175,7 @@ def test_what_another_run_let_run_out_is_anybodys(tmp_path: Path) -> None:
     assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, OTHER_RUN).granted
     with pytest.raises(LedgerError, match="run out"):
         book.commit(claim("a"), RUN)
-    assert book.read()["id-a"].holder == OTHER_RUN
+    assert book.read()["id-a"].lease_owner == OTHER_RUN
 
 
 def test_a_reboot_ends_what_was_not_committed(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_session_that_was_torn_down_since_the_launch_looked_is_not_prepared(ho
     ledger = LedgerFile(str(state.root))
     claim = Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1)
     assert ledger.reserve(claim, [], Allocatable(9, 9), 60.0, "run").granted
-    about: dict[str, Any] = {"holder": "run", "regenerate_keys": False, "deadline": 60.0, "check_mode": False}
+    about: dict[str, Any] = {"lease_owner": "run", "regenerate_keys": False, "deadline": 60.0, "check_mode": False}
     if host == "h1":
         with pytest.raises(StateError, match="Session train was torn down while this launch was at work"):
             prepare(state, ledger, record, host, **about, recorded=[SESSION])

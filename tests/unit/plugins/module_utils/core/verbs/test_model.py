@@ -66,7 +66,7 @@ GIVEN = {
     "claim": None,
     "allocatable": None,
     "lease_seconds": LEASE,
-    "holder": None,
+    "lease_owner": None,
     "record": None,
     "host": None,
     "regenerate_keys": False,
@@ -206,8 +206,8 @@ def stages_in_memory(context: Context, _public_keys: Any, _check_mode: bool = Fa
         one["Labels"][docker_engine.LABEL_REPLICA]
         for one in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
     }
-    if context.holder is not None:
-        context.ledger.require(context.session.id, context.holder)
+    if context.lease_owner is not None:
+        context.ledger.require(context.session.id, context.lease_owner)
     elif len(there) < len(context.replicas):
         session_record.require_place(context, bool(there))
     host: Any = context.engine
@@ -597,11 +597,11 @@ def test_who_gives_back_takes_all_that_it_made_and_nothing_of_another_run(patche
         asked = {"state": "released", "claim": held.claim.to_dict(), "record": record, "host": "h1"}
         before = host.left()
         assert any(path.endswith(".pub") for path in before)
-        assert host.call("session_host", {**asked, "holder": "another run"})["changed"] is False
+        assert host.call("session_host", {**asked, "lease_owner": "another run"})["changed"] is False
         assert host.left() == before
-        answer = host.call("session_host", {**asked, "holder": held.holder})
+        answer = host.call("session_host", {**asked, "lease_owner": held.lease_owner})
         assert (answer["changed"], host.left()) == (True, [])
-        assert host.call("session_host", {**asked, "holder": held.holder})["changed"] is False
+        assert host.call("session_host", {**asked, "lease_owner": held.lease_owner})["changed"] is False
     finally:
         patched.pop()
 
