@@ -93,7 +93,7 @@ def _check_main(group: GroupFacts, main: Mapping[str, Any]) -> None:
     host = main["host"]
     if host not in group.facts:
         why = group.why_missing.get(host, "It left the resource group.")
-        raise InvalidInput.single(f"host {host}", "missing", f"It runs main1, which is the way in. {why}")
+        raise InvalidInput.single(f"host {host}", "missing", f"It runs main1, where the owner logs in. {why}")
     states = [one["state"] for one in group.facts[host]["containers"] if one["name"] == main["container"]]
     if states != ["running"]:
         raise InvalidInput.single(

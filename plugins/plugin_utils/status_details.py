@@ -117,7 +117,7 @@ def _allocation(session: Mapping[str, Any]) -> list[tuple[str, object]]:
         ]
         facts.append(("Network", ", ".join(about)))
     elif replicas:
-        facts.append(("Network", "none besides the way out: a session of one replica"))
+        facts.append(("Network", "none besides the egress network: a session of one replica"))
     if session["egress"] is not None:
         facts.append(("Way out", session["egress"]["subnet"]))
     if replicas:

@@ -127,7 +127,7 @@ class Site:
     foreign_file: Path
 
     def egress(self, name: str) -> str:
-        """Return a replica's address on its bridge for the way out."""
+        """Return a replica's address on its egress bridge."""
         network_name = self.plans[name.split(" ")[0]]["egress"]["name"]
         return str(self.replicas[name].networks[network_name]["IPAddress"])
 
@@ -392,7 +392,7 @@ def _open_ways(site: Site) -> dict[str, tuple[str, Shots]]:
         "inside, overlay, any port": ("alpha sub1", lambda data: [datagram(alpha["address"], TUNNEL_PORT, data)]),
         "inside, bridge": ("gamma sub1", _both(gamma["address"])),
         "inside, bridge, a tunnel": ("gamma sub1", own_tunnel),
-        "inside, way out": ("gamma sub1", _both(site.egress("gamma main1"))),
+        "inside, egress": ("gamma sub1", _both(site.egress("gamma main1"))),
         "inside, another's name": ("alpha sub1", neighbour),
         "out": ("beta main1", _both(FOREIGN_ADDRESS)),
     }
@@ -406,7 +406,7 @@ OPEN_WAYS = (
     "inside, overlay, any port",
     "inside, bridge",
     "inside, bridge, a tunnel",
-    "inside, way out",
+    "inside, egress",
     "inside, another's name",
     "out",
 )
@@ -472,13 +472,13 @@ def test_a_neighbour_s_hardware_address_is_no_way_in(site: Site, guarded: set[st
     """The same frame arrives that is sent inside the session."""
     frame = _open_ways(site)["inside, another's name"][1]
 
-    def by_the_way_out(data: bytes) -> list[Shot]:
+    def by_egress(data: bytes) -> list[Shot]:
         return [{**shot, "to": "eth0"} for shot in frame(data)]
 
     attacks = {
         "own network": ("beta main1", frame),
-        "own way out": ("beta main1", by_the_way_out),
-        "ordinary": ("plain n1", by_the_way_out),
+        "own egress": ("beta main1", by_egress),
+        "ordinary": ("plain n1", by_egress),
     }
     assert site.fire("frame", attacks) == set()
     assert "inside, another's name" in guarded

@@ -112,7 +112,7 @@ def test_members_reach_each_other_and_nobody_of_the_other_session(sessions: Sess
     assert [attempt for attempt, answered in zip(attempts, reached) if answered] == []
 
 
-def test_the_published_port_of_main1_is_the_way_in(sessions: Sessions) -> None:
+def test_the_published_port_of_main1_is_where_the_owner_logs_in(sessions: Sessions) -> None:
     main = sessions["right"]["main1"]
     url = f"http://{ADDRESSES[main.host]}:18080/"
     assert on(

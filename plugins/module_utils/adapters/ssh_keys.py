@@ -162,7 +162,7 @@ def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
 
 def server_configuration(
     address: str | None,
-    is_way_in: bool,
+    is_login: bool,
     directory: str,
     environment: Mapping[str, str],
     parts: Mapping[str, str],
@@ -170,7 +170,7 @@ def server_configuration(
 ) -> str:
     """Return the sshd_config(5) of one replica: its key, its address, its environment, keys as the only way.
 
-    address: in the session; None for one that is alone. is_way_in: whether the session's owner logs in here, on a port
+    address: in the session; None for one that is alone. is_login: whether the session's owner logs in here, on a port
     of its own, which takes none of the session's keys. parts: settings that name programs the server consists of, none
     for OpenSSH before 9.8. subnet: that of the session; None for one that is alone.
     A line break cannot be written in sshd_config, so a variable whose value holds one is left to the environment file.
@@ -182,7 +182,7 @@ def server_configuration(
         settings += f"PerSourcePenaltyExemptList {subnet}\n"
     values = " ".join(_quote(f"{name}={value}") for name, value in sorted(environment.items()) if "\n" not in value)
     listeners = [f"{address}:{SSH_PORT}"] if address is not None else []
-    listeners += [f"{EVERY_ADDRESS}:{LOGIN_PORT}"] if is_way_in else []
+    listeners += [f"{EVERY_ADDRESS}:{LOGIN_PORT}"] if is_login else []
     peers = f"{directory}/authorized_keys" if address is not None else "none"
     return (
         "".join(f"ListenAddress {listener}\n" for listener in listeners) + f"HostKey {directory}/{HOST_KEY}\n"
@@ -201,10 +201,10 @@ def server_configuration(
         f"MaxSessions {MAXIMUM_LOGINS}\n"
         "Subsystem sftp internal-sftp\n"
         f"SetEnv {values}\n"
-    ) + (_WAY_IN.format(keys=f"{directory}/{OWNER_KEYS}") if is_way_in else "")
+    ) + (_LOGIN.format(keys=f"{directory}/{OWNER_KEYS}") if is_login else "")
 
 
-_WAY_IN = f"""\
+_LOGIN = f"""\
 PerSourceMaxStartups {MAXIMUM_STARTUPS}
 Match LocalPort {LOGIN_PORT}
     AuthorizedKeysFile {{keys}}

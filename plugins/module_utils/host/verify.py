@@ -72,7 +72,7 @@ def verify(
     if plan["ssh_port"] is not None:
         for replica, result in zip(replicas, results):
             if replica["rank"] == 0:
-                _prove_way_in(replica, result["pid"], public_keys[replica["name"]]["host"])
+                _prove_login(replica, result["pid"], public_keys[replica["name"]]["host"])
     for result in results:
         del result["pid"]
     return results
@@ -133,7 +133,7 @@ def _last_output(text: str) -> str:
     )
 
 
-def _prove_way_in(replica: dict[str, Any], pid: int, key: str) -> None:
+def _prove_login(replica: dict[str, Any], pid: int, key: str) -> None:
     """Prove that what listens for the session's owner is the replica's SSH server and not a program of the image."""
     if ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT) != key:
         raise VerificationFailed(

@@ -371,7 +371,7 @@ def _words_of(request: Request) -> dict[str, tuple[str, bool]]:
 def differ_in_keys_only(old: Request, new: Request) -> bool:
     """Tell whether nothing but the owner's keys differs, so that a session that runs can go on as it is.
 
-    The first key and the last one decide whether there is a way in at all, which is made with main1.
+    The first key and the last one decide whether there is a login at all, which is made with main1.
     """
     has_some = bool(old.authorized_keys) and bool(new.authorized_keys)
     return has_some and replace(old, authorized_keys=new.authorized_keys) == new

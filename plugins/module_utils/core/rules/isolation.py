@@ -36,7 +36,7 @@ _PLAIN_UDP_IPV6 = "3&0xFF=17"
 
 
 @dataclass(frozen=True)
-class Opening:
+class PublishedPort:
     """A published port: *host_port* at *address*, or at any of the host's (None), leads to the container's."""
 
     protocol: str
@@ -72,7 +72,7 @@ class Tunnel:
 
 @dataclass(frozen=True)
 class Isolation:
-    """What is guarded on one host. egress: the subnet of the way out; None on a host that carries no replica.
+    """What is guarded on one host. egress: the egress subnet; None on a host that carries no replica.
 
     inner: the interface of the session's own network, a bridge or the overlay's link. closed: ports that are published
     at an IPv4 address of the loopback interface: (protocol, address, port).
@@ -83,7 +83,7 @@ class Isolation:
     tunnel: Tunnel | None
     egress: str | None = None
     inner: str | None = None
-    openings: tuple[Opening, ...] = ()
+    published: tuple[PublishedPort, ...] = ()
     closed: tuple[tuple[str, str, int], ...] = ()
 
     @property
@@ -98,7 +98,7 @@ def chain_name(session_id: str) -> str:
 
 
 def egress_bridge(session_id: str) -> str:
-    """Return the name of the bridge for the way out."""
+    """Return the name of the egress bridge."""
     return f"{EGRESS_PREFIX}{session_id[:8]}"
 
 
@@ -110,7 +110,7 @@ def inner_bridge(session_id: str) -> str:
 def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
     """Return what is guarded on a *host* that carries replicas of the session."""
     session, network = plan["session"], plan["network"]
-    openings = []
+    published = []
     closed = []
     for replica in plan["replicas"]:
         for port in replica["ports"] if replica["host"] == host else ():
@@ -121,7 +121,7 @@ def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
                 closed.append((port["protocol"], str(address), port["host_port"]))
             else:
                 wanted = None if address.is_unspecified else str(address)
-                openings.append(Opening(port["protocol"], port["host_port"], port["container_port"], wanted))
+                published.append(PublishedPort(port["protocol"], port["host_port"], port["container_port"], wanted))
     about = tunnel_of(plan)
     tunnel = None
     if about is not None:
@@ -133,7 +133,7 @@ def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
         tunnel,
         plan["egress"]["subnet"],
         None if network is None else network["link"] or inner_bridge(session["id"]),
-        tuple(openings),
+        tuple(published),
         tuple(closed),
     )
 
@@ -197,7 +197,7 @@ def _iptables_egress(found: Rules, isolation: Isolation) -> None:
         found[USER_CHAIN] += [f"-i {bridge} -j {isolation.chain}", f"-o {bridge} -j {isolation.chain}"]
         own += [f"-i {bridge} -o {bridge} -j RETURN", f"! -s {isolation.egress} -i {bridge} -j DROP"]
         own.append(f"-o {bridge} -m conntrack --ctstate RELATED,ESTABLISHED -j RETURN")
-        for one in isolation.openings:
+        for one in isolation.published:
             asked = f"--ctorigdst {one.address} " if one.address else ""
             own.append(
                 f"-o {bridge} -p {one.protocol} -m {one.protocol} --dport {one.container_port} "
@@ -283,7 +283,7 @@ def nft_rules(isolation: Isolation) -> Rules:
             f'iifname "{bridge}" meta nfproto ipv6 drop',
             f'oifname "{bridge}" ct state established,related accept',
         ]
-        for one in isolation.openings:
+        for one in isolation.published:
             asked = f"ct original ip daddr {one.address} " if one.address else ""
             found["forward"].append(
                 f'oifname "{bridge}" {one.protocol} dport {one.container_port} ct status dnat {asked}'

@@ -27,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
     SSH_MOUNT,
-    is_way_in,
+    is_login_server,
     key_files,
     search_path,
     server_parts,
@@ -83,7 +83,7 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
     files["hostfile"] = environment.hostfile(slots)
     members = context.record["plan"]["replicas"]
     files["hostfile.mpich"] = environment.mpich_hostfile(slots)
-    is_login = is_way_in(context, replica)
+    is_login = is_login_server(context, replica)
     owners = context.plan.request["authorized_keys"]
     if context.network is not None:
         trusted = known = None

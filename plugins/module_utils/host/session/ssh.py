@@ -31,7 +31,7 @@ def key_files(context: Context, name: str) -> list[Path]:
     return [context.directory.replica(name) / "ssh" / key for key in (ssh_keys.CLIENT_KEY, ssh_keys.HOST_KEY)]
 
 
-def is_way_in(context: Context, replica: Replica) -> bool:
+def is_login_server(context: Context, replica: Replica) -> bool:
     """Tell whether the session's owner logs in to this replica from outside."""
     return context.plan.ssh_port is not None and replica.rank == 0
 

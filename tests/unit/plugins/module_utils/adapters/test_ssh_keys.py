@@ -134,15 +134,15 @@ def test_the_server_configuration_quotes_values_and_leaves_out_what_it_cannot_ho
 def test_the_owner_has_a_port_where_the_session_s_keys_do_not_count() -> None:
     text = server_configuration("10.213.0.2", True, "/keys", {}, {}, "10.213.0.0/28")
     assert "Penalt" not in text, "which servers before 9.8 do not know"
-    before, _match, way_in = text.partition("Match LocalPort 2201\n")
+    before, _match, login = text.partition("Match LocalPort 2201\n")
     assert before.splitlines()[:2] == ["ListenAddress 10.213.0.2:2200", "ListenAddress 0.0.0.0:2201"]
     assert "AuthorizedKeysFile /keys/authorized_keys\n" in before
-    assert "AuthorizedKeysFile /keys/owner_keys\n" in way_in
+    assert "AuthorizedKeysFile /keys/owner_keys\n" in login
     # Whoever is alone has no peers, whose keys could count.
-    before, _match, way_in = server_configuration(None, True, "/keys", {}, {}, None).partition("Match LocalPort 2201\n")
+    before, _match, login = server_configuration(None, True, "/keys", {}, {}, None).partition("Match LocalPort 2201\n")
     assert [line for line in before.splitlines() if line.startswith("ListenAddress")] == ["ListenAddress 0.0.0.0:2201"]
     assert "AuthorizedKeysFile none\n" in before
-    assert "owner_keys" in way_in
+    assert "owner_keys" in login
     assert "LocalPort" not in server_configuration("10.213.0.2", False, "/keys", {}, {}, "10.213.0.0/28")
 
 

@@ -79,7 +79,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+
 OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFGmJ/gx/8z/eHNzAzghDtUKw9fasWzqtpwji3eUm1OG"
 
 
-def test_the_way_in_for_the_owner():
+def test_the_login_of_the_owner():
     request = parse(authorized_keys=f"{OTHER}\n{KEY}\n", ssh_port="22022")
     assert (request.to_dict()["authorized_keys"], request.ssh_port) == ([KEY, OTHER], 22022)
     assert request == parse(authorized_keys=[KEY, OTHER, KEY], ssh_port=22022)

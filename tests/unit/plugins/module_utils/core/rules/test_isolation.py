@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import stub_of, tunnel_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     Isolation,
-    Opening,
+    PublishedPort,
     Rules,
     Tunnel,
     digest,
@@ -46,21 +46,21 @@ def port(host_ip: str, protocol: str = "tcp") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("host_ip", "openings", "closed"),
+    ("host_ip", "published", "closed"),
     [
-        ("", (Opening("tcp", 8080, 80, None),), ()),
-        ("0.0.0.0", (Opening("tcp", 8080, 80, None),), ()),
-        ("192.0.2.1", (Opening("tcp", 8080, 80, "192.0.2.1"),), ()),
+        ("", (PublishedPort("tcp", 8080, 80, None),), ()),
+        ("0.0.0.0", (PublishedPort("tcp", 8080, 80, None),), ()),
+        ("192.0.2.1", (PublishedPort("tcp", 8080, 80, "192.0.2.1"),), ()),
         ("127.0.0.1", (), (("tcp", "127.0.0.1", 8080),)),
         ("127.8.0.1", (), (("tcp", "127.8.0.1", 8080),)),
         ("::1", (), ()),
     ],
 )
-def test_a_port_is_open_at_the_address_it_was_asked_for(host_ip: str, openings: Any, closed: Any) -> None:
+def test_a_port_is_open_at_the_address_it_was_asked_for(host_ip: str, published: Any, closed: Any) -> None:
     found = isolation_of(plan([port(host_ip)], NETWORK), "h1")
-    assert (found.openings, found.closed) == (openings, closed)
+    assert (found.published, found.closed) == (published, closed)
     elsewhere = isolation_of(plan([port(host_ip)], NETWORK), "h2")
-    assert (elsewhere.openings, elsewhere.closed) == ((), ())
+    assert (elsewhere.published, elsewhere.closed) == ((), ())
 
 
 def test_the_network_decides_which_interfaces_are_guarded() -> None:
