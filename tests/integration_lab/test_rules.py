@@ -95,13 +95,13 @@ table ip docker-bridges {{
 CHANGE = """
 import json, sys
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import isolation_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
 plan = json.loads(sys.argv[2])
 wanted = isolation_of(plan, "h1")
 put = sys.argv[1] == "put"
 nftables = sys.argv[3] == "nft"
-stage = guard.rule_steps(wanted, nftables) if put else guard.removal_steps({wanted.session_id: "train"})
-steps.perform([stage])
+stage = firewall_rules.rule_steps(wanted, nftables) if put else firewall_rules.removal_steps({wanted.session_id:
+"train"}) steps.perform([stage])
 print(json.dumps(steps.descriptions([stage])))
 """
 

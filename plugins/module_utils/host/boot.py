@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     is_stub,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
@@ -115,11 +115,11 @@ def _early_stages(state: StateDirectory, record: Record) -> list[Stage]:
     """Return what a session needs of this host before the engine starts: rules, and where it runs here its link."""
     if record["status"] != RUNNING:
         return []
-    nftables = guard.will_use_nftables()
+    nftables = firewall_rules.will_use_nftables()
     host = state.session(record["id"]).read_host()
     if host is None or host not in record["hosts"] or is_stub(record):
-        wanted = guard.isolation_of_stub(stub_of(record))
-        return [] if wanted is None else [guard.rule_steps(wanted, nftables)]
+        wanted = firewall_rules.isolation_of_stub(stub_of(record))
+        return [] if wanted is None else [firewall_rules.rule_steps(wanted, nftables)]
     no_engine: Any = None
     context = Context(no_engine, state, LedgerFile(str(state.root)), record, host, "")
     known = state.session(record["id"]).read_public_keys()

@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CONFIRMED
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions, perform
 
@@ -101,10 +101,10 @@ def _keep_out(state: StateDirectory, stub: Record, check_mode: bool) -> list[str
     """Keep containers of this host, which carries no replica, out of the session's tunnel; return what was done."""
     if not check_mode and state.session(stub["id"]).read_record() is None:
         return []  # it was torn down just now
-    wanted = guard.isolation_of_stub(stub)
+    wanted = firewall_rules.isolation_of_stub(stub)
     if wanted is None:
         return []
-    stages = [guard.rule_steps(wanted, Engine.connect().uses_nftables())]
+    stages = [firewall_rules.rule_steps(wanted, Engine.connect().uses_nftables())]
     if not check_mode:
         perform(stages)
     return descriptions(stages)

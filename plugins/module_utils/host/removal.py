@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, guard
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
@@ -81,10 +81,10 @@ def removal_stages(
         # What lies on a tunnel goes before it: the kernel would take it away by itself.
         [_link_step(name) for name in sorted(links) if name not in tunnels],
         [_link_step(name) for name in sorted(tunnels)],
-        guard.removal_steps(
+        firewall_rules.removal_steps(
             {key: name for key, name in firewall.sessions().items() if is_meant(name, key) and key not in kept}
         ),
-        *(guard.rule_steps(kept[key], engine.uses_nftables()) for key in sorted(kept)),
+        *(firewall_rules.rule_steps(kept[key], engine.uses_nftables()) for key in sorted(kept)),
         *(
             stage
             for one in sorted(ids)
@@ -111,12 +111,12 @@ def removal_stages(
 
 
 def _guarded(state: StateDirectory, session_id: str) -> Isolation | None:
-    """Return what this host guards of a session that runs on others, as far as its stub tells."""
+    """Return what firewall rules this host has to have for a session that runs on others, as far as its stub tells."""
     try:
         record = state.session(session_id).read_record()
     except DamagedFile:
         return None
-    return None if record is None or not is_stub(record) else guard.isolation_of_stub(record)
+    return None if record is None or not is_stub(record) else firewall_rules.isolation_of_stub(record)
 
 
 Meant = Callable[[str, str], bool]

@@ -34,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, labels
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, has_ssh
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
@@ -191,9 +191,9 @@ class _Repairer:
 
     def _keep_out(self, stub: Record) -> None:
         """Keep containers of this host, which carries no replica of the session, out of its tunnel."""
-        wanted = guard.isolation_of_stub(stub)
+        wanted = firewall_rules.isolation_of_stub(stub)
         if wanted is not None:
-            self._perform([guard.rule_steps(wanted, self.engine.uses_nftables())])
+            self._perform([firewall_rules.rule_steps(wanted, self.engine.uses_nftables())])
 
     def _keep(self, record: Record) -> None:
         for action in keep_records(self.state, [record], self.check_mode):

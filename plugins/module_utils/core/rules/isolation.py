@@ -72,7 +72,8 @@ class Tunnel:
 
 @dataclass(frozen=True)
 class Isolation:
-    """What is guarded on one host. egress: the egress subnet; None on a host that carries no replica.
+    """What the firewall rules of one host keep apart. egress: the egress subnet; None on a host that carries no
+    replica.
 
     inner: the interface of the session's own network, a bridge or the overlay's link. closed: ports that are published
     at an IPv4 address of the loopback interface: (protocol, address, port).
@@ -108,7 +109,7 @@ def inner_bridge(session_id: str) -> str:
 
 
 def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
-    """Return what is guarded on a *host* that carries replicas of the session."""
+    """Return what the firewall rules keep apart on a *host* that carries replicas of the session."""
     session, network = plan["session"], plan["network"]
     published = []
     closed = []

@@ -775,8 +775,8 @@ def _has_stub(facts: Mapping[str, Any], record: Record) -> bool:
         return False
     for one in facts["records"]:
         if one["id"] == record["id"] and is_stub(one):
-            guarded = one["tunnel"] is None or RULES in facts["objects"].get(one["id"], {}).get("kinds", ())
-            return guarded and (one["status"], one["hosts"]) == (record["status"], record["hosts"])
+            has_rules = one["tunnel"] is None or RULES in facts["objects"].get(one["id"], {}).get("kinds", ())
+            return has_rules and (one["status"], one["hosts"]) == (record["status"], record["hosts"])
     return False
 
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
@@ -61,8 +61,8 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
 
 def rule_steps(context: Context, nftables: bool) -> Stage:
-    """Return what is missing of the firewall's rules, before there is anything to guard; it needs no engine."""
-    return guard.rule_steps(isolation.isolation_of(context.record["plan"], context.host), nftables)
+    """Return what is missing of the firewall's rules, before there is anything that they protect; it needs no engine."""
+    return firewall_rules.rule_steps(isolation.isolation_of(context.record["plan"], context.host), nftables)
 
 
 def link_steps(context: Context) -> Stage:

@@ -47,7 +47,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     combined,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard, launch_steps, prepare
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, launch_steps, prepare
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
@@ -400,7 +400,7 @@ def patched() -> Iterator[list[World]]:
         patch.setattr(folders, "pinned", lambda _session: [])
         patch.setattr(prepare, "_keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)
-        patch.setattr(guard, "isolation_of_stub", lambda _stub: None)
+        patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
         clock = SimpleNamespace(**{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now})
         patch.setattr(ledger_file, "time", clock)

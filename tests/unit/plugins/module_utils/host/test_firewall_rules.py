@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import guard
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 
 
 @pytest.mark.parametrize(
@@ -26,16 +26,16 @@ def test_before_the_engine_runs_its_settings_tell(
     path = tmp_path / "daemon.json"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    monkeypatch.setattr(guard, "ENGINE_SETTINGS", path)
-    assert guard.will_use_nftables() is uses_nftables
+    monkeypatch.setattr(firewall_rules, "ENGINE_SETTINGS", path)
+    assert firewall_rules.will_use_nftables() is uses_nftables
 
 
 def test_a_session_that_waits_needs_no_rules() -> None:
     tunnel = {"vni": 5000, "port": 4789, "endpoints": ["127.0.0.1"]}
     record = {"id": "x", "name": "train", "status": "PENDING", "tunnel": tunnel}
-    assert guard.isolation_of_stub(record) is None
-    assert guard.isolation_of_stub({**record, "status": "RUNNING", "tunnel": None}) is None
-    found = guard.isolation_of_stub({**record, "status": "RUNNING"})
+    assert firewall_rules.isolation_of_stub(record) is None
+    assert firewall_rules.isolation_of_stub({**record, "status": "RUNNING", "tunnel": None}) is None
+    found = firewall_rules.isolation_of_stub({**record, "status": "RUNNING"})
     assert found is not None
     assert found.tunnel is not None
     assert (found.tunnel.interface, found.egress, found.inner) == ("lo", None, None)
