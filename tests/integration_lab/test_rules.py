@@ -100,8 +100,9 @@ plan = json.loads(sys.argv[2])
 wanted = isolation_of(plan, "h1")
 put = sys.argv[1] == "put"
 nftables = sys.argv[3] == "nft"
-stage = firewall_rules.rule_steps(wanted, nftables) if put else firewall_rules.removal_steps({wanted.session_id:
-"train"}) steps.perform([stage])
+sessions = {wanted.session_id: "train"}
+stage = firewall_rules.rule_steps(wanted, nftables) if put else firewall_rules.removal_steps(sessions)
+steps.perform([stage])
 print(json.dumps(steps.descriptions([stage])))
 """
 

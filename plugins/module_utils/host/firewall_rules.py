@@ -22,7 +22,7 @@ ENGINE_SETTINGS = Path("/etc/docker/daemon.json")
 
 
 def isolation_of_stub(record: Record) -> Isolation | None:
-    """Return what the firewall rules of a host keep apart that carries no replica of a session which runs; None where there is nothing."""
+    """Return what the rules of a host without replicas of a running session keep apart; None where there is nothing."""
     if record["status"] != RUNNING or record["tunnel"] is None:
         return None
     tunnel = record["tunnel"]

@@ -61,7 +61,7 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
 
 def rule_steps(context: Context, nftables: bool) -> Stage:
-    """Return what is missing of the firewall's rules, before there is anything that they protect; it needs no engine."""
+    """Return what is missing of the firewall's rules, before there is anything to protect; it needs no engine."""
     return firewall_rules.rule_steps(isolation.isolation_of(context.record["plan"], context.host), nftables)
 
 
