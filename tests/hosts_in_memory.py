@@ -199,7 +199,7 @@ class Host:
         answer = self.ledger.reserve(
             Claim.from_dict(claim), strays, Allocatable.from_dict(allocatable), LEASE, lease_owner
         )
-        told = {"granted": answer.granted, "reasons": list(answer.reasons), "undecided": list(answer.undecided)}
+        told = {"granted": answer.granted, "reasons": list(answer.reasons), "tentative": list(answer.tentative)}
         if not answer.granted:
             return {**told, "actions": []}
         yield
@@ -221,7 +221,7 @@ class Host:
         ]
 
     def release(self, record: Record, lease_owner: str) -> Steps:
-        """Do as launch_steps.give_back."""
+        """Do as launch_steps.roll_back."""
         yield
         held = self.ledger.read().get(record["id"])
         if held is not None and held.lease_owner == lease_owner and record["status"] == PREPARING:

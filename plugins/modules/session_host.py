@@ -23,7 +23,7 @@ description:
     containers side by side. When a step fails, what this call had made for a session that is being started is removed
     again. Then does as with O(state=verified). Peers on other hosts that do not answer within O(patience) are left to
     a call with O(state=verified).
-  - With O(state=released) gives back what a launch holds, unless the session runs; with O(record) what the launch made
+  - With O(state=released) rolls back what a launch holds, unless the session runs; with O(record) what the launch made
     with O(state=held) as well.
   - With O(state=offered) makes the folders that the request gives an owner or a mode, and writes a file into those that
     the hosts share; with O(state=proven) reads what another host wrote there, and refuses those that are not the same.
@@ -208,7 +208,7 @@ reasons:
   returned: with O(state=held)
   type: list
   elements: str
-undecided:
+tentative:
   description: Sessions that do not know yet whether they start, and are the only ones in the way.
   returned: with O(state=held)
   type: list

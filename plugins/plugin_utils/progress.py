@@ -20,12 +20,12 @@ COLLECTION = "cluster_compute.session."
 class State:
     """What hosts are busy with.
 
-    proof: name of the value that the result of a host holds, and that is not False, if it has done its part; empty
-    where the result of one task does not tell. counts_replicas: whether the replicas on a host are done with it.
+    expected_key: name of the value that the result of a host holds, and that is not False, if it has done its part;
+    empty where the result of one task does not tell. counts_replicas: whether the replicas on a host are done with it.
     """
 
     name: str
-    proof: str = ""
+    expected_key: str = ""
     counts_replicas: bool = False
 
 
@@ -134,7 +134,7 @@ class Progress:
     def end(self, state: State, host: str, outcome: str, result: Mapping[str, Any], now: float) -> None:
         """A host ends; *outcome* is what Ansible takes it for, although a task may hide a failure on purpose."""
         account = self._account(state)
-        if outcome == DONE and state.proof and result.get(state.proof) in (None, False):
+        if outcome == DONE and state.expected_key and result.get(state.expected_key) in (None, False):
             outcome = FAILED
         account.hosts[host] = outcome
         if outcome == SKIPPED:
@@ -144,7 +144,7 @@ class Progress:
             account.network_of_turn = max(account.network_of_turn, float(seconds[NETWORK]))
         if outcome == DONE and isinstance(seconds, Mapping) and isinstance(seconds.get(READY.name), (int, float)):
             account.ready_of_turn = max(account.ready_of_turn, float(seconds[READY.name]))
-            self._account(READY).hosts[host] = DONE if READY.proof in result else FAILED
+            self._account(READY).hosts[host] = DONE if READY.expected_key in result else FAILED
         if account.since is not None and not account.count(RUNNING):
             account.seconds += now - account.since
             account.network_seconds += min(account.network_of_turn, now - account.since)

@@ -95,7 +95,7 @@ def test_check_mode_tells_all_that_is_done_and_does_nothing(host: Host, engine: 
 def test_a_reservation_goes_through_its_stages(host: Host, ledger: LedgerFile) -> None:
     session = host.plan(size=1)
     told = session.bring("held")
-    assert (told["changed"], told["granted"], told["reasons"], told["undecided"]) == (True, True, [], [])
+    assert (told["changed"], told["granted"], told["reasons"], told["tentative"]) == (True, True, [], [])
     assert session.bring("held")["changed"] is False
     assert (ledger.read()[session.id].stage, ledger.read()[session.id].lease_owner) == (LEASED, LEASE_OWNER)
     assert session.bring("released", check_mode=True, lease_owner="another run")["changed"] is False
@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_refused_with_reasons(host: Host) -> None:
         assert (answer["granted"], answer["changed"]) == (False, False)
         assert any("cpus" in reason.lower() for reason in answer["reasons"])
         assert any("18080" in reason for reason in answer["reasons"])
-        assert answer["undecided"] == [first.id]
+        assert answer["tentative"] == [first.id]
     first.bring("released")
     assert second.bring("held")["granted"]
 
@@ -129,7 +129,7 @@ def test_containers_that_the_ledger_does_not_know_count(host: Host, ledger: Ledg
     ledger.path.unlink()
     answer = second.bring("held", claim={**second.claim, "cpus": 3000})
     assert answer["granted"] is False
-    assert answer["undecided"] == []
+    assert answer["tentative"] == []
     # A launch in check mode, which is to replace the session, is not in its own way.
     same = host.plan(name="first", size=1, cpus="3")
     assert same.bring("held", check_mode=True)["granted"]

@@ -151,7 +151,7 @@ class LedgerFile:
     def release(self, session_id: str, lease_owner: str | None = None) -> bool:
         """Give back what a session holds here; return whether it held anything.
 
-        lease_owner: give back only what this run holds, and nothing of a session that runs.
+        lease_owner: release only what this run holds, and nothing of a session that runs.
         """
         if not self.path.exists() and not self._unfinished():
             return False

@@ -277,13 +277,13 @@ class Planner:
             check_request_fits_idle(self.request, self._hosts(True))
         session_id = waiting["id"] if waiting is not None else self.draw()
         number = waiting["queue"]["number"] if waiting is not None else next_number(self.view.pending())
-        entry = self._queue_entry(session_id, number, with_undecided=True)
+        entry = self._queue_entry(session_id, number, with_tentative=True)
         if entry.problem is not None:
             raise entry.problem
         record = waiting or new_record(session_id, self.owner, self.request.to_dict())
         if entry.placement is None:
-            # What only undecided sessions hold may be free in a moment: their launches end, one way or the other.
-            if self._queue_entry(session_id, number, with_undecided=False).placement is not None:
+            # What only tentative sessions hold may be free in a moment: their launches end, one way or the other.
+            if self._queue_entry(session_id, number, with_tentative=False).placement is not None:
                 report = [f"Session {self.request.name} waits for sessions that are being launched."]
                 return self._answer("WAITING", report=report, pending=self._pending(record, number, report))
             report = self._reasons(entry)
@@ -318,11 +318,11 @@ class Planner:
             self.archive = self.read_archive(self.request)
         return self.archive
 
-    def _queue_entry(self, session_id: str, number: int, with_undecided: bool) -> QueueEntry:
+    def _queue_entry(self, session_id: str, number: int, with_tentative: bool) -> QueueEntry:
         others = [record for record in self.view.pending() if record["name"] != self.request.name]
         waiting, self.problems = waiting_of(others)
         waiting.append(Waiting(session_id, self.request, number))
-        hosts = self._hosts(with_undecided)
+        hosts = self._hosts(with_tentative)
         entries = schedule_queue(waiting, hosts, self.settings.topology_keys, self.group.known)
         return next(entry for entry in entries if entry.waiting.session_id == session_id)
 
@@ -341,8 +341,8 @@ class Planner:
             return record
         return advance(record, PENDING, "There was no room for it.", queue={"number": number}, report=report)
 
-    def _hosts(self, with_undecided: bool) -> list[Host]:
-        return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_undecided)
+    def _hosts(self, with_tentative: bool) -> list[Host]:
+        return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_tentative)
 
     def _placed_already(self, record: Record) -> dict[str, Any]:
         plan = read_plan(record["plan"])
@@ -363,7 +363,7 @@ class Planner:
         pending: Record | None = None,
     ) -> dict[str, Any]:
         session = plan.session
-        allocatable = {host.name: allocatable_of(host) for host in self._hosts(with_undecided=True)}
+        allocatable = {host.name: allocatable_of(host) for host in self._hosts(with_tentative=True)}
         hosts = list(plan.hosts)
         return self._answer(
             "SCHEDULED",

@@ -160,7 +160,7 @@ def take_in(engine: Engine, archive: Iterable[bytes], image: str, reference: str
     after = engine.image_names()
     strange = sorted({after[name] for name in loaded if name in after} - set(allowed))
     if strange:
-        _give_back(engine, before, after, loaded, strange)
+        _roll_back(engine, before, after, loaded, strange)
         raise EngineError(
             f"The image {strange[0][:19]} came where {image[:19]} was to come; it was removed, and the host runs "
             "nothing of it."
@@ -170,7 +170,7 @@ def take_in(engine: Engine, archive: Iterable[bytes], image: str, reference: str
     _name(engine, image, reference)
 
 
-def _give_back(
+def _roll_back(
     engine: Engine, before: Mapping[str, str], after: Mapping[str, str], loaded: Iterable[str], strange: Sequence[str]
 ) -> None:
     for name in loaded:

@@ -55,7 +55,7 @@ def hold(
     """Lease the claim if it fits now, and make under the lease the folders, proofs and keys that are missing.
 
     recorded: sessions that this host had a record of when the launch looked. Returns ``granted``, ``reasons``,
-    ``undecided``, ``actions`` and, where it is granted, ``public_keys``, the public halves of the keys of this host's
+    ``tentative``, ``actions`` and, where it is granted, ``public_keys``, the public halves of the keys of this host's
     replicas. Where the lease was granted and a folder or key cannot be made, or the session was torn down since the
     launch looked, the result is that of a failure, and what was held is given back.
     """
@@ -64,7 +64,7 @@ def hold(
         "changed": False,
         "granted": answer.granted,
         "reasons": list(answer.reasons),
-        "undecided": list(answer.undecided),
+        "tentative": list(answer.tentative),
         "actions": [],
     }
     if not answer.granted:
@@ -79,7 +79,7 @@ def hold(
             actions = SessionData(record, host, session).prepare(lease_owner, check_mode)
             public_keys, made = make_keys(session, record["plan"], host, regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
-        give_back(state, ledger, record, lease_owner, check_mode)
+        roll_back(state, ledger, record, lease_owner, check_mode)
         return {**told, "failed": True, "msg": message_of(error)}
     actions += [f"create key {key}" for key in made]
     difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
@@ -92,7 +92,7 @@ def _refuse_if_gone(state: StateDirectory, record: Record, recorded: Collection[
         raise StateError(f"Session {record['name']} was torn down while this launch was at work. Launch again.")
 
 
-def give_back(
+def roll_back(
     state: StateDirectory, ledger: LedgerFile, record: Record, lease_owner: str, check_mode: bool
 ) -> tuple[bool, list[str]]:
     """Give back what this run holds here unless the session runs, with what was made under the lease.

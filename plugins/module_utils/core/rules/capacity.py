@@ -38,14 +38,14 @@ def hosts_from_facts(
     facts_by_host: Mapping[str, Mapping[str, Any]],
     inventory_vars_by_host: Mapping[str, Mapping[str, Any]],
     ignore_session: str | None = None,
-    with_undecided: bool = True,
+    with_tentative: bool = True,
 ) -> list[Host]:
     """Return the usable hosts, in the order of *facts_by_host*, which is the inventory's.
 
     Allocatable is what ``cluster_compute_cpus`` and ``cluster_compute_memory`` say; where they say nothing, what was
     detected less ``cluster_compute_reserved_*``. Free is that less what the host's ledger holds and less what
     labelled containers hold that the ledger does not know, running or not.
-    ignore_session: name of the session being placed, whose own share does not count against it. with_undecided:
+    ignore_session: name of the session being placed, whose own share does not count against it. with_tentative:
     whether leases count, whose sessions do not know yet whether they start.
     Raises InvalidInput naming host, variable and value.
     """
@@ -55,7 +55,7 @@ def hosts_from_facts(
         if not facts.get("usable"):
             continue
         try:
-            hosts.append(_host(name, facts, inventory_vars_by_host.get(name, {}), ignore_session, with_undecided))
+            hosts.append(_host(name, facts, inventory_vars_by_host.get(name, {}), ignore_session, with_tentative))
         except InvalidInput as error:
             problems.extend(error.problems)
     if problems:
@@ -68,7 +68,7 @@ def _host(
     facts: Mapping[str, Any],
     variables: Mapping[str, Any],
     ignore_session: str | None,
-    with_undecided: bool,
+    with_tentative: bool,
 ) -> Host:
     problems: list[Problem] = []
 
@@ -105,7 +105,7 @@ def _host(
     limit = read("max_replicas", _limit, None)
     if problems:
         raise InvalidInput(problems)
-    held = held_claims(facts, ignore_session, with_undecided)
+    held = held_claims(facts, ignore_session, with_tentative)
     taken = [device for claim in held for _kind, names in claim.devices for device in names]
     free_devices = tuple(
         (kind, tuple(name for name in names if not any(same_device(name, other) for other in taken)))
@@ -156,11 +156,11 @@ def _counts(devices: Devices, pinnable: int) -> tuple[tuple[str, int], ...]:
     return tuple((kind, pinnable if kind == PINNED else count) for kind, count in count_devices(devices))
 
 
-def held_claims(facts: Mapping[str, Any], ignore_session: str | None, with_undecided: bool) -> list[Claim]:
+def held_claims(facts: Mapping[str, Any], ignore_session: str | None, with_tentative: bool) -> list[Claim]:
     """Return what sessions hold of a host: its ledger's claims, and containers that the ledger does not know."""
     reservations = [Reservation.from_dict(entry) for entry in facts.get("reservations") or ()]
     known = {reservation.claim.session_id for reservation in reservations}
-    claims = [held.claim for held in reservations if with_undecided or held.stage != LEASED]
+    claims = [held.claim for held in reservations if with_tentative or held.stage != LEASED]
     for container in facts.get("containers") or ():
         if container.get("session_id") not in known:
             claims.append(

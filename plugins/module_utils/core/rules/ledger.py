@@ -7,10 +7,10 @@ A reservation begins as a *lease*: its session has asked several hosts and does 
 agreed. It is *confirmed* once all have, and *committed* once the session runs. A lease or a confirmation that is not
 carried on runs out by itself; a committed reservation stays until the session is torn down.
 
-Two sessions that race ask the same hosts at the same moment, each may get some, and neither all. `decide` tells what
-to do then: of two undecided sessions the one with the lower id keeps what it got and asks again, the other gives back
-everything and plans anew. A session therefore waits only for sessions with a higher id, so no circle of waiting can
-close, and the lowest of those that race always comes to an end.
+Two sessions that race ask the same hosts at the same moment, each may get some, and neither all. `resolve_reservations`
+tells what to do then: of two tentative sessions the one with the lower id keeps what it got and asks again, the other
+rolls back everything and plans anew. A session therefore waits only for sessions with a higher id, so no circle of
+waiting can close, and the lowest of those that race always comes to an end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STAGES = (LEASED, CONFIRMED, COMMITTED)
 
 GRANTED = "granted"
 ASK_AGAIN = "ask again"
-GIVE_BACK = "give back"
+ROLL_BACK = "roll back"
 
 
 class InvalidLedger(CoreError):
@@ -193,13 +193,13 @@ class Allocatable:
 class Answer:
     """One host's answer to a claim.
 
-    reasons: full sentences, empty where it is granted. undecided: the sessions whose leases alone are in the way;
+    reasons: full sentences, empty where it is granted. tentative: the sessions whose leases alone are in the way;
     empty where even without them it would not fit.
     """
 
     granted: bool
     reasons: tuple[str, ...] = ()
-    undecided: tuple[str, ...] = ()
+    tentative: tuple[str, ...] = ()
 
 
 Ledger = Mapping[str, Reservation]
@@ -247,8 +247,8 @@ def answer(claim: Claim, ledger: Ledger, strays: Iterable[Claim], allocatable: A
     firm = [reservation.claim for reservation in others.values() if reservation.stage != LEASED] + unknown
     if _conflicts(claim, firm, allocatable):
         return Answer(False, tuple(reasons))
-    undecided = sorted(key for key, reservation in others.items() if reservation.stage == LEASED)
-    return Answer(False, tuple(reasons), tuple(undecided))
+    tentative = sorted(key for key, reservation in others.items() if reservation.stage == LEASED)
+    return Answer(False, tuple(reasons), tuple(tentative))
 
 
 def collisions(claim: Claim, held: Iterable[Claim]) -> list[str]:
@@ -325,17 +325,17 @@ def advance(reservation: Reservation, stage: str, now: float, seconds: float) ->
     return replace(reservation, stage=stage, expires=None if stage == COMMITTED else now + seconds)
 
 
-def decide(session_id: str, answers: Mapping[str, Answer]) -> str:
-    """Tell what a session does with the answers of all its hosts: GRANTED, ASK_AGAIN or GIVE_BACK.
+def resolve_reservations(session_id: str, answers: Mapping[str, Answer]) -> str:
+    """Tell what a session does with the answers of all its hosts: GRANTED, ASK_AGAIN or ROLL_BACK.
 
-    It asks again, holding what it got, only where nothing but undecided sessions with higher ids are in the way.
+    It asks again, holding what it got, only where nothing but tentative sessions with higher ids are in the way.
     """
     refused = [given for given in answers.values() if not given.granted]
     if not refused:
         return GRANTED
-    if all(given.undecided and min(given.undecided) > session_id for given in refused):
+    if all(given.tentative and min(given.tentative) > session_id for given in refused):
         return ASK_AGAIN
-    return GIVE_BACK
+    return ROLL_BACK
 
 
 def claims_of(plan: Plan) -> dict[str, Claim]:

@@ -30,20 +30,22 @@ class Distribution:
         self,
         plan: dict[str, Any],
         facts: dict[str, dict[str, Any]],
-        before: Mapping[str, Any],
+        previous: Mapping[str, Any],
         ports: tuple[int, int],
         limit: int,
         check_mode: bool,
     ) -> None:
         self.plan = plan
         self.facts = facts
-        self.before = before
+        self.previous = previous
         self.ports = ports
         self.limit = limit
         self.check_mode = check_mode
-        self.needs = [Need.from_dict(one) for one in before.get("needs") or plan["images"]]
-        self.round = int(before.get("round") or 0)
-        self.useless: dict[str, list[Any]] = {host: list(some) for host, some in (before.get("useless") or {}).items()}
+        self.needs = [Need.from_dict(one) for one in previous.get("needs") or plan["images"]]
+        self.round = int(previous.get("round") or 0)
+        self.useless: dict[str, list[Any]] = {
+            host: list(some) for host, some in (previous.get("useless") or {}).items()
+        }
         self.report: list[str] = []
 
     def asked(self, results: Mapping[str, Any]) -> None:
@@ -94,7 +96,7 @@ class Distribution:
 
     def arrived(self, served: Mapping[str, Any], results: Mapping[str, Any]) -> None:
         """Take what became of the transfers of a round."""
-        for receiver, plain in (self.before.get("receives") or {}).items():
+        for receiver, plain in (self.previous.get("receives") or {}).items():
             transfer = Transfer(**plain)
             need = next(one for one in self.needs if one.reference == transfer.reference)
             result = results.get(receiver) or {}

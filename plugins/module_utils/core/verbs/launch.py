@@ -14,7 +14,7 @@
 | replace | every host removes the session that is replaced | remember, hold, or the end |
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each host of the plan leases its part, and makes its keys under the lease | start, hold, release, undo |
-| release | each gives back what this launch holds there, and its keys | look, queue, or the end |
+| release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | meet, batch, undo, the end |
 | meet | those whose peers were late look for them once more | batch, undo, the end |
 | batch | main1's host starts the batch command | undo, or the end |
@@ -56,10 +56,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plann
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     ASK_AGAIN,
     COMMITTED,
-    GIVE_BACK,
     GRANTED,
+    ROLL_BACK,
     Answer,
-    decide,
+    resolve_reservations,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import (
@@ -495,24 +495,24 @@ class _Launch:
         broken = [host for host, one in self.answers.items() if "granted" not in one and not one.get("unreachable")]
         answers = {host: _answer(result) for host, result in self.answers.items()}
         reasons = [f"{host}: {reason}" for host, answer in answers.items() for reason in answer.reasons]
-        verdict = decide(state["record"]["id"], answers)
-        if verdict == GRANTED:
+        outcome = resolve_reservations(state["record"]["id"], answers)
+        if outcome == GRANTED:
             failures, unreachable = self._failures("public_keys")
             if failures:
                 return self._failed(failures, unreachable)
             keys = [result["public_keys"] for result in self.answers.values()]
             state["public_keys"] = {name: one for some in keys for name, one in some.items()}
             return self._start()
-        if verdict == ASK_AGAIN and not last and not broken:
+        if outcome == ASK_AGAIN and not last and not broken:
             state["attempt"] += 1
             return {**self._hold(), "pause": True}
         state["again"] = not last and not broken
-        if verdict == ASK_AGAIN:
-            verdict = GIVE_BACK
+        if outcome == ASK_AGAIN:
+            outcome = ROLL_BACK
         if not state["fresh"]:
             # It runs, and has no other place to go to; it only waits for who will have decided in a moment.
             passing = all(
-                one.granted or one.undecided or self.answers[host].get("unreachable") for host, one in answers.items()
+                one.granted or one.tentative or self.answers[host].get("unreachable") for host, one in answers.items()
             )
             state["again"] = state["again"] and passing
             broken = [] if state["again"] else broken or list(answers)
@@ -522,7 +522,7 @@ class _Launch:
         claims = {host: state["claims"][host] for host in state["hosts"]}
         own = {host: {"claim": one["claim"], "host": host} for host, one in claims.items()}
         calls = [call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)]
-        return {**state, **step("release", "Give back what was held", DECIDE, calls)}
+        return {**state, **step("release", "Roll back what was held", DECIDE, calls)}
 
     def _after_release(self) -> State:
         state = self.state
@@ -562,15 +562,15 @@ class _Launch:
     def _after_start(self) -> State:
         state = self.state
         # A host that carries no replica and is away keeps nobody; one that answers has to keep its containers out.
-        witnesses = [host for host in self.answers if host not in state["hosts"]]
+        optional_hosts = [host for host in self.answers if host not in state["hosts"]]
         failures, unreachable = [], []
         late = [host for host in state["hosts"] if self.answers[host].get("unproven")]
         for host, result in self.answers.items():
-            if host in witnesses and result.get("unreachable"):
+            if host in optional_hosts and result.get("unreachable"):
                 continue
             if result.get("unreachable"):
                 unreachable.append(host)
-            if ("actions" if host in witnesses or host in late else "replicas") not in result:
+            if ("actions" if host in optional_hosts or host in late else "replicas") not in result:
                 failures.append(f"{host}: {why_not(result)}")
         if failures:
             return self._failed(failures, unreachable)
@@ -617,9 +617,9 @@ class _Launch:
 
     # ---- undoing --------------------------------------------------------------------------------------------------
 
-    def _failures(self, proof: str) -> tuple[list[str], list[str]]:
+    def _failures(self, expected_key: str) -> tuple[list[str], list[str]]:
         """Return why hosts have not done their part, and which could not be reached."""
-        missing = {host: result for host, result in self.answers.items() if proof not in result}
+        missing = {host: result for host, result in self.answers.items() if expected_key not in result}
         failures = [f"{host}: {why_not(result)}" for host, result in missing.items()]
         return failures, [host for host, result in missing.items() if result.get("unreachable")]
 
@@ -757,7 +757,7 @@ def _saying(came: Mapping[str, Answers]) -> str:
 
 def _answer(result: Mapping[str, Any]) -> Answer:
     if "granted" in result:
-        return Answer(result["granted"], tuple(result["reasons"]), tuple(result["undecided"]))
+        return Answer(result["granted"], tuple(result["reasons"]), tuple(result["tentative"]))
     return Answer(False, (why_not(result),))
 
 

@@ -57,10 +57,10 @@ def _released(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     ledger = LedgerFile(asked["state_directory"])
     if asked["record"] is not None:
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import give_back
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import roll_back
 
         state = StateDirectory(asked["state_directory"])
-        changed, actions = give_back(state, ledger, asked["record"], asked["lease_owner"], check_mode)
+        changed, actions = roll_back(state, ledger, asked["record"], asked["lease_owner"], check_mode)
         return {"changed": changed, "actions": actions}
     return {"changed": release(ledger, Claim.from_dict(asked["claim"]), asked["lease_owner"], check_mode)}
 

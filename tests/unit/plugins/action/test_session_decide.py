@@ -75,7 +75,7 @@ def test_another_step_than_that_which_is_meant_is_not_judged() -> None:
 
 def test_the_end_is_shown_alone_and_was_handed_on_before() -> None:
     launch = Launch(hands_on=True).until("hold")
-    granted = {host: {**BROKEN, "granted": True, "reasons": [], "undecided": []} for host in launch.hosts}
+    granted = {host: {**BROKEN, "granted": True, "reasons": [], "tentative": []} for host in launch.hosts}
     for host, answer in granted.items():
         answer["public_keys"] = launch._keys(host)
     told = decided(launch, granted)

@@ -133,7 +133,7 @@ def test_two_runs_of_one_session_do_not_share_what_they_hold(tmp_path: Path) -> 
         assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN).granted
         book.advance("id-a", stage, 60.0, RUN)
         refused = book.reserve(claim("a"), [], ALLOCATABLE, 60.0, OTHER_RUN)
-        assert (refused.granted, refused.undecided) == (False, ("id-a",))
+        assert (refused.granted, refused.tentative) == (False, ("id-a",))
         assert refused.reasons == ("Session a is being launched by another run.",)
         assert not book.release("id-a", OTHER_RUN), "a run gives back only what is its own"
         for use in (

@@ -15,9 +15,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     ASK_AGAIN,
     COMMITTED,
     CONFIRMED,
-    GIVE_BACK,
     GRANTED,
     LEASED,
+    ROLL_BACK,
     Allocatable,
     Answer,
     Claim,
@@ -25,10 +25,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Reservation,
     advance,
     answer,
-    decide,
     lease,
     live,
     read_ledger,
+    resolve_reservations,
     write_ledger,
 )
 from hypothesis import given, settings
@@ -112,13 +112,13 @@ def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> N
     refused = answer(claim(**asked), held(other), [], ALLOCATABLE)
     assert not refused.granted
     assert any(reason in text for text in refused.reasons)
-    assert refused.undecided == (), "what is committed is decided"
+    assert refused.tentative == (), "what is committed is decided"
     assert answer(
         claim(**asked),
         held(other, stage=LEASED),
         [],
         replace(ALLOCATABLE, devices=(("fpga", ("f1",)), ("gpu", ("g1", "g2")))),
-    ).undecided == (("id-other",) if "fpga" not in reason else ())
+    ).tentative == (("id-other",) if "fpga" not in reason else ())
 
 
 def test_a_device_by_another_spelling_is_taken_all_the_same() -> None:
@@ -191,10 +191,10 @@ def test_a_malformed_or_newer_ledger_is_refused(data: object) -> None:
 
 def test_who_keeps_and_who_gives_back() -> None:
     yes = Answer(True)
-    assert decide("b", {"h1": yes, "h2": yes}) == GRANTED
-    assert decide("b", {"h1": yes, "h2": Answer(False, ("full",), ("c",))}) == ASK_AGAIN
-    assert decide("b", {"h1": yes, "h2": Answer(False, ("full",), ("a", "c"))}) == GIVE_BACK
-    assert decide("b", {"h1": yes, "h2": Answer(False, ("full",))}) == GIVE_BACK
+    assert resolve_reservations("b", {"h1": yes, "h2": yes}) == GRANTED
+    assert resolve_reservations("b", {"h1": yes, "h2": Answer(False, ("full",), ("c",))}) == ASK_AGAIN
+    assert resolve_reservations("b", {"h1": yes, "h2": Answer(False, ("full",), ("a", "c"))}) == ROLL_BACK
+    assert resolve_reservations("b", {"h1": yes, "h2": Answer(False, ("full",))}) == ROLL_BACK
 
 
 @settings(max_examples=200)
@@ -209,11 +209,11 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
     asked = {
         f"s{number}": claim(cpus=1000, session_id=f"s{number}", session_name=f"n{number}") for number in range(racers)
     }
-    outcome: dict[str, str] = {}
+    states: dict[str, str] = {}
     for _turn in range(10_000):
-        if len(outcome) == racers:
+        if len(states) == racers:
             break
-        session = chance.choice(sorted(set(asked) - set(outcome)))
+        session = chance.choice(sorted(set(asked) - set(states)))
         answers = {}
         for host in chance.sample(range(hosts), hosts):
             mine = ledgers[host].get(session)
@@ -221,15 +221,15 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
             if answers[str(host)].granted and not mine:
                 ledgers[host][session] = lease(asked[session], "boot", 0.0, 60.0)
             if chance.random() < 0.5:  # somebody else asks in between
-                other = chance.choice(sorted(set(asked) - set(outcome)))
+                other = chance.choice(sorted(set(asked) - set(states)))
                 if other not in ledgers[host] and answer(asked[other], ledgers[host], [], allocatable).granted:
                     ledgers[host][other] = lease(asked[other], "boot", 0.0, 60.0)
-        verdict = decide(session, answers)
-        if verdict == GRANTED:
-            outcome[session] = "RUNNING"
+        outcome = resolve_reservations(session, answers)
+        if outcome == GRANTED:
+            states[session] = "RUNNING"
             for ledger in ledgers:
                 ledger[session] = advance(ledger[session], CONFIRMED, 0.0, 60.0)
-        elif verdict == GIVE_BACK:
+        elif outcome == ROLL_BACK:
             for ledger in ledgers:
                 ledger.pop(session, None)
             firm = [
@@ -239,6 +239,6 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
                 for ledger in ledgers
             ]
             if not all(one.granted for one in firm):
-                outcome[session] = "PENDING"
-    assert sorted(outcome) == sorted(asked), "somebody waits for ever"
-    assert sum(state == "RUNNING" for state in outcome.values()) == min(racers, slots)
+                states[session] = "PENDING"
+    assert sorted(states) == sorted(asked), "somebody waits for ever"
+    assert sum(state == "RUNNING" for state in states.values()) == min(racers, slots)

@@ -29,7 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 IMAGE = f"sha256:{'5' * 64}"
 AWAY: dict[str, Any] = {"unreachable": True, "msg": "No route."}
 BROKEN: dict[str, Any] = {"failed": True, "msg": "The disk is full."}
-GRANTED: dict[str, Any] = {"granted": True, "reasons": [], "undecided": [], "actions": ["create key"]}
+GRANTED: dict[str, Any] = {"granted": True, "reasons": [], "tentative": [], "actions": ["create key"]}
 
 
 def request(**given: Any) -> Request:
@@ -37,8 +37,8 @@ def request(**given: Any) -> Request:
     return parse_request({f"session_{key}": value for key, value in values.items()})
 
 
-def refused(why: str, *undecided: str) -> dict[str, Any]:
-    return {"granted": False, "reasons": [why], "undecided": list(undecided), "public_keys": {}, "actions": []}
+def refused(why: str, *tentative: str) -> dict[str, Any]:
+    return {"granted": False, "reasons": [why], "tentative": list(tentative), "public_keys": {}, "actions": []}
 
 
 def facts(*records: Record, held: Sequence[Reservation] = (), number: int = 1, **more: Any) -> dict[str, Any]:

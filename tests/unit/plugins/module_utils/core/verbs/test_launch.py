@@ -219,11 +219,11 @@ def test_a_host_that_went_away_is_planned_around() -> None:
     assert run.answer(h2=AWAY).record["hosts"] == ["h1", "h3", "h4"]
 
 
-@pytest.mark.parametrize(("undecided", "fails"), [((HIGHER,), False), ((), True)])
-def test_one_that_runs_waits_for_who_has_not_decided_and_fails_else(undecided: tuple[str, ...], fails: bool) -> None:
+@pytest.mark.parametrize(("tentative", "fails"), [((HIGHER,), False), ((), True)])
+def test_one_that_runs_waits_for_who_has_not_decided_and_fails_else(tentative: tuple[str, ...], fails: bool) -> None:
     again = Launch().until("").run_on()
     again.hosts["h2"]["reservations"] = []
-    again.until("hold").answer(h2=refused("It is taken.", LOWER, *undecided) if not fails else refused("It is taken."))
+    again.until("hold").answer(h2=refused("It is taken.", LOWER, *tentative) if not fails else refused("It is taken."))
     again.answer()
     assert ("failure" in again.state, again.step) == (fails, "" if fails else "look")
 
