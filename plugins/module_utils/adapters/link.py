@@ -91,7 +91,7 @@ def addresses_of(pid: int) -> dict[str, dict[str, Any]]:
     }
 
 
-def settle_interface(pid: int, address: str, name: str, mac: str) -> None:
+def ensure_interface(pid: int, address: str, name: str, mac: str) -> None:
     """Give the interface with *address* in the network namespace of *pid* the name and the MAC it shall have."""
     link = addresses_of(pid).get(address)
     if link is None:

@@ -65,12 +65,12 @@ def slow_pairs(measured: Sequence[Measured], ratio: float) -> list[Slow]:
     delays = [one.delay for one in measured if one.delay is not None]
     if not measured:
         return []
-    usual, rate = median(delays) if delays else 0.0, median(one.rate for one in measured)
+    median_delay, median_rate = median(delays) if delays else 0.0, median(one.rate for one in measured)
     found = []
     for one in measured:
-        less = rate / one.rate if one.rate else float("inf")
-        more = one.delay / usual if one.delay is not None and usual else 0.0
-        late = one.delay is not None and more >= ratio and one.delay - usual >= LEAST_DELAY
+        less = median_rate / one.rate if one.rate else float("inf")
+        more = one.delay / median_delay if one.delay is not None and median_delay else 0.0
+        late = one.delay is not None and more >= ratio and one.delay - median_delay >= LEAST_DELAY
         if less >= ratio or late:
             found.append(Slow(one, more if late else None, less if less >= ratio else None))
     return sorted(found, key=lambda slow: (-max(slow.rates or 0, slow.delays or 0), slow.measured.pair))

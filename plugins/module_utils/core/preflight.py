@@ -291,7 +291,7 @@ def judge(
         _kernel(options, settings, results),
         _clock(options, results, clocks),
         _disk(options, results),
-        _alike(results),
+        _consistent(results),
         _addresses(settings, results),
         _inventory(results),
         _encryption(options, results),
@@ -508,7 +508,7 @@ def _rounded(amount: int) -> int:
     return amount - amount % 1024**2 if amount >= 1024**2 else amount
 
 
-def _alike(results: Results) -> Check:
+def _consistent(results: Results) -> Check:
     """Judge what has to be, or better is, alike on all hosts."""
     check = Check("alike")
     traits: dict[str, dict[str, Any]] = {
@@ -532,15 +532,15 @@ def _alike(results: Results) -> Check:
         if underlay:
             traits["MTU of the underlay"][host] = underlay["mtu"]
     for trait, values in traits.items():
-        for host, value, usual in _differing(values):
-            check.bad(WARNING, host, f"Its {trait} is {value}.", f"{usual}, as most hosts have.", advice[trait])
+        for host, value, most_common in _differing(values):
+            check.bad(WARNING, host, f"Its {trait} is {value}.", f"{most_common}, as most hosts have.", advice[trait])
     for host in traits["architecture"]:
         words = [f"{values[host]}" for trait, values in traits.items() if host in values and trait != "image store"]
         check.otherwise(host, f"{words[0]}, cgroup v{words[1]}" + (f", MTU {words[2]}." if len(words) > 2 else "."))
     return check
 
 
-def _usual(values: Iterable[Any]) -> Any:
+def _most_common(values: Iterable[Any]) -> Any:
     """Return the value that most have; of several the first."""
     counted = Counter(values).most_common(1)
     return counted[0][0] if counted else None
@@ -548,8 +548,8 @@ def _usual(values: Iterable[Any]) -> Any:
 
 def _differing(values: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the hosts whose value is not the one that most have: host, its value, that of most."""
-    usual = _usual(values.values())
-    return ((host, value, usual) for host, value in values.items() if value != usual)
+    most_common = _most_common(values.values())
+    return ((host, value, most_common) for host, value in values.items() if value != most_common)
 
 
 def _addresses(settings: Settings, results: Results) -> Check:
@@ -562,7 +562,7 @@ def _addresses(settings: Settings, results: Results) -> Check:
         for address in about.get("addresses") or ():
             hosts_by_address.setdefault(address, []).append(host)
     families = Counter(":" in address for address, hosts in by_address.items() for _host in hosts)
-    usual = families.most_common(1)[0][0] if families else False
+    most_common = families.most_common(1)[0][0] if families else False
     in_use = {subnet for _host, about in _looked(results) for subnet in about.get("subnets") or ()}
     try:
         choose_subnets(settings.subnet_pool, 2, max(2, len(results.known)), in_use, "preflight")
@@ -589,7 +589,7 @@ def _addresses(settings: Settings, results: Results) -> Check:
                     "Each host of the group is another machine, with an address of its own.",
                     "Take the second name of a machine out of the inventory, or give each its own address.",
                 )
-            if (":" in underlay["address"]) != usual:
+            if (":" in underlay["address"]) != most_common:
                 check.bad(
                     ERROR,
                     host,
@@ -751,8 +751,8 @@ def _image(options: Options, results: Results) -> Check:
             (need,) = images.needs_of({reference: list(facts)}, facts, options.request.image_pull)
         except InvalidInput as error:
             found = {host: (about.get("images") or {}).get(reference) for host, about in facts.items()}
-            usual = _usual(one["id"] for one in found.values() if one)
-            odd = [host for host, one in found.items() if one and one["id"] != usual] or list(facts)
+            most_common = _most_common(one["id"] for one in found.values() if one)
+            odd = [host for host, one in found.items() if one and one["id"] != most_common] or list(facts)
             for host in odd:
                 check.bad(
                     ERROR,
@@ -844,9 +844,9 @@ def _roots(check: Check, results: Results) -> None:
                 remote = found["filesystem"] in NETWORK_FILESYSTEMS
                 kinds.setdefault(root, {})[host] = found["filesystem"] if remote else "of the host's own"
     for root, by_host in kinds.items():
-        for host, kind, usual in _differing(by_host):
+        for host, kind, most_common in _differing(by_host):
             found = f"{root} is on a file system {kind}."
-            check.bad(WARNING, host, found, f"{usual}, as on most hosts.", "See whether it is mounted there.")
+            check.bad(WARNING, host, found, f"{most_common}, as on most hosts.", "See whether it is mounted there.")
 
 
 def _accelerators(results: Results) -> Check:
@@ -880,12 +880,12 @@ def _accelerators(results: Results) -> Check:
     expected = "{}, as most hosts of the group have."
     for kind, by_host in counts.items():
         advice = "See whether a card is lost, or make groups of hosts that are equal."
-        for host, count, usual in _differing({host: by_host.get(host, 0) for host in described}):
-            check.bad(WARNING, host, f"It has {count} of {kind}.", expected.format(usual), advice)
+        for host, count, most_common in _differing({host: by_host.get(host, 0) for host in described}):
+            check.bad(WARNING, host, f"It has {count} of {kind}.", expected.format(most_common), advice)
     for trait, values in traits.items():
         advice = "Make groups of hosts that are equal, or install the same driver."
-        for host, value, usual in _differing(values):
-            check.bad(WARNING, host, f"Its {trait} is {value}.", expected.format(usual), advice)
+        for host, value, most_common in _differing(values):
+            check.bad(WARNING, host, f"Its {trait} is {value}.", expected.format(most_common), advice)
     for host in described if counts else ():
         words = [f"{by_host[host]} {kind}" for kind, by_host in counts.items() if by_host.get(host)]
         check.otherwise(host, f"{', '.join(words)}." if words else "None.")

@@ -40,7 +40,7 @@ def name_of(found: Accounts, uid: int) -> str:
     return next((entry[0] for entry in entries if _uid(entry) == uid), "")
 
 
-def settle(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -> Accounts:
+def ensure(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -> Accounts:
     """Return the accounts with all that a login as *uid* needs; what is there already stays as it is.
 
     gid: of an account that has to be made. shell: one that works in the image, for an account that has none or has

@@ -197,7 +197,7 @@ class Need:
             return
         self.problems = dict.fromkeys(self.hosts, f"{asks} asked the registry: {why}")
         if self.policy == MISSING:
-            self._settle_among(self.has)
+            self._choose_among(self.has)
 
     def pulled(self, host: str, image: str | None, why: str) -> None:
         """Take what became of a pull on *host*: the image's id, or why it could not be pulled."""
@@ -237,7 +237,7 @@ class Need:
             return "No host of the group has it, and session_image_pull is never."
         return "It is not on this host, and no host of the group can give it."
 
-    def _settle_among(self, hosts: Iterable[str]) -> None:
+    def _choose_among(self, hosts: Iterable[str]) -> None:
         """Let what *hosts* have be the image where nobody knows it yet.
 
         Raises InvalidInput where they have different ones.
@@ -330,7 +330,7 @@ def _need(
     if policy == ALWAYS and digest_of(reference) is None:
         need.asks = hosts[0]
         return need
-    need._settle_among(hosts)
+    need._choose_among(hosts)
     _check_platforms(need, images)
     if digest_of(reference) is not None:
         need.digest = f"{repository_of(reference)}@{digest_of(reference)}"
@@ -341,7 +341,7 @@ def _need(
         need.asks = hosts[0]
     elif need.lacking and not need.pulls:
         # Who has it outside the session can give it to a host whose platform nobody in the session has.
-        need._settle_among(need.has)
+        need._choose_among(need.has)
     return need
 
 

@@ -38,11 +38,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.networks import endpoints
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
+    ensure_accounts,
     image_user,
     key_files,
     search_path,
     server_steps,
-    settle_accounts,
     start_server,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
@@ -219,7 +219,7 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
     for path in key_files(context, replica.name):
         os.chown(path, uid, gid)
     if description["State"]["Status"] == "created":
-        known = settle_accounts(context, container, replica, uid, gid)
+        known = ensure_accounts(context, container, replica, uid, gid)
     else:
         known = accounts.Accounts(context.engine.read_file(container, accounts.PASSWD))
     context.directory.write_owner(replica.name, uid, gid, accounts.name_of(known, uid))

@@ -114,7 +114,7 @@ def _connect(context: Context, entry: dict[str, Any], replica: Replica, network:
     if interface is not None:
         # Engines count on, so the new interface is eth2 although everything was told eth1, and engine 28 gives it
         # a MAC of its own choice whatever it is asked.
-        link.settle_interface(pid, str(replica.address), interface, str(replica.mac))
+        link.ensure_interface(pid, str(replica.address), interface, str(replica.mac))
 
 
 def endpoints(context: Context, replica: Replica) -> dict[str, dict[str, Any]]:

@@ -76,7 +76,7 @@ def server_parts(context: Context) -> dict[str, str]:
     return {name: path for name, path in environment.SERVER_PARTS.items() if _is_in_runtime(path)}
 
 
-def settle_accounts(context: Context, container: str, replica: Replica, uid: int, gid: int) -> accounts.Accounts:
+def ensure_accounts(context: Context, container: str, replica: Replica, uid: int, gid: int) -> accounts.Accounts:
     """Give a container that was never started the accounts that SSH needs for the user its image runs as.
 
     Returns them as they are afterwards. What the request mounts over is not the container's and stays as it is.
@@ -93,7 +93,7 @@ def settle_accounts(context: Context, container: str, replica: Replica, uid: int
     shell = "/bin/sh" if context.engine.has_path(container, "/bin/sh") else environment.SHELL
     has = accounts.shell_of(found, uid)
     missing = has if has and not context.engine.has_path(container, has) else ""
-    wanted = accounts.settle(found, uid, gid, shell, missing)
+    wanted = accounts.ensure(found, uid, gid, shell, missing)
     for path, before, after, mode in (
         (accounts.PASSWD, found.passwd, wanted.passwd, 0o644),
         (accounts.SHADOW, found.shadow, wanted.shadow, 0o600),

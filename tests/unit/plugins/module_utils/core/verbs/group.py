@@ -108,7 +108,7 @@ class Launch:
     def answer(self, answers: Mapping[str, Any] | None = None, **of_hosts: Any) -> Launch:
         """Answer the state's step, as all goes well but for *of_hosts*; decide."""
         self.steps.append(self.step)
-        usual: dict[str, Callable[[str], dict[str, Any]]] = {
+        good_answers: dict[str, Callable[[str], dict[str, Any]]] = {
             "look": lambda host: {"host": self.hosts[host]},
             "wait": lambda host: {"results": [{"moved": True}, {"host": self.hosts[host]}]},
             "hold": lambda host: {**GRANTED, "public_keys": self._keys(host)},
@@ -118,7 +118,7 @@ class Launch:
             "undo": lambda _host: {"actions": [], "sessions": [], "tombstones": []},
             "batch": lambda _host: {"started": ["main1"]},
         }
-        good = usual.get(self.step, lambda _host: {"actions": []})
+        good = good_answers.get(self.step, lambda _host: {"actions": []})
         found = {host: good(host) for host in hosts_of(self.state)}
         found.update(answers or {}, **of_hosts)
         outside = Outside(

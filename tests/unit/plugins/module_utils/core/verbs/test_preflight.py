@@ -39,7 +39,7 @@ class Preflight:
         self.calls: dict[str, dict[str, Any]] = {}
         self.state: State = preflight.begin(settings, names, self.outside)
 
-    def usual(self, host: str) -> dict[str, Any]:
+    def good_answer(self, host: str) -> dict[str, Any]:
         """Return what a host answers where all is well."""
         ((module, arguments, _variables),) = calls_of(self.state, host)
         assert module == "host_preflight"
@@ -63,7 +63,7 @@ class Preflight:
         while self.state["step"] != last:
             name = self.state["step"]
             self.steps.append(name)
-            answers = {host: others.get(name, {}).get(host, self.usual(host)) for host in hosts_of(self.state)}
+            answers = {host: others.get(name, {}).get(host, self.good_answer(host)) for host in hosts_of(self.state)}
             self.state = preflight.advance(self.state, answers, self.outside)
         return self
 
@@ -93,7 +93,9 @@ def test_every_title_that_was_announced_is_that_of_a_step() -> None:
     titles = []
     while run.state["step"]:
         titles.append(run.state["title"])
-        run.state = preflight.advance(run.state, {host: run.usual(host) for host in hosts_of(run.state)}, run.outside)
+        run.state = preflight.advance(
+            run.state, {host: run.good_answer(host) for host in hosts_of(run.state)}, run.outside
+        )
     assert titles == run.state["ahead"]
     assert titles[2:-1] == ["Measure pairs, round 1 of 3", "Measure pairs, round 2 of 3", "Measure pairs, round 3 of 3"]
 
@@ -148,9 +150,9 @@ def test_a_pair_that_could_not_be_measured_is_named() -> None:
 
 def test_folders_that_are_not_the_same_are_found_by_the_probe() -> None:
     run = Preflight(request={"session_mounts": ["/srv/shared:/data"]}).until("reach")
-    usual = run.usual("n1")
+    good = run.good_answer("n1")
     assert run.state["plan"]["storage"]["n1"] == {"/srv/shared": "reads"}
-    run.until("", reach={"n1": {**usual, "shared": {"/srv/shared": False}}})
+    run.until("", reach={"n1": {**good, "shared": {"/srv/shared": False}}})
     assert run.found() == [("error", "data")]
 
 
