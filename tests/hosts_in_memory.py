@@ -195,9 +195,9 @@ class Host:
     ) -> Steps:
         """Do as launch_steps.hold, each write by itself."""
         yield
-        strays = [one for one in self._labelled() if one.session_id not in self.ledger.read()]
+        untracked = [one for one in self._labelled() if one.session_id not in self.ledger.read()]
         answer = self.ledger.reserve(
-            Claim.from_dict(claim), strays, Allocatable.from_dict(allocatable), LEASE, lease_owner
+            Claim.from_dict(claim), untracked, Allocatable.from_dict(allocatable), LEASE, lease_owner
         )
         told = {"granted": answer.granted, "reasons": list(answer.reasons), "tentative": list(answer.tentative)}
         if not answer.granted:

@@ -102,7 +102,7 @@ def _check_main(group: GroupFacts, main: Mapping[str, Any]) -> None:
 
 
 def _known(group: GroupFacts, plan: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the public halves of all keys of a session, and the users of its replicas as far as hosts tell.
+    """Return all public keys of a session, and the users of its replicas as far as hosts tell.
 
     A host is right about its own replicas; one that was away may know keys of others that were made anew since.
     """

@@ -193,7 +193,7 @@ host:
       returned: if usable
     public_keys:
       description:
-        - Public halves of the keys of every replica, by session; empty unless O(whole_records) or O(ways_in) are asked
+        - Public keys of every replica, by session; empty unless O(whole_records) or O(ways_in) are asked
           for.
       type: dict
       returned: if usable

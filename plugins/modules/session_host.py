@@ -15,7 +15,7 @@ description:
   - With O(state=held) asks the host, under its lock, whether the claim fits beside everything that is held at that
     moment, and holds it for O(lease_seconds) if it does. A refusal is an answer, no failure. Where the host holds it,
     writes the record of a session that is new down, does as with O(state=offered), and makes an ed25519 client key and
-    an ed25519 host key for each replica on this host, all of it under the lease. Private halves stay on the host. An
+    an ed25519 host key for each replica on this host, all of it under the lease. Private keys stay on the host. An
     existing key is kept.
   - With O(state=started) confirms the lease, which all hosts of the session have granted by now. Does, for a session
     that is being started, as with O(state=proven). Makes what the plan gives to this host and what is missing of it -
@@ -99,7 +99,7 @@ options:
     default: 600
   public_keys:
     description:
-      - With O(state=started) the public halves of the keys of every replica, as O(state=held) returns them.
+      - With O(state=started) the public keys of every replica, as O(state=held) returns them.
     type: dict
     default: {}
   timeout:
@@ -214,7 +214,7 @@ tentative:
   type: list
   elements: str
 public_keys:
-  description: For each replica the public halves C(client) and C(host); null for a key that only check mode holds back.
+  description: For each replica the public keys C(client) and C(host); null for a key that only check mode holds back.
   returned: with O(state=held) and O(state=prepared)
   type: dict
   sample:

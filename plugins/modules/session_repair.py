@@ -50,7 +50,7 @@ options:
     default: {}
   public_keys:
     description:
-      - Public halves of the keys of replicas, by session, as other hosts know them.
+      - Public keys of replicas, by session, as other hosts know them.
     type: dict
     default: {}
 requirements:
@@ -80,7 +80,7 @@ sessions:
   returned: always
   type: dict
 public_keys:
-  description: For each session the public halves of the keys of the replicas on this host.
+  description: For each session the public keys of the replicas on this host.
   returned: always
   type: dict
 """

@@ -72,7 +72,7 @@ class Sessions:
         return str(self.folder / name)
 
     def public(self, name: str) -> str:
-        """Return the public half of one of the keys."""
+        """Return the public key of one of the keys."""
         return (self.folder / f"{name}.pub").read_text(encoding="utf-8").strip()
 
     def ssh(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -461,7 +461,7 @@ class TestSsh:
                 path = f"/etc/cluster-compute/ssh/{key}"
                 assert replica.run("stat", "-c", "%a %U", path).strip() == "600 work"
                 assert replica.attempt("cat", path, user="nobody").returncode != 0
-                # An independent judge: OpenSSH derives the public half from the private one.
+                # An independent judge: OpenSSH derives the public key from the private one.
                 derived = replica.run("ssh-keygen", "-y", "-f", path).split()[:2]
                 assert derived == replica.run("cat", f"{path}.pub").split()[:2]
                 public.add(derived[1])
@@ -478,7 +478,7 @@ class TestSsh:
         marks: dict[str, str] = {}
         for replica in six.replicas.values():
             for key in ("id_ed25519", "ssh_host_ed25519_key"):
-                # The fourth line of the file holds the secret half; the first ones begin alike in all.
+                # The fourth line of the file holds the private key; the first ones begin alike in all.
                 text = on(replica.host, "cat", f"{replica.files}/ssh/{key}")
                 marks[text.splitlines()[3]] = replica.host
         assert len(marks) == 12

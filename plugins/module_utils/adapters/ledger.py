@@ -91,7 +91,7 @@ class LedgerFile:
         return {key: one for key, one in entries.items() if key not in kept}
 
     def reserve(
-        self, claim: Claim, strays: Iterable[Claim], allocatable: Allocatable, seconds: float, lease_owner: str
+        self, claim: Claim, untracked: Iterable[Claim], allocatable: Allocatable, seconds: float, lease_owner: str
     ) -> Answer:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
 
@@ -105,7 +105,7 @@ class LedgerFile:
                 return Answer(False, (reason,), (claim.session_id,))
             if held is not None and held.stage != rules.LEASED:
                 return Answer(True)
-            answer = rules.answer(claim, ledger, strays, allocatable)
+            answer = rules.answer(claim, ledger, untracked, allocatable)
             if answer.granted:
                 ledger[claim.session_id] = rules.lease(claim, self._boot(), self._clock(), seconds, lease_owner)
                 self._store(ledger)

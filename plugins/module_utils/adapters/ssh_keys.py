@@ -4,8 +4,8 @@
 
 """Make and read the SSH keys of a session's replicas, and write the files that make its trust complete.
 
-Every replica has a client key and a host key of its own, ed25519, made on the host that runs it. Private halves never
-leave that host; only the public halves travel (authorized_keys and known_hosts formats: sshd(8)).
+Every replica has a client key and a host key of its own, ed25519, made on the host that runs it. Private keys never
+leave that host; only the public keys travel (authorized_keys and known_hosts formats: sshd(8)).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def read_public_key(path: Path) -> str | None:
 
 
 def create_key(path: Path) -> str:
-    """Make a new key pair in *path* (0600) and *path*.pub, and return the public half."""
+    """Make a new key pair in *path* (0600) and *path*.pub, and return the public key."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode("ascii")
     public = _public_text(key)
@@ -91,7 +91,7 @@ def _public_text(key: Ed25519PrivateKey) -> str:
 def converge_keys(directory: Path, regenerate: bool, check_mode: bool) -> tuple[dict[str, str | None], list[str]]:
     """Make the two keys of one replica in *directory* where they are missing, or anew with *regenerate*.
 
-    Returns the public halves {"client", "host"} (None for a key which only check mode kept from being made) and the
+    Returns the public keys {"client", "host"} (None for a key which only check mode kept from being made) and the
     names of the keys that were, or would be, made. Raises KeyFileError where the library that makes keys is missing.
     """
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:

@@ -8,7 +8,7 @@ Layout below the state directory (root only, mode 0700)::
 
     sessions/<session id>/record.json            the durable account of the session, or a stub record of it
     sessions/<session id>/host                   this host's name in the plan
-    sessions/<session id>/public_keys.json       public halves of the keys of every replica of the session
+    sessions/<session id>/public_keys.json       public keys of every replica of the session
     sessions/<session id>/tunnel.key             this host's private key for the tunnel of an encrypted session
     sessions/<session id>/made.json              what its launch made that is not its own: folders, volumes, proofs
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
@@ -292,7 +292,7 @@ class SessionDirectory:
         write_file(self.record_file, text + "\n", mode=0o600)
 
     def read_public_keys(self) -> dict[str, dict[str, str]]:
-        """Return the public halves of all keys of the session, as far as they are known here."""
+        """Return all public keys of the session, as far as they are known here."""
         try:
             found = json.loads(self.public_keys_file.read_text(encoding="utf-8", errors="replace"))
         except (FileNotFoundError, ValueError):
@@ -300,7 +300,7 @@ class SessionDirectory:
         return found if isinstance(found, dict) else {}
 
     def public_keys_text(self, public_keys: Mapping[str, Any]) -> str:
-        """Return the content of the file that holds the public halves."""
+        """Return the content of the file that holds the public keys."""
         return json.dumps(public_keys, sort_keys=True, separators=(",", ":")) + "\n"
 
     def exists(self) -> bool:

@@ -4,8 +4,8 @@
 
 """Drive the kernel's WireGuard: one link a host and encrypted session, through which the session's VXLAN goes.
 
-Each host makes a Curve25519 key pair for the session; the private half never leaves it, and only hosts whose public
-half is known get through. The kernels agree on keys for the packets by themselves and change them every two minutes,
+Each host makes a Curve25519 key pair for the session; the private key never leaves it, and only hosts whose public
+key is known get through. The kernels agree on keys for the packets by themselves and change them every two minutes,
 so a host that was rebooted needs nobody's help.
 
 Links are made by iproute2. Keys and peers are handed to the kernel by generic netlink (linux/wireguard.h,
@@ -108,7 +108,7 @@ def problem() -> str:
 
 
 def read_public_key(path: Path) -> str | None:
-    """Return the public half of the private key in *path*, or None where there is no such file.
+    """Return the public key that belongs to the private key in *path*, or None where there is no such file.
 
     Raises LinkError if the file holds no such key.
     """
@@ -117,7 +117,7 @@ def read_public_key(path: Path) -> str | None:
 
 
 def create_key(path: Path) -> str:
-    """Make a new private key in *path* (0600) and return its public half."""
+    """Make a new private key in *path* (0600) and return its public key."""
     key = X25519PrivateKey.generate()
     private = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
     write_file(path, base64.b64encode(private).decode("ascii") + "\n", mode=0o600)

@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 
 ED25519_BYTES = 32
 LEAST_RSA_BITS = 2048
-"""What OpenSSH's manual calls sufficient at the least; shorter keys can be computed from the public half."""
+"""What OpenSSH's manual calls sufficient at the least; shorter keys can be computed from the public key."""
 MOST_RSA_BITS = 16384
 """The longest that OpenSSH takes."""
 CURVES = {"nistp256": 32, "nistp384": 48, "nistp521": 66}
@@ -76,7 +76,7 @@ def parse_authorized_keys(variable: str, value: object) -> tuple[PublicKey, ...]
         raise InvalidInput.single(
             variable,
             HIDDEN,
-            "This is a PRIVATE key, which nobody but its owner may have. Give the public half, which the file ending "
+            "This is a PRIVATE key, which nobody but its owner may have. Give the public key, which the file ending "
             "in .pub holds. It was given to no host; if it may stand in a log or a history now, make a new pair.",
         )
     problems: list[Problem] = []

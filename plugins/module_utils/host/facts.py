@@ -195,7 +195,7 @@ def _host_names(state: StateDirectory) -> dict[str, str]:
 
 
 def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, dict[str, Any]]:
-    """Return the public halves of the keys of the replicas here, of sessions that run and lack none of them here."""
+    """Return the public keys of the replicas here, of sessions that run and lack none of them here."""
     found = {}
     for record in records:
         session = state.session(record["id"])

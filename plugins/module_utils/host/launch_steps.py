@@ -55,7 +55,7 @@ def hold(
     """Lease the claim if it fits now, and make under the lease the folders, proofs and keys that are missing.
 
     recorded: sessions that this host had a record of when the launch looked. Returns ``granted``, ``reasons``,
-    ``tentative``, ``actions`` and, where it is granted, ``public_keys``, the public halves of the keys of this host's
+    ``tentative``, ``actions`` and, where it is granted, ``public_keys``, the public keys of this host's
     replicas. Where the lease was granted and a folder or key cannot be made, or the session was torn down since the
     launch looked, the result is that of a failure, and what was held is given back.
     """

@@ -47,7 +47,7 @@ def prepare(
 
     lease_owner: the run of the launch that holds the reservation. deadline: seconds within which the session has to
     run. recorded: sessions that this host had a record of when the launch looked.
-    Returns the public halves of the keys of this host's replicas, and what was, or would be, done. Raises LedgerError
+    Returns the public keys of this host's replicas, and what was, or would be, done. Raises LedgerError
     where the reservation has run out, StateError where the session was torn down since the launch looked, FolderError
     where a folder cannot be made or proven.
     """
@@ -74,7 +74,7 @@ def make_keys(
 ) -> tuple[PublicKeys, list[str]]:
     """Make the keys of this host's replicas that are missing, or all anew with *regenerate*.
 
-    Returns the public halves by replica, None for those that check mode kept from being made, and the names of the
+    Returns the public keys by replica, None for those that check mode kept from being made, and the names of the
     keys that were, or would be, made. In an encrypted session a host has a key for its tunnel, which is told with each
     of its replicas.
     """

@@ -52,16 +52,16 @@ def lease(
     The engine is asked before the lock is taken: a container that the ledger does not know can then only have
     vanished, which errs on the side of refusing.
     """
-    strays = labelled_claims(Engine.connect().session_containers())
+    untracked = labelled_claims(Engine.connect().session_containers())
     limits = Allocatable.from_dict(allocatable)
     before = ledger.read().get(claim.session_id)
     if check_mode:
         # The session of this name that the claim's session replaces is still there, and will not be.
         held = {key: one for key, one in ledger.read().items() if one.claim.session_name != claim.session_name}
-        strays = [stray for stray in strays if stray.session_name != claim.session_name]
-        answer = Answer(True) if before else rules.answer(claim, held, strays, limits)
+        untracked = [other for other in untracked if other.session_name != claim.session_name]
+        answer = Answer(True) if before else rules.answer(claim, held, untracked, limits)
     else:
-        answer = ledger.reserve(claim, strays, limits, seconds, lease_owner)
+        answer = ledger.reserve(claim, untracked, limits, seconds, lease_owner)
     return answer.granted and before is None, answer
 
 

@@ -53,7 +53,7 @@ def verify(
 ) -> list[dict[str, Any]]:
     """Wait at most *timeout* seconds for every replica on *host*, then prove its network.
 
-    public_keys: public halves of the keys of the session's replicas, as far as they are known here. patience: seconds
+    public_keys: public keys of the session's replicas, as far as they are known here. patience: seconds
     until peers on other hosts have to answer; with 0 they are not asked.
     Returns one dict per replica: name, host, container, rank, address, status, interface, mtu. Raises
     VerificationFailed with everything that is wrong, PeersSilent where that is nothing but peers.

@@ -232,14 +232,14 @@ def live(ledger: Ledger, boot: str, now: float) -> dict[str, Reservation]:
     return {key: reservation for key, reservation in ledger.items() if reservation.is_live(boot, now)}
 
 
-def answer(claim: Claim, ledger: Ledger, strays: Iterable[Claim], allocatable: Allocatable) -> Answer:
+def answer(claim: Claim, ledger: Ledger, untracked: Iterable[Claim], allocatable: Allocatable) -> Answer:
     """Tell whether *claim* fits beside what is held.
 
-    ledger: live reservations; one of the same session is replaced by the claim. strays: containers of sessions that
+    ledger: live reservations; one of the same session is replaced by the claim. untracked: containers of sessions that
     the ledger does not know, which use up the host all the same.
     """
     others = {key: reservation for key, reservation in ledger.items() if key != claim.session_id}
-    unknown = [stray for stray in strays if stray.session_id not in ledger and stray.session_id != claim.session_id]
+    unknown = [other for other in untracked if other.session_id not in ledger and other.session_id != claim.session_id]
     held = [reservation.claim for reservation in others.values()] + unknown
     reasons = _conflicts(claim, held, allocatable)
     if not reasons:

@@ -84,7 +84,7 @@ def client_files(
 ) -> dict[str, str]:
     """Return the two files for the folder *directory*, by name.
 
-    public_keys: public halves of every replica. users: name of the user of each replica as far as it is known; of
+    public_keys: public keys of every replica. users: name of the user of each replica as far as it is known; of
     others that of main1 is taken. address: where users reach the host of main1. identity_file: the owner's private key
     where it is not one that SSH tries by itself.
     Raises InvalidInput for what is missing, or cannot be written in such a file.

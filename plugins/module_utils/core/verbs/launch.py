@@ -781,7 +781,7 @@ def _has_stub(facts: Mapping[str, Any], record: Record) -> bool:
 
 
 def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
-    """Return the public halves of all keys of a session that runs and holds its place; else nothing."""
+    """Return all public keys of a session that runs and holds its place; else nothing."""
     found: dict[str, Any] = {}
     for host in record["hosts"]:
         facts = group.facts[host]

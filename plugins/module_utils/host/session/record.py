@@ -27,11 +27,11 @@ def require_place(context: Context, is_partly_there: bool) -> None:
     held = context.ledger.read()
     if claim.session_id in held:
         return
-    strays = labelled_claims(context.engine.session_containers())
+    untracked = labelled_claims(context.engine.session_containers())
     if context.allocatable is not None and not is_partly_there:
-        reasons = rules.answer(claim, held, strays, context.allocatable).reasons
+        reasons = rules.answer(claim, held, untracked, context.allocatable).reasons
     else:
-        reasons = tuple(rules.collisions(claim, [*(one.claim for one in held.values()), *strays]))
+        reasons = tuple(rules.collisions(claim, [*(one.claim for one in held.values()), *untracked]))
     if reasons:
         raise EngineError(
             f"The place of session {context.session.name} on {context.host} was lost and is taken by now: "

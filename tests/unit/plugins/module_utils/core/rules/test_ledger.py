@@ -129,9 +129,11 @@ def test_a_device_by_another_spelling_is_taken_all_the_same() -> None:
 
 
 def test_containers_that_the_ledger_does_not_know_use_up_the_host() -> None:
-    stray = claim("stray", cpus=3500)
-    assert not answer(claim(), {}, [stray], ALLOCATABLE).granted
-    assert answer(claim(), held(claim("stray", cpus=100)), [stray], ALLOCATABLE).granted, "the ledger knows it better"
+    untracked = claim("untracked", cpus=3500)
+    assert not answer(claim(), {}, [untracked], ALLOCATABLE).granted
+    assert answer(claim(), held(claim("untracked", cpus=100)), [untracked], ALLOCATABLE).granted, (
+        "the ledger knows it better"
+    )
 
 
 def test_a_session_is_never_in_its_own_way() -> None:
