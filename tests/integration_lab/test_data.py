@@ -32,7 +32,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 )
 
 BOOT_PROGRAM = "/usr/local/lib/cluster-compute/host.pyz"
-PINS = "/run/cluster-compute-data"
+BIND_MOUNTS = "/run/cluster-compute-data"
 BASE: dict[str, Any] = {
     "session_image": BUSYBOX,
     "session_cpus": "0.1",
@@ -155,7 +155,7 @@ def test_a_folder_that_is_swapped_is_not_followed_and_data_that_was_lost_is_give
         assert "main1" not in replicas("data")
     finally:
         script("n1", back)
-    script("n2", f"docker stop -t 0 data-sub1; umount -l {PINS}/{session_id(found)}/*; docker start data-sub1")
+    script("n2", f"docker stop -t 0 data-sub1; umount -l {BIND_MOUNTS}/{session_id(found)}/*; docker start data-sub1")
     assert found["sub1"].attempt("cat", "/apart/name").returncode != 0
     run = launch(DATA).ok()
     assert run.changed_hosts == {"n1", "n2"}
@@ -165,9 +165,10 @@ def test_a_folder_that_is_swapped_is_not_followed_and_data_that_was_lost_is_give
 
 
 def test_at_boot_nothing_starts_without_its_data(session: Run) -> None:
-    """As after a boot: nothing runs, nothing is pinned, and a file system is not mounted, or a folder is gone."""
+    """As after a boot: nothing runs, nothing is bind-mounted, and a file system is not mounted, or a folder is gone."""
     script(
-        "n2", f"docker rm -f data-sub1; docker volume rm it-small; umount -l {PINS}/{session_id(replicas('data'))}/*"
+        "n2",
+        f"docker rm -f data-sub1; docker volume rm it-small; umount -l {BIND_MOUNTS}/{session_id(replicas('data'))}/*",
     )
     script("n2", "mount -t tmpfs -o size=64k tmpfs /srv/shared; mkdir /srv/shared/linked /srv/shared/made")
     boots = [try_on("n2", [BOOT_PROGRAM])]
@@ -211,7 +212,7 @@ def test_a_teardown_keeps_volumes_and_folders_and_nothing_else(session: Run, unt
     left = differences(untouched_lab, snapshot())
     kinds = {line.split(":")[0].split()[1] for line in left}
     assert kinds == {"volumes", "mounts"}, left
-    assert not any(PINS in line for line in left), left
+    assert not any(BIND_MOUNTS in line for line in left), left
     assert script("n1", "cat /srv/shared/news") == "from main\n"
     assert launch({**DATA, "session_name": "data", "session_size": 1}).ok().placed == {"main1": "n1"}
     assert main().run("cat", "/kept/file") == "for later\n"

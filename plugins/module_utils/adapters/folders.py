@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Folders and files of the host that sessions mount: opened below an allowed folder, and pinned.
+"""Folders and files of the host that sessions mount: opened below an allowed folder, and bind-mounted.
 
 Docker Engine takes a path and follows it anew whenever a container starts, so whoever can write in the folder above
 could put a link there after it was checked. A path is therefore opened here, one name after the other and without
 following links, and what was opened is mounted (by its descriptor, so it is not looked up again) at a place below
-`PINS` that only root can reach. Containers mount that place.
+`BIND_MOUNTS` that only root can reach. Containers mount that place.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
 
-PINS = "/run/cluster-compute-data"
-"""Where pinned folders are mounted; gone with the boot. Nothing here is ever removed but empty folders and files."""
+BIND_MOUNTS = "/run/cluster-compute-data"
+"""Where folders are bind-mounted; gone with the boot. Nothing here is ever removed but empty folders and files."""
 
 # mount(2) and umount2(2); the numbers are the same on every machine.
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x1, 0x20, 0x1000, 0x4000, 0x40000
@@ -151,29 +151,29 @@ def identity(about: os.stat_result) -> tuple[int, int]:
     return about.st_dev, about.st_ino
 
 
-def pin_of(session_id: str, number: int) -> str:
-    """Return where mount *number* of a session is pinned."""
-    return f"{PINS}/{session_id}/{number}"
+def bind_mount_path(session_id: str, number: int) -> str:
+    """Return where mount *number* of a session is bind-mounted."""
+    return f"{BIND_MOUNTS}/{session_id}/{number}"
 
 
-def pinned(session_id: str) -> list[str]:
-    """Return the pins of a session that are there, mounted or not."""
-    folder = f"{PINS}/{session_id}"
+def bind_mounts(session_id: str) -> list[str]:
+    """Return the bind mounts of a session that are there, mounted or not."""
+    folder = f"{BIND_MOUNTS}/{session_id}"
     return [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
 
 
-def pinned_sessions() -> list[str]:
-    """Return the ids of the sessions that have anything below `PINS`."""
-    names = os.listdir(PINS) if os.path.isdir(PINS) else []
+def bind_mounted_sessions() -> list[str]:
+    """Return the ids of the sessions that have anything below `BIND_MOUNTS`."""
+    names = os.listdir(BIND_MOUNTS) if os.path.isdir(BIND_MOUNTS) else []
     return sorted(filter(is_session_id, names))
 
 
-def pin(descriptor: int, path: str, read_only: bool) -> None:
+def bind_mount(descriptor: int, path: str, read_only: bool) -> None:
     """Mount what *descriptor* is, with all that is mounted below it, at *path*; read-only all the way down if asked.
 
     Raises FolderError.
     """
-    for folder in (PINS, os.path.dirname(path)):
+    for folder in (BIND_MOUNTS, os.path.dirname(path)):
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
@@ -195,10 +195,10 @@ def pin(descriptor: int, path: str, read_only: bool) -> None:
         raise
 
 
-def unpin(path: str) -> None:
-    """Unmount a pin and remove the place it had, with the folders above if nothing else is in them."""
+def remove_bind_mount(path: str) -> None:
+    """Unmount a bind mount and remove the place it had, with the folders above if nothing else is in them."""
     release(path)
-    for folder in (os.path.dirname(path), PINS):
+    for folder in (os.path.dirname(path), BIND_MOUNTS):
         try:
             os.rmdir(folder)
         except OSError:  # others are in it, or it is gone
@@ -206,7 +206,7 @@ def unpin(path: str) -> None:
 
 
 def release(path: str) -> None:
-    """Unmount a pin and remove the place it had, which is empty then. Gone already is fine."""
+    """Unmount a bind mount and remove the place it had, which is empty then. Gone already is fine."""
     while any(one.point == path for one in mounted()):
         _call("umount2", path, os.fsencode(path), MNT_DETACH)
     try:

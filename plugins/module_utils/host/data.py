@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What one host does about the data of a session: makes and proves folders before it starts, pins them, makes volumes.
+"""What one host does about the data of a session: makes and proves folders before it starts, bind-mounts them, makes
+volumes.
 
 What a launch makes here that is not the session's own - folders, volumes, the files of the proof - is written down
 first, so that a launch that fails can take it away again, and what a killed one left is found.
@@ -120,26 +121,26 @@ class SessionData:
     # ---- what containers mount ------------------------------------------------------------------------------------
 
     def stages(self, is_running: bool, check_mode: bool) -> list[Stage]:
-        """Return the steps that pin paths and make volumes which are missing. is_running: any replica runs here.
+        """Return the steps that bind-mount paths and make volumes which are missing. is_running: any replica runs here.
 
-        What is pinned stays what it is while replicas run; in check mode a folder may be yet to be made. Raises
+        What is bind-mounted stays what it is while replicas run; in check mode a folder may be yet to be made. Raises
         FolderError for a path that is missing, not allowed or not as asked, and for a volume of the same name that is
         another one.
         """
-        return [self._pin_steps(is_running, check_mode and self.is_new), self._volume_steps()]
+        return [self._bind_mount_steps(is_running, check_mode and self.is_new), self._volume_steps()]
 
-    def _pin_steps(self, is_running: bool, unseen: bool) -> Stage:
+    def _bind_mount_steps(self, is_running: bool, unseen: bool) -> Stage:
         steps = []
         points = {one.point for one in folders.mounted()} if self.paths else set()
         for number, mount in enumerate(self.mounts):
-            source, path = mount["source"], folders.pin_of(self.session_id, number)
+            source, path = mount["source"], folders.bind_mount_path(self.session_id, number)
             if source is None or (path in points and (is_running or self._is_same(source, path))):
                 continue
             if not unseen:
                 self._told(self._check, mount)
             action = "renew" if path in points else "create"
-            place = partial(self._told, self._pin, mount, path)
-            undo = partial(folders.unpin, path)
+            place = partial(self._told, self._bind_mount, mount, path)
+            undo = partial(folders.remove_bind_mount, path)
             steps.append(Step(action, "mount", f"of {source} at {path}", place, undo, after=source))
         return steps
 
@@ -150,11 +151,11 @@ class SessionData:
         except (OSError, FolderError):
             return False
 
-    def _pin(self, mount: Mount, path: str) -> None:
+    def _bind_mount(self, mount: Mount, path: str) -> None:
         folders.release(path)
         with folders.opened(mount["source"], self.roots) as found:
             self._check_open(mount, found)
-            folders.pin(found, path, mount["read_only"])
+            folders.bind_mount(found, path, mount["read_only"])
 
     def _check(self, mount: Mount) -> None:
         with folders.opened(mount["source"], self.roots) as found:
@@ -215,14 +216,14 @@ class SessionData:
             os.chmod(place, _mode(mount))
 
     def has_lost_data(self, pid: int) -> bool:
-        """Tell whether a running replica does not see what is, or is to be, pinned for it.
+        """Tell whether a running replica does not see what is, or is to be, bind-mounted for it.
 
         As after a restart by somebody else while it was not.
         """
         for number, mount in enumerate(self.mounts):
             if mount["source"] is None:
                 continue
-            path = folders.pin_of(self.session_id, number)
+            path = folders.bind_mount_path(self.session_id, number)
             try:
                 if any(one.point == path for one in folders.mounted()):
                     wanted = folders.identity(os.stat(path))
@@ -247,7 +248,7 @@ def mount_entries(session_id: str, mounts: list[Mount]) -> list[dict[str, Any]]:
     return [
         {
             "Type": "bind",
-            "Source": folders.pin_of(session_id, number),
+            "Source": folders.bind_mount_path(session_id, number),
             "Target": mount["target"],
             "ReadOnly": mount["read_only"],
         }
@@ -267,15 +268,15 @@ def mount_entries(session_id: str, mounts: list[Mount]) -> list[dict[str, Any]]:
 def removal_steps(
     directory: SessionDirectory, session_id: str, engine: Engine, undo: bool, keep_data: bool = False
 ) -> list[Stage]:
-    """Return the steps that unpin what a session has mounted and end its proofs.
+    """Return the steps that unmount what a session has mounted and end its proofs.
 
     undo: of a launch that did not succeed, the volumes and the empty folders that it made go as well; with keep_data of
     the volumes those that are seen to be empty, and no folders, which another session may have found there meanwhile.
     """
     made = directory.read_made()
-    pins = [
-        Step("remove", "mount", path, partial(folders.unpin, path), before="present")
-        for path in folders.pinned(session_id)
+    unmounts = [
+        Step("remove", "mount", path, partial(folders.remove_bind_mount, path), before="present")
+        for path in folders.bind_mounts(session_id)
     ]
     rest = [
         Step("remove", "proof", source, partial(end_proof, source, made["roots"], session_id), before="present")
@@ -291,7 +292,7 @@ def removal_steps(
             remove = partial(folders.remove_folder, source, made["roots"])
             rest.append(Step("remove", "folder", source, remove, before="present"))
     # A folder is empty when the proof in it has gone.
-    return [pins, *([one] for one in rest)]
+    return [unmounts, *([one] for one in rest)]
 
 
 def _remove_volume(engine: Engine, name: str, session_id: str) -> None:

@@ -281,7 +281,7 @@ def _objects(
     for session_id in state.session_ids():
         if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
             add(session_id, "", cluster_state.STATE)
-    for session_id in folders.pinned_sessions():
+    for session_id in folders.bind_mounted_sessions():
         if not state.session(session_id).exists():
             add(session_id, "", cluster_state.STATE)
     for session_id, held in LedgerFile(str(state.root)).expired().items():

@@ -397,7 +397,7 @@ def patched() -> Iterator[list[World]]:
         )
         patch.setattr(link, "session_links", dict)
         patch.setattr(firewall, "sessions", dict)
-        patch.setattr(folders, "pinned", lambda _session: [])
+        patch.setattr(folders, "bind_mounts", lambda _session: [])
         patch.setattr(prepare, "_keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
