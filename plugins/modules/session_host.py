@@ -14,20 +14,21 @@ description:
     and O(state=started), each on all hosts of the session before the next.
   - With O(state=held) asks the host, under its lock, whether the claim fits beside everything that is held at that
     moment, and holds it for O(lease_seconds) if it does. A refusal is an answer, no failure. Where the host holds it,
-    writes the record of a session that is new down, does as with O(state=offered), and makes an ed25519 client key and
-    an ed25519 host key for each replica on this host, all of it under the lease. Private keys stay on the host. An
-    existing key is kept.
+    writes the record of a session that is new down, does as with O(state=probe_written), and makes an ed25519 client
+    key and an ed25519 host key for each replica on this host, all of it under the lease. Private keys stay on the host.
+    An existing key is kept.
   - With O(state=started) confirms the lease, which all hosts of the session have granted by now. Does, for a session
-    that is being started, as with O(state=proven). Makes what the plan gives to this host and what is missing of it -
-    files, overlay link with its forwarding and neighbour entries, networks, mounts, volumes, containers, record -
+    that is being started, as with O(state=probe_checked). Makes what the plan gives to this host and what is missing of
+    it - files, overlay link with its forwarding and neighbour entries, networks, mounts, volumes, containers, record -
     containers side by side. When a step fails, what this call had made for a session that is being started is removed
     again. Then does as with O(state=verified). Peers on other hosts that do not answer within O(patience) are left to
     a call with O(state=verified).
   - With O(state=released) rolls back what a launch holds, unless the session runs; with O(record) what the launch made
     with O(state=held) as well.
-  - With O(state=offered) makes the folders that the request gives an owner or a mode, and writes a file into those that
-    the hosts share; with O(state=proven) reads what another host wrote there, and refuses those that are not the same.
-    A launch does both before it removes the session that it replaces, and removes them again with O(state=absent).
+  - With O(state=probe_written) makes the folders that the request gives an owner or a mode, and writes a file into
+    those that the hosts share; with O(state=probe_checked) reads what another host wrote there, and refuses those that
+    are not the same. A launch does both before it removes the session that it replaces, and removes them again with
+    O(state=absent).
   - With O(state=prepared) keeps, on a host that carries no replica, a stub record of the session; on one that carries
     some, confirms the reservation and makes its part ready.
   - With O(state=verified) waits until every replica on this host runs and, if its image says how to tell, is healthy,
@@ -53,7 +54,7 @@ options:
     description:
       - What shall be true of the session on this host.
     type: str
-    choices: [held, started, released, offered, proven, prepared, verified, absent]
+    choices: [held, started, released, probe_written, probe_checked, prepared, verified, absent]
     required: true
   claim:
     description:
@@ -74,18 +75,18 @@ options:
     description:
       - The run of the launch that holds the session's place, as M(cluster_compute.session.session_decide) returns it.
         Only its own reservation is renewed, confirmed, used or given back. Required with O(state=held),
-        O(state=released), O(state=offered), O(state=proven) and O(state=prepared).
+        O(state=released), O(state=probe_written), O(state=probe_checked) and O(state=prepared).
     type: str
   record:
     description:
       - The record as M(cluster_compute.session.session_decide) returns it. Required with O(state=held),
-        O(state=started), O(state=offered), O(state=proven), O(state=prepared) and O(state=verified). With
+        O(state=started), O(state=probe_written), O(state=probe_checked), O(state=prepared) and O(state=verified). With
         O(keep_record) what becomes of the session, which is written down before anything of it goes.
     type: dict
   host:
     description:
-      - Name of this host in the plan. Required with O(state=held), O(state=started), O(state=offered),
-        O(state=proven), O(state=prepared) and O(state=verified).
+      - Name of this host in the plan. Required with O(state=held), O(state=started), O(state=probe_written),
+        O(state=probe_checked), O(state=prepared) and O(state=verified).
     type: str
   regenerate_keys:
     description:

@@ -106,8 +106,8 @@ def main() -> Replica:
     return replicas("data")["main1"]
 
 
-def proofs() -> str:
-    """Return the files of proofs that are left anywhere."""
+def probes() -> str:
+    """Return the files of shared-storage probes that are left anywhere."""
     return "".join(in_parallel(lambda host: script(host, "find /srv -name '.cluster-compute-*'"), HOSTS))
 
 
@@ -116,7 +116,7 @@ def test_every_replica_has_the_same_data(session: Run) -> None:
     assert everywhere("cat /shared/news") == ["from main\n"] * 3
     assert everywhere("cat /apart/name") == [f"{host}\n" for host in HOSTS], "said to be each host's own"
     assert everywhere("cat /reference/file") == ["kept\n"] * 3, "a link to a folder below the same root"
-    assert proofs() == ""
+    assert probes() == ""
     assert launch(DATA).ok().changed_hosts == set()
 
 
@@ -201,7 +201,7 @@ def test_a_session_runs_on_if_the_one_to_replace_it_has_no_such_folder(session: 
     assert {name: one.about["State"]["StartedAt"] for name, one in replicas("data").items()} == {
         name: one.about["State"]["StartedAt"] for name, one in found.items()
     }
-    assert proofs() == ""
+    assert probes() == ""
     assert "new" not in script("n1", "ls /srv/shared").split()
 
 
@@ -237,7 +237,7 @@ def test_what_is_not_the_same_folder_is_refused_by_the_name_of_the_host(folders:
     for host in ("n2", "n3"):
         assert f"The folder /srv/apart on {host} is not the folder that n1 has there" in run.failures
     assert "/srv/shared" not in run.failures
-    assert proofs() == ""
+    assert probes() == ""
     assert differences(before, snapshot()) == []
     assert "new" not in script("n1", "ls /srv/apart")
 

@@ -102,7 +102,7 @@ def test_a_container_of_somebody_else_is_named_and_not_touched(untouched_lab: Sn
         on("n3", "docker", "rm", "-f", "half-sub2")
 
 
-def proofs() -> str:
+def probes() -> str:
     """Return the files by which hosts prove to each other that a folder is shared."""
     return "".join(script(host, "find /srv -name '.cluster-compute-*'") for host in HOSTS)
 
@@ -110,14 +110,14 @@ def proofs() -> str:
 def test_a_killed_launch_is_removed_by_teardown(untouched_lab: Snapshot, tmp_path: Path) -> None:
     """The controller alone is killed; what runs on the hosts at that moment goes on to its end."""
     request = {**BASE, "session_image": DEMO, "session_mounts": ["/srv/shared:/shared"]}
-    # Whoever starts takes the proofs away when all is well, so it is killed while hosts hold their parts.
+    # Whoever starts removes the probes when all is well, so it is killed while hosts hold their parts.
     held = "find /srv/shared -name '.cluster-compute-*' | grep -q ."
     kill_a_launch(request, {"n1": held}, tmp_path, let_modules_end=True)
     assert differences(untouched_lab, snapshot()) != []
-    assert proofs() != ""
+    assert probes() != ""
     run = teardown("half").ok()
     assert run.changed_hosts
-    assert proofs() == ""
+    assert probes() == ""
     assert differences(untouched_lab, snapshot()) == []
 
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What one host does about the data of a session: makes and proves folders before it starts, bind-mounts them, makes
-volumes.
+"""What one host does about the data of a session: makes folders, checks that they are shared, before it starts,
+bind-mounts them, makes volumes.
 
-What a launch makes here that is not the session's own - folders, volumes, the files of the proof - is written down
-first, so that a launch that fails can take it away again, and what a killed one left is found.
+What a launch makes here that is not the session's own - folders, volumes, the files of shared-storage probes - is
+written down first, so that a launch that fails can take it away again, and what a killed one left is found.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
-PROOF_SECONDS = 2.0
+PROBE_SECONDS = 2.0
 """For how long a file that another host has written may stay unseen: file systems of a network keep what they know."""
 
 Mount = dict[str, Any]
@@ -69,7 +69,8 @@ class SessionData:
     # ---- before anything starts -----------------------------------------------------------------------------------
 
     def prepare(self, secret: str, check_mode: bool) -> list[str]:
-        """Make missing folders and begin the proof of those that are shared; return what was, or would be, done.
+        """Make missing folders and write the shared-storage probe of those that are shared; return what was, or would
+        be, done.
 
         secret: what only this launch knows. Raises FolderError.
         """
@@ -91,20 +92,20 @@ class SessionData:
         for source in self.paths:
             if self.about[source]["proof"] == WRITES and not check_mode:
                 self._note("proofs", source)
-                self._write_proof(source, secret)
+                self._write_probe(source, secret)
         return actions
 
-    def _write_proof(self, source: str, secret: str) -> None:
+    def _write_probe(self, source: str, secret: str) -> None:
         with folders.opened(source, self.roots) as folder:
             try:
-                folders.write_inside(folder, proof_name(self.session_id), proof_text(secret, source))
+                folders.write_inside(folder, probe_name(self.session_id), probe_text(secret, source))
             except OSError as error:
                 raise FolderError(
                     f"Neither root nor its owner can write a file in the folder {source} on {self.host} "
                     f"({error.strerror}), so it cannot be proven that all hosts have the same. {LOCAL_HINT}"
                 ) from error
 
-    def prove(self, secret: str) -> None:
+    def check_probes(self, secret: str) -> None:
         """Read in each shared folder what another host has written there. Raises FolderError where it is not there."""
         if not self.is_new:
             return
@@ -112,7 +113,7 @@ class SessionData:
             if about["proof"] is None:
                 continue
             writer = next(name for name, one in self.hosts.items() if one["data"][source]["proof"] == WRITES)
-            if not finds_proof(source, self.roots, self.session_id, proof_text(secret, source)):
+            if not finds_probe(source, self.roots, self.session_id, probe_text(secret, source)):
                 raise FolderError(
                     f"The folder {source} on {self.host} is not the folder that {writer} has there (session_mounts): "
                     f"what {writer} writes in it is not seen here. Mount the same folder on every host. {LOCAL_HINT}"
@@ -268,7 +269,7 @@ def mount_entries(session_id: str, mounts: list[Mount]) -> list[dict[str, Any]]:
 def removal_steps(
     directory: SessionDirectory, session_id: str, engine: Engine, undo: bool, keep_data: bool = False
 ) -> list[Stage]:
-    """Return the steps that unmount what a session has mounted and end its proofs.
+    """Return the steps that unmount what a session has mounted and remove its shared-storage probes.
 
     undo: of a launch that did not succeed, the volumes and the empty folders that it made go as well; with keep_data of
     the volumes those that are seen to be empty, and no folders, which another session may have found there meanwhile.
@@ -279,7 +280,13 @@ def removal_steps(
         for path in folders.bind_mounts(session_id)
     ]
     rest = [
-        Step("remove", "proof", source, partial(end_proof, source, made["roots"], session_id), before="present")
+        Step(
+            "remove",
+            "shared-storage probe",
+            source,
+            partial(remove_probe, source, made["roots"], session_id),
+            before="present",
+        )
         for source in made.get("proofs", [])
     ]
     if undo:
@@ -291,7 +298,7 @@ def removal_steps(
         for source in made.get("folders", []) if not keep_data else ():
             remove = partial(folders.remove_folder, source, made["roots"])
             rest.append(Step("remove", "folder", source, remove, before="present"))
-    # A folder is empty when the proof in it has gone.
+    # A folder is empty when the probe in it has gone.
     return [unmounts, *([one] for one in rest)]
 
 
@@ -302,14 +309,14 @@ def _remove_volume(engine: Engine, name: str, session_id: str) -> None:
         engine.remove_volume(name)
 
 
-def finds_proof(source: str, roots: list[str], session_id: str, wanted: str) -> bool:
-    """Tell whether the proof that another host has written in *source* is there, within `PROOF_SECONDS`."""
-    deadline = time.monotonic() + PROOF_SECONDS
+def finds_probe(source: str, roots: list[str], session_id: str, wanted: str) -> bool:
+    """Tell whether the probe that another host has written in *source* is there, within `PROBE_SECONDS`."""
+    deadline = time.monotonic() + PROBE_SECONDS
     while True:
         folders.ask_again(source)
         try:
             with folders.opened(source, roots) as folder:
-                if folders.read_inside(folder, proof_name(session_id)) == wanted:
+                if folders.read_inside(folder, probe_name(session_id)) == wanted:
                     return True
         except (OSError, FolderError):  # it is not even there, or nobody may read it
             pass
@@ -330,24 +337,24 @@ def _is_empty(engine: Engine, name: str) -> bool:
     return os.path.isdir(place) and not os.listdir(place)
 
 
-def end_proofs(directory: SessionDirectory, session_id: str) -> None:
-    """Remove what this host wrote to prove that folders are shared; what cannot be removed now goes at the teardown."""
+def remove_probes(directory: SessionDirectory, session_id: str) -> None:
+    """Remove the probes of shared folders that this host wrote; what cannot be removed now goes at the teardown."""
     made = directory.read_made()
-    proofs = made.get("proofs", [])
-    left = [source for source in proofs if not end_proof(source, made["roots"], session_id)]
-    if left != proofs:
+    probes = made.get("proofs", [])
+    left = [source for source in probes if not remove_probe(source, made["roots"], session_id)]
+    if left != probes:
         directory.write_made({**made, "proofs": left})
 
 
-def end_proof(source: str, roots: list[str], session_id: str) -> bool:
-    """Remove the file of the proof; return whether it is gone.
+def remove_probe(source: str, roots: list[str], session_id: str) -> bool:
+    """Remove the file of the probe; return whether it is gone.
 
     Where the folder's file system refuses that, it refused the file as well, or fails by now: neither may keep a
     session from being removed, and its place from being free.
     """
     try:
         with folders.opened(source, roots) as folder:
-            folders.remove_inside(folder, proof_name(session_id))
+            folders.remove_inside(folder, probe_name(session_id))
     except FolderError:
         return True  # the folder has gone, and the file with it
     except OSError:
@@ -355,13 +362,13 @@ def end_proof(source: str, roots: list[str], session_id: str) -> bool:
     return True
 
 
-def proof_name(session_id: str) -> str:
-    """Return the name of the file that proves that a folder is shared."""
+def probe_name(session_id: str) -> str:
+    """Return the name of the file by which hosts see that a folder is shared."""
     return f".cluster-compute-{session_id}"
 
 
-def proof_text(secret: str, source: str) -> str:
-    """Return what the proof of *source* holds, which only those know who know the secret."""
+def probe_text(secret: str, source: str) -> str:
+    """Return what the probe of *source* holds, which only those know who know the secret."""
     return hashlib.sha256(f"{secret} {source}".encode()).hexdigest()
 
 

@@ -27,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CONFIRMED, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, end_proofs
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_records,
     make_keys,
@@ -170,5 +170,5 @@ def prove(
     except PeersSilent as error:
         return {"unproven": str(error)}
     if session.made_file.exists():
-        end_proofs(session, record["id"])
+        remove_probes(session, record["id"])
     return {"replicas": replicas}

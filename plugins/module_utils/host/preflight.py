@@ -189,14 +189,14 @@ def listen(
 
     def remove() -> None:
         for source in wrote:
-            data.end_proof(source, roots, probe_id)
+            data.remove_probe(source, roots, probe_id)
 
     for source, part in storage.items():
         if part == WRITES:
             try:
                 with folders.opened(source, roots) as folder:
                     wrote.append(source)
-                    folders.write_inside(folder, data.proof_name(probe_id), data.proof_text(token, source))
+                    folders.write_inside(folder, data.probe_name(probe_id), data.probe_text(token, source))
             except (OSError, FolderError) as error:
                 problems[source] = str(error)
     try:
@@ -251,7 +251,7 @@ def reach(
     tcp = {peer["endpoint"]: int(peer["tcp"]) for peer in targets if peer["tcp"]}
     said = probe.try_ports(tcp, own["endpoint"], token)
     found = {
-        source: data.finds_proof(source, roots, settings["probe_id"], data.proof_text(token, source))
+        source: data.finds_probe(source, roots, settings["probe_id"], data.probe_text(token, source))
         for source in storage
     }
     return {

@@ -412,7 +412,7 @@ class _Launch:
             return self._hold()
         if not state["record"]["plan"]["request"]["mounts"] or self.outside.check_mode:
             return self._replace()
-        return self._folder_step("offer", "Write into the folders that hosts share", "offered")
+        return self._folder_step("offer", "Write into the folders that hosts share", "probe_written")
 
     def _folder_step(self, name: str, title: str, kind: str) -> State:
         own = {host: {"host": host} for host in self.state["hosts"]}
@@ -423,7 +423,7 @@ class _Launch:
         failures, _unreachable = self._failures("actions")
         if failures:
             return self._withdraw(failures)
-        return self._folder_step("compare", "Read there what the other hosts have written", "proven")
+        return self._folder_step("compare", "Read there what the other hosts have written", "probe_checked")
 
     def _after_compare(self) -> State:
         return self._withdraw(self._failures("actions")[0])

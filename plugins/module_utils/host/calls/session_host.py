@@ -65,7 +65,7 @@ def _released(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return {"changed": release(ledger, Claim.from_dict(asked["claim"]), asked["lease_owner"], check_mode)}
 
 
-def _offered(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _probe_written(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Make missing folders, and write into those that hosts share."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 
@@ -74,13 +74,13 @@ def _offered(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return {"changed": bool(actions), "actions": actions}
 
 
-def _proven(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _probe_checked(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Read in shared folders what other hosts wrote; in check mode there is nothing."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 
     session = StateDirectory(asked["state_directory"]).session(asked["record"]["id"])
     if not check_mode:
-        SessionData(asked["record"], asked["host"], session).prove(asked["lease_owner"])
+        SessionData(asked["record"], asked["host"], session).check_probes(asked["lease_owner"])
     return {"actions": []}
 
 
@@ -114,9 +114,9 @@ def _verified(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     keys = session.read_public_keys()
     replicas = verify(Engine.connect(), asked["record"]["plan"], asked["host"], asked["timeout"], keys)
     if session.made_file.exists():
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import end_proofs
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import remove_probes
 
-        end_proofs(session, asked["record"]["id"])
+        remove_probes(session, asked["record"]["id"])
     return {"replicas": replicas}
 
 
@@ -170,8 +170,8 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
     "held": _held,
     "started": _started,
     "released": _released,
-    "offered": _offered,
-    "proven": _proven,
+    "probe_written": _probe_written,
+    "probe_checked": _probe_checked,
     "prepared": _prepared,
     "verified": _verified,
     "absent": _absent,

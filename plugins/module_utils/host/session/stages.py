@@ -32,7 +32,7 @@ def session_stages(context: Context, public_keys: PublicKeys, check_mode: bool =
     context.image_ids = {name: entry["ImageID"] for name, entry in found.items()}
     if context.lease_owner is not None and not check_mode:
         context.ledger.require(context.session.id, context.lease_owner)
-        context.data.prove(context.lease_owner)
+        context.data.check_probes(context.lease_owner)
     elif context.lease_owner is None and any(replica.name not in found for replica in context.replicas):
         record.require_place(context, bool(found))
     made_links = links.link_steps(context)

@@ -24,20 +24,20 @@ SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 
 
 @pytest.fixture
-def proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SessionDirectory:
-    """Give the state of a session that has written its proof into two folders."""
+def probed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SessionDirectory:
+    """Give the state of a session that has written its probe into two folders."""
     me, write = (os.getuid(), os.getgid()), state_module.write_file
     monkeypatch.setattr(state_module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
     session = StateDirectory(str(tmp_path / "state")).session(SESSION)
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / data.proof_name(SESSION)).write_text("x")
+        (tmp_path / name / data.probe_name(SESSION)).write_text("x")
     session.write_made({"proofs": [str(tmp_path / name) for name in ("one", "two")], "roots": [str(tmp_path)]})
     return session
 
 
 def test_a_folder_that_lets_nothing_be_removed_is_not_in_the_way_of_a_teardown(
-    proven: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    probed: SessionDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one with root_squash that is closed to all but root, or a file system that has become read-only."""
     really = folders.remove_inside
@@ -48,13 +48,13 @@ def test_a_folder_that_lets_nothing_be_removed_is_not_in_the_way_of_a_teardown(
         really(folder, name)
 
     monkeypatch.setattr(folders, "remove_inside", refuse)
-    data.end_proofs(proven, SESSION)
-    assert proven.read_made()["proofs"] == [str(tmp_path / "one")]
+    data.remove_probes(probed, SESSION)
+    assert probed.read_made()["proofs"] == [str(tmp_path / "one")]
     assert os.listdir(tmp_path / "two") == []
     no_engine: Any = None
-    perform(data.removal_steps(proven, SESSION, no_engine, undo=True))
+    perform(data.removal_steps(probed, SESSION, no_engine, undo=True))
     monkeypatch.setattr(folders, "remove_inside", really)
-    perform(data.removal_steps(proven, SESSION, no_engine, undo=True))
+    perform(data.removal_steps(probed, SESSION, no_engine, undo=True))
     assert os.listdir(tmp_path / "one") == []
 
 
@@ -68,16 +68,16 @@ def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
         if path == str(tmp_path) and not flags & os.O_PATH and not asked:
             asked.append(path)
             source.mkdir()
-            (source / data.proof_name(SESSION)).write_text(data.proof_text("secret", str(source)))
+            (source / data.probe_name(SESSION)).write_text(data.probe_text("secret", str(source)))
         return really(path, flags, *given, **named)
 
     monkeypatch.setattr(os, "open", open_folder)
-    monkeypatch.setattr(data, "PROOF_SECONDS", 0.0)
+    monkeypatch.setattr(data, "PROBE_SECONDS", 0.0)
     one = {"mount_roots": [str(tmp_path)], "data": {str(source): {"filesystem": "nfs4", "proof": "reads"}}}
     writer = {**one, "data": {str(source): {"filesystem": "nfs4", "proof": "writes"}}}
     plan = {"hosts": {"h1": writer, "h2": one}, "request": {"mounts": []}}
     record: Any = {"id": SESSION, "name": "train", "status": PREPARING, "plan": plan}
     session = data.SessionData(record, "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
-    session.prove("secret")
+    session.check_probes("secret")
     with pytest.raises(folders.FolderError, match="is not the folder that h1 has there"):
-        session.prove("another")
+        session.check_probes("another")
