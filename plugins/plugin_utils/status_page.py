@@ -110,13 +110,18 @@ class _Page:
 
     def _header(self) -> Html:
         usable = [host for host in self.hosts if is_ready(host)]
-        away = len(self.hosts) - len(usable)
+        unusable = len(self.hosts) - len(usable)
         count: dict[str, int] = {}
         for session in self.sessions:
             count[session["status"]] = count.get(session["status"], 0) + 1
         told = ", ".join(f"{number} {status.lower()}" for status, number in sorted(count.items(), reverse=True))
         tiles = [
-            self._tile("Hosts", str(len(self.hosts)), f"{away} cannot be used" if away else "all usable", bool(away)),
+            self._tile(
+                "Hosts",
+                str(len(self.hosts)),
+                f"{unusable} cannot be used" if unusable else "all usable",
+                bool(unusable),
+            ),
             self._tile("Sessions", str(len(self.sessions)), told or "none", count.get("ERROR", 0) > 0),
             self._tile("Waiting", str(len(self.pending)), "in the queue" if self.pending else "nobody", False),
             self._meter_tile("CPUs", "cpus", usable, format_cpus),

@@ -119,7 +119,7 @@ class Topology:
             held = host["used"]["replicas"]
             told = "Idle" if not held else f"{many(held, 'replica')} of sessions that are not recorded"
             rest.append(element("p", {"class": "quiet"}, told))
-        kind = "host" if is_ready(host) else "host away"
+        kind = "host" if is_ready(host) else "host unusable"
         return element("li", {"class": kind, "data-host": name, "data-search": search(found)}, head, *rest)
 
     def _meters(self, host: Mapping[str, Any], placed: Placed) -> Html:

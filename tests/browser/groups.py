@@ -52,7 +52,7 @@ class Group:
 
     def __init__(self, hosts: dict[str, dict[str, Any]], cpus: int, memory: int) -> None:
         self.inventory = hosts
-        self.away: dict[str, str] = {}
+        self.why_missing: dict[str, str] = {}
         self.number = 0
         self.facts: dict[str, dict[str, Any]] = {
             name: {
@@ -77,7 +77,7 @@ class Group:
     def lose(self, host: str, why: str) -> None:
         """Let a host be out of reach from now on."""
         del self.facts[host]
-        self.away[host] = why
+        self.why_missing[host] = why
 
     def launch(self, owner: str = "alice", states: dict[str, int | None] | None = None, **asked: Any) -> None:
         """Start a session.
@@ -147,14 +147,23 @@ class Group:
 
     def look(self) -> dict[str, Any]:
         """Return the overview."""
-        view = cluster_state(self.facts, list(self.away))
+        view = cluster_state(self.facts, list(self.why_missing))
         waiting = [
             Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"])
             for record in view.pending()
         ]
         known = list(self.inventory)
         entries = schedule_queue(waiting, self._hosts(), (), known)
-        return overview("cluster_compute_hosts", known, self.facts, self.away, self.away, self.inventory, view, entries)
+        return overview(
+            "cluster_compute_hosts",
+            known,
+            self.facts,
+            self.why_missing,
+            self.why_missing,
+            self.inventory,
+            view,
+            entries,
+        )
 
     def _request(self, asked: dict[str, Any]) -> tuple[Request, str]:
         self.number += 1

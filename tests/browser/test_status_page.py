@@ -259,8 +259,8 @@ def test_three_hundred_hosts_can_be_looked_through(show: Show, large: dict[str, 
     assert folded == sum(1 for host in large["hosts"] if host["usable"] and not host["used"]["replicas"])
     assert not any(host.is_displayed() for host in every(idle, ".host"))
     assert one(idle, "summary").text.startswith(f"{folded} idle hosts: ")
-    away = [one(host, "h3 .name").text for host in every(page, ".host.away")]
-    assert away == ["node007", "node299"]
+    unusable = [one(host, "h3 .name").text for host in every(page, ".host.unusable")]
+    assert unusable == ["node007", "node299"]
     assert "connection refused" in one(page, ".problems").text
     assert page.script("return document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the window"
     spent = page.script(

@@ -160,22 +160,22 @@ def cluster_state(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: C
     host_info returns them. unreachable: hosts of the group that did not answer.
     """
     result = ClusterState()
-    buried = {one["id"]: one for facts in facts_by_host.values() for one in facts.get("tombstones") or ()}
+    tombstones = {one["id"]: one for facts in facts_by_host.values() for one in facts.get("tombstones") or ()}
     # A host whose ledger cannot be read does not tell who is at work there.
-    silent = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.get("ledger_is_damaged"))}
+    unheard = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.get("ledger_is_damaged"))}
     sessions = _sessions(facts_by_host)
     for session in sessions:
-        if session.id in buried:
+        if session.id in tombstones:
             for host in session.hosts:
                 why = "It was torn down while this host could not be reached."
                 _add(result.orphaned, host, Removal(session.id, session.name, False, why))
             continue
-        _judge(result, session, set(facts_by_host), silent)
+        _judge(result, session, set(facts_by_host), unheard)
         _judge_names(result, session)
     here = {session.id for session in sessions}
-    for key, tombstone in sorted(buried.items()):
+    for key, tombstone in sorted(tombstones.items()):
         # A host that left the group may come back, so its tombstone stays.
-        if key not in here and set(tombstone["hosts"]) <= set(facts_by_host) - silent:
+        if key not in here and set(tombstone["hosts"]) <= set(facts_by_host) - unheard:
             result.cleaned.append(key)
     return result
 
@@ -208,7 +208,7 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
         _judge_unrecorded(result, session, unreachable)
         return
     result.records[session.id] = best
-    away = sorted(set(best["hosts"]) & unreachable)
+    missing = sorted(set(best["hosts"]) & unreachable)
     if session.is_being_launched:
         return
     # One from the queue has its old record until it starts.
@@ -217,10 +217,10 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
         for host, copy in session.copies.items()
     )
     if half or (best["status"] == PREPARING and COMMITTED not in session.stages.values()):
-        if away:
+        if missing:
             result.unknown[session.id] = (
-                f"The launch of session {session.name} was not finished, and {', '.join(away)} cannot be asked whether "
-                "anybody still works on it."
+                f"The launch of session {session.name} was not finished, and {', '.join(missing)} cannot be asked "
+                "whether anybody still works on it."
             )
             return
         why = "Its launch was not finished, and nobody works on it any more."
@@ -245,9 +245,9 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
         for host in session.hosts:
             if host not in best["hosts"] and session.host_names.get(host) not in best["hosts"]:
                 _judge_elsewhere(result, session, host, best)
-    if best["status"] == RUNNING and records.is_stub(best) and not away:
-        lost = not any(session.parts(host) or host in session.stages for host in best["hosts"])
-        if lost and set(best["hosts"]) <= reached:
+    if best["status"] == RUNNING and records.is_stub(best) and not missing:
+        is_missing = not any(session.parts(host) or host in session.stages for host in best["hosts"])
+        if is_missing and set(best["hosts"]) <= reached:
             for host in session.hosts:
                 why = f"Only stub records of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
                 _add(result.leaked, host, Removal(session.id, session.name, False, why, best["revision"]))

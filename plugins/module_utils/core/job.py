@@ -179,9 +179,9 @@ def plan_job(on: Iterable[str], name: str, known: Mapping[str, Mapping[str, Any]
         word = f"It is {status}" if status else "It has ended"
         raise InvalidInput.single("session_name", name, f"{word}; a job needs a session that runs.")
     hosts = sorted({host for one in known.values() for host in one["hosts"]})
-    away = [host for host in hosts if not known.get(host, {}).get("members")]
-    if away:
-        why = f"A job needs all of the session, and {', '.join(away)} cannot be asked for its replicas."
+    missing = [host for host in hosts if not known.get(host, {}).get("members")]
+    if missing:
+        why = f"A job needs all of the session, and {', '.join(missing)} cannot be asked for its replicas."
         raise InvalidInput.single("session_name", name, why)
     host_of = {replica: host for host in hosts for replica in known[host]["members"]}
     states = {replica: known[host]["members"][replica] for replica, host in host_of.items()}

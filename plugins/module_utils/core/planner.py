@@ -143,9 +143,9 @@ class Planner:
         waits: its record as it was last seen.
         """
         record = self.view.records.get(waits["id"])
-        buried = any(one["id"] == waits["id"] for facts in self.facts.values() for one in facts["tombstones"])
+        has_tombstone = any(one["id"] == waits["id"] for facts in self.facts.values() for one in facts["tombstones"])
         unsure = bool(self.group.missing) or any(facts["damaged"] for facts in self.facts.values())
-        if unsure and not buried and (record is None or record["revision"] < waits["revision"]):
+        if unsure and not has_tombstone and (record is None or record["revision"] < waits["revision"]):
             report = [f"Session {self.request.name} waits on: hosts that know it cannot be looked at."]
             return self._answer("PENDING", report=report, pending=waits)
         first = f"Session {self.request.name} is not launched."
@@ -236,12 +236,12 @@ class Planner:
                 + ". Tear the name down with the teardown_cluster playbook and launch it again.",
             )
         for record in placed:
-            lost = [host for host in record["hosts"] if host not in self.facts]
-            if lost:
+            missing = [host for host in record["hosts"] if host not in self.facts]
+            if missing:
                 raise InvalidInput.single(
                     "session_name",
                     name,
-                    f"The session has replicas on {', '.join(lost)}, which cannot be reached or left the resource "
+                    f"The session has replicas on {', '.join(missing)}, which cannot be reached or left the resource "
                     "group. Bring them back, or tear the session down.",
                 )
             if is_stub(record):

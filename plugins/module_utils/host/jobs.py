@@ -90,9 +90,9 @@ def start(
         entry["Labels"].get(docker_engine.LABEL_REPLICA): entry
         for entry in engine.session_containers({docker_engine.LABEL_SESSION_ID: session_id})
     }
-    away = [name for name in replicas if name not in found or found[name]["State"] != "running"]
-    if away:
-        raise JobError(f"Not running: {', '.join(away)}. Run the repair playbook.")
+    not_running = [name for name in replicas if name not in found or found[name]["State"] != "running"]
+    if not_running:
+        raise JobError(f"Not running: {', '.join(not_running)}. Run the repair playbook.")
     output = OutputDirectory(str(state.root)).session(session_id)
     _forget([one for one in output.jobs() if one.id != batch_job(session_id)])
     job = output.job(job_id)

@@ -50,11 +50,13 @@ def overview(
     records. why_missing: for each other host why it has none. unreachable: those that did not answer. inventory: the
     variables of each host. view: what the facts say together. entries: the queue.
     """
-    away = set(unreachable)
+    unreachable_hosts = set(unreachable)
     found: list[str] = []
     hosts = []
     for name in known:
-        about = _host(name, facts.get(name), inventory.get(name, {}), why_missing.get(name, ""), name not in away)
+        about = _host(
+            name, facts.get(name), inventory.get(name, {}), why_missing.get(name, ""), name not in unreachable_hosts
+        )
         if about["usable"] and about["problem"]:
             found.append(f"{name}: {about['problem']}")
         hosts.append(about)

@@ -69,7 +69,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     table_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup, images
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import bury
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
     Call,
@@ -452,8 +452,8 @@ class _Launch:
 
     def _bury(self, then: str) -> State:
         """Remember which hosts have to be cleaned later, and go on. then: what follows, hold or undone."""
-        found = bury(self.answers)
-        self.state["warnings"] = found.report if found.away else []
+        found = tombstones_for(self.answers)
+        self.state["warnings"] = found.report if found.unreachable else []
         self.state["after_burial"] = then
         self.state["unremoved"] = found.report if found.failed and then == "hold" else []
         if found.is_needed:

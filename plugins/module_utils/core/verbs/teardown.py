@@ -32,17 +32,17 @@ SAY = "Say what could not be removed"
 
 
 @dataclass(frozen=True)
-class Burial:
+class Tombstones:
     """What has to be remembered of a removal.
 
-    tombstones: to set. forget: ids whose tombstones have done their work. done: hosts that removed what they had. away,
-    failed: those that did not. report: what people are told of those.
+    tombstones: to set. forget: ids whose tombstones have done their work. done: hosts that removed what they had.
+    unreachable, failed: those that did not. report: what people are told of those.
     """
 
     tombstones: list[dict[str, Any]]
     forget: list[str]
     done: list[str]
-    away: list[str]
+    unreachable: list[str]
     failed: list[str]
     report: list[str]
 
@@ -57,27 +57,27 @@ class Burial:
         return [call("session_record", [*self.done, *self.failed], asked, variables=variables)]
 
 
-def bury(answers: Answers) -> Burial:
+def tombstones_for(answers: Answers) -> Tombstones:
     """Tell from the hosts' answers to a removal what has to be remembered of it."""
     done = {name: result for name, result in answers.items() if "sessions" in result}
-    away = [name for name, result in answers.items() if result.get("unreachable")]
-    failed = [name for name in answers if name not in done and name not in away]
+    unreachable = [name for name, result in answers.items() if result.get("unreachable")]
+    failed = [name for name in answers if name not in done and name not in unreachable]
     known = {one["id"]: one for result in done.values() for one in result["sessions"]}
-    buried = {one["id"]: one for result in done.values() for one in result["tombstones"]}
-    later = away + failed
+    existing = {one["id"]: one for result in done.values() for one in result["tombstones"]}
+    later = unreachable + failed
     tombstones = [{"id": key, "name": known[key]["name"], "hosts": later} for key in sorted(known)] if later else []
     report = [f"{name}: {why_not(answers[name])}" for name in failed]
     if failed:
         report.append("Correct this and tear the session down again.")
-    if away:
-        names = ", ".join(away)
+    if unreachable:
+        names = ", ".join(unreachable)
         report.append(
             f"{names} could not be reached and will be cleaned when back, by whatever runs next."
-            if known or buried
+            if known or existing
             else f"{names} could not be reached, and no other host knows of the session."
         )
-    forget = sorted(key for key, one in buried.items() if not set(one["hosts"]) - set(done))
-    return Burial(tombstones, forget, list(done), away, failed, report)
+    forget = sorted(key for key, one in existing.items() if not set(one["hosts"]) - set(done))
+    return Tombstones(tombstones, forget, list(done), unreachable, failed, report)
 
 
 def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on: bool = False) -> State:
@@ -102,7 +102,7 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step."""
     if state["step"] == "remove":
-        found = bury(answers)
+        found = tombstones_for(answers)
         state = {**state, "report": found.report, "tombstones": found.tombstones, "forget": found.forget}
         if found.is_needed:
             return {**state, **step("remember", "Remember them where it is known", SAY, found.calls(VARIABLES))}

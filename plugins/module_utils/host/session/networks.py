@@ -23,10 +23,10 @@ EGRESS_INTERFACE = "eth0"
 OPTION_BRIDGE = "com.docker.network.bridge.name"
 
 
-def network_steps(context: Context, containers: dict[str, dict[str, Any]], link_is_lost: bool) -> Stage:
+def network_steps(context: Context, containers: dict[str, dict[str, Any]], link_is_missing: bool) -> Stage:
     """Return which of the session's networks are to be made, or made anew."""
     found = {one["Name"] for one in context.engine.networks(context.labels)}
-    rebooted = link_is_lost and not any(entry["State"] == "running" for entry in containers.values())
+    rebooted = link_is_missing and not any(entry["State"] == "running" for entry in containers.values())
     steps = []
     for name, choice in _network_choices(context).items():
         create = partial(_create_network, context, name, choice)
@@ -82,7 +82,7 @@ def _network_choices(context: Context) -> dict[str, dict[str, Any]]:
     return choices
 
 
-def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_is_lost: bool) -> Stage:
+def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_is_missing: bool) -> Stage:
     """Attach existing containers to the networks of the session where they are not, or not to the live one."""
     live = {one["Name"]: one["Id"] for one in context.engine.networks(context.labels)}
     steps = []
@@ -92,8 +92,8 @@ def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_
             continue
         attached = {name: settings["NetworkID"] for name, settings in entry["NetworkSettings"]["Networks"].items()}
         for name in _network_choices(context):
-            lost = link_is_lost and name != context.egress.name
-            if lost or name not in live or attached.get(name) != live[name]:
+            is_missing = link_is_missing and name != context.egress.name
+            if is_missing or name not in live or attached.get(name) != live[name]:
                 connect = partial(_connect, context, entry, replica, name)
                 what = f"{replica.container} to network {name}"
                 steps.append(Step("connect", "container", what, connect, before="detached", after="attached"))

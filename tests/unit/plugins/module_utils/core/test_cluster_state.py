@@ -74,11 +74,12 @@ def host(
     *records: Record,
     kinds: str = "",
     stage: str | None = None,
-    buried: tuple[str, ...] | None = None,
+    tombstone_hosts: tuple[str, ...] | None = None,
     session_id: str = A,
     called: str | None = None,
 ) -> Facts:
-    """Return the facts of a host. kinds, stage: things and reservation of the session; buried: hosts of its tombstone.
+    """Return the facts of a host. kinds, stage: things and reservation of the session; tombstone_hosts: hosts of its
+    tombstone.
 
     Things and reservation are those of *session_id*. called: the name under which the host carries it.
     """
@@ -88,7 +89,9 @@ def host(
         "records": list(records),
         "objects": {session_id: {"name": NAMES[session_id], "kinds": kinds.split()}} if kinds else {},
         "reservations": [held.to_dict()] if held else [],
-        "tombstones": [] if buried is None else [{"id": session_id, "name": NAMES[session_id], "hosts": list(buried)}],
+        "tombstones": []
+        if tombstone_hosts is None
+        else [{"id": session_id, "name": NAMES[session_id], "hosts": list(tombstone_hosts)}],
         "host_names": {} if called is None else {session_id: called},
     }
 
@@ -327,7 +330,7 @@ def test_containers_without_a_record_are_never_removed(unreachable: list[str]) -
 def test_a_session_that_was_torn_down_goes_from_the_host_that_was_away(stage: str | None) -> None:
     view = cluster_state(
         {
-            "h1": host(buried=("h2",)),
+            "h1": host(tombstone_hosts=("h2",)),
             "h2": host(running("h1", "h2"), kinds=CONTAINER, stage=stage),
             "h3": host(stub_of(running("h1", "h2"))),
         }
@@ -337,7 +340,7 @@ def test_a_session_that_was_torn_down_goes_from_the_host_that_was_away(stage: st
 
 
 def test_a_tombstone_stays_until_its_hosts_are_back_and_clean() -> None:
-    facts = {"h1": host(buried=("h2", "h3")), "h2": host()}
+    facts = {"h1": host(tombstone_hosts=("h2", "h3")), "h2": host()}
     assert cluster_state(facts, ["h3"]).cleaned == []
     assert cluster_state(facts).cleaned == [], "h3 may have left the group and come back"
     assert cluster_state({**facts, "h3": host(running("h2", "h3"))}).cleaned == []
@@ -393,7 +396,7 @@ def test_the_name_of_what_is_only_left_over_does_not_matter() -> None:
         {"node1": host(preparing("h1"), kinds=kinds, called="h1")},
         {"node1": host(preparing("h1", queue=QUEUED), kinds=kinds, called="h1")},
         {"node1": host(failed("h1"), kinds=kinds, called="h1")},
-        {"node1": host(running("h1"), kinds=kinds, called="h1"), "h2": host(buried=("h1",))},
+        {"node1": host(running("h1"), kinds=kinds, called="h1"), "h2": host(tombstone_hosts=("h1",))},
         {"node1": old, "h2": host(running("h2"), kinds=CARRIES, stage=COMMITTED, called="h2")},
     ):
         view = cluster_state(facts)
@@ -461,25 +464,25 @@ def worlds(draw: st.DrawFn) -> dict[str, Facts]:
             *([] if copy is None else [copy]),
             kinds=" ".join(draw(st.lists(st.sampled_from([CONTAINER, NETWORK, LINK, STATE]), max_size=2, unique=True))),
             stage=draw(st.sampled_from([None, None, None, LEASED, CONFIRMED, COMMITTED])),
-            buried=draw(st.sampled_from([None] * 5 + [("h1",), ("h2", "h3")])),
+            tombstone_hosts=draw(st.sampled_from([None] * 5 + [("h1",), ("h2", "h3")])),
         )
     return world
 
 
 @settings(max_examples=500, derandomize=True)
 @given(worlds(), st.sets(st.sampled_from(HOSTS), max_size=2))
-def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, Facts], away: set[str]) -> None:
+def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, Facts], unreachable: set[str]) -> None:
     """Whoever does all that the cluster state asks for finds nothing more to do, and removed only what may go."""
-    facts = {name: one for name, one in world.items() if name not in away}
-    view = cluster_state(facts, away)
+    facts = {name: one for name, one in world.items() if name not in unreachable}
+    view = cluster_state(facts, unreachable)
     stages = {held["stage"] for one in facts.values() for held in one["reservations"]}
-    buried = any(one["tombstones"] for one in facts.values())
+    has_tombstone = any(one["tombstones"] for one in facts.values())
     recorded = any(one["records"] for one in facts.values())
     contained = any(CONTAINER in one["objects"].get(A, {"kinds": []})["kinds"] for one in facts.values())
     doomed = [(name, one) for removals in (view.orphaned, view.leaked) for name in removals for one in removals[name]]
-    if not buried and stages & {LEASED, CONFIRMED}:
+    if not has_tombstone and stages & {LEASED, CONFIRMED}:
         assert not doomed
-    if contained and not buried and not recorded:
+    if contained and not has_tombstone and not recorded:
         assert not doomed
     for name, removal in doomed:
         facts[name]["objects"], facts[name]["reservations"] = {}, []
@@ -488,5 +491,5 @@ def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, Facts], 
     for one in facts.values():
         one["records"] = [view.changed.get(record["id"], record) for record in one["records"]]
         one["tombstones"] = [stone for stone in one["tombstones"] if stone["id"] not in view.cleaned]
-    again = cluster_state(facts, away)
+    again = cluster_state(facts, unreachable)
     assert (again.orphaned, again.changed) == ({}, {})

@@ -55,10 +55,10 @@ def request(**given: Any) -> Request:
     return parse_request({f"session_{key}": value for key, value in values.items()})
 
 
-def planner(asked: Request, away: Sequence[str] = (), **hosts: dict[str, Any]) -> Planner:
+def planner(asked: Request, unreachable: Sequence[str] = (), **hosts: dict[str, Any]) -> Planner:
     results = {
         **{name: {"host": facts} for name, facts in hosts.items()},
-        **{name: {"unreachable": True} for name in away},
+        **{name: {"unreachable": True} for name in unreachable},
     }
     group = GroupFacts.read(results, {name: {} for name in results})
     return Planner(
@@ -198,13 +198,15 @@ def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str)
     copies = [old] if known == "an older copy" else []
     looked_at = planner(
         request(priority=5),
-        away=["h2"] if known != "damaged" else [],
+        unreachable=["h2"] if known != "damaged" else [],
         h1=host(*copies, damaged=["The record is damaged."] if known == "damaged" else []),
     )
     answer = looked_at.answer_to_one_that_waits(record)
     assert answer is not None
     assert (answer["status"], answer["pending"]) == ("PENDING", record)
-    buried = [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
-    told = planner(request(priority=5), away=["h2"], h1=host(tombstones=buried)).answer_to_one_that_waits(record)
+    tombstone = [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
+    told = planner(request(priority=5), unreachable=["h2"], h1=host(tombstones=tombstone)).answer_to_one_that_waits(
+        record
+    )
     assert told is not None
     assert told["status"] == "CANCELLED"

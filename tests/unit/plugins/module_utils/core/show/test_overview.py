@@ -105,17 +105,17 @@ def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[s
     return record
 
 
-def look(facts: Facts, away: tuple[str, ...] = (), known: tuple[str, ...] = ()) -> dict[str, Any]:
-    view = cluster_state(facts, away)
+def look(facts: Facts, unreachable: tuple[str, ...] = (), known: tuple[str, ...] = ()) -> dict[str, Any]:
+    view = cluster_state(facts, unreachable)
     waiting = [
         Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"])
         for record in view.pending()
     ]
     hosts = hosts_from_facts(facts, INVENTORY)
-    names = known or (*facts, *away)
+    names = known or (*facts, *unreachable)
     entries = schedule_queue(waiting, hosts, (), names)
-    why = dict.fromkeys(away, "It could not be reached.")
-    found = overview("gpu_hosts", names, facts, why, away, INVENTORY, view, entries)
+    why = dict.fromkeys(unreachable, "It could not be reached.")
+    found = overview("gpu_hosts", names, facts, why, unreachable, INVENTORY, view, entries)
     assert json.loads(json.dumps(found)) == found
     return found
 
@@ -154,10 +154,14 @@ def test_a_host_that_is_away_and_one_whose_variables_are_wrong_are_told() -> Non
         cluster_state(facts, ["h3"]),
         [],
     )
-    wrong, away = found["hosts"]
+    wrong, unreachable = found["hosts"]
     assert (wrong["usable"], wrong["capacity"]) == (True, None)
     assert "cluster_compute_cpus" in wrong["problem"]
-    assert (away["reachable"], away["usable"], away["problem"]) == (False, False, "It could not be reached.")
+    assert (unreachable["reachable"], unreachable["usable"], unreachable["problem"]) == (
+        False,
+        False,
+        "It could not be reached.",
+    )
     assert any("cluster_compute_cpus" in line for line in found["findings"])
     assert "h3: cannot be looked at: It could not be reached." in found["findings"]
 
@@ -213,13 +217,13 @@ def test_a_replica_that_does_not_run_says_why(what: str, status: str) -> None:
     facts = idle_facts("h1", "h2")
     record = launched(facts, make_request(size=2, cpus=3), ended=("sub1",) if what == "ended" else ())
     host = record["plan"]["replicas"][1]["host"]
-    away: tuple[str, ...] = ()
+    unreachable: tuple[str, ...] = ()
     if what == "gone":
         facts[host]["containers"] = []
     if what == "away":
         del facts[host]
-        away = (host,)
-    (session,) = look(facts, away)["sessions"]
+        unreachable = (host,)
+    (session,) = look(facts, unreachable)["sessions"]
     main, sub = session["replicas"]
     assert (main["status"], main["exit_code"], sub["status"]) == ("RUNNING", None, status)
     if what == "ended":

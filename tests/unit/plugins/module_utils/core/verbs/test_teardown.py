@@ -79,10 +79,10 @@ def test_a_host_that_fails_says_why_and_what_to_do() -> None:
 
 
 def test_what_is_cleaned_by_now_is_forgotten() -> None:
-    buried = {"id": SESSION, "name": "train", "hosts": ["h2"]}
-    state = answered(done(tombstones=[buried]), done())
+    tombstone = {"id": SESSION, "name": "train", "hosts": ["h2"]}
+    state = answered(done(tombstones=[tombstone]), done())
     assert (state["step"], state["forget"]) == ("remember", [SESSION])
-    assert answered(done(tombstones=[buried]), AWAY)["forget"] == []
+    assert answered(done(tombstones=[tombstone]), AWAY)["forget"] == []
 
 
 def test_results_of_many_calls_are_one() -> None:
