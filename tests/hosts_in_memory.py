@@ -95,7 +95,7 @@ class Host:
         found += [f"{path.relative_to(self.state.root)}" for path in self.state.root.rglob("*")]
         return [f"{self.name}: {one}" for one in found]
 
-    def facts(self, session_name: str = "", whole: bool = False) -> Result:
+    def facts(self, session_name: str = "", whole_records: bool = False) -> Result:
         """Return what host_info would."""
         records, damaged = self.state.records()
         held = self.ledger.read()
@@ -120,10 +120,10 @@ class Host:
             "accelerators": {},
             "batches": {},
             "records": [
-                one if whole or one["name"] == session_name or one["status"] != RUNNING else stub_of(one)
+                one if whole_records or one["name"] == session_name or one["status"] != RUNNING else stub_of(one)
                 for one in records
             ],
-            "public_keys": {one["id"]: {} for one in records} if whole else {},
+            "public_keys": {one["id"]: {} for one in records} if whole_records else {},
             "damaged": [str(one) for one in damaged],
             "tombstones": self.state.tombstones(),
             "ledger_is_damaged": False,
@@ -149,9 +149,9 @@ class Host:
             add(key, held.claim.session_name, cluster_state.LEASE)
         return found
 
-    def look(self, session_name: str, whole: bool) -> Steps:
+    def look(self, session_name: str, whole_records: bool) -> Steps:
         yield
-        return {"host": self.facts(session_name, whole)}
+        return {"host": self.facts(session_name, whole_records)}
 
     def calls(self, asked: list[tuple[str, Result, dict[str, str]]]) -> Steps:
         """Do the calls of a step one after another, until one fails, and return their results as one."""

@@ -81,14 +81,12 @@ def host_command(container: str, command: str, user: str | None, with_input: boo
     It ends as *command* does. Where it fails, and the container does not run (any more), it says `NOT_RUNNING`: docker
     exec has no exit code of its own for that.
     """
-    words = ["docker", "exec"]
-    words += ["-i"] if with_input else []
-    words += ["-u", user] if user else []
-    words += [container, "/bin/sh", "-c", command]
+    argv = ["docker", "exec"]
+    argv += ["-i"] if with_input else []
+    argv += ["-u", user] if user else []
+    argv += [container, "/bin/sh", "-c", command]
     inspect = f'"$({INSPECT} {shlex.quote(container)} 2>/dev/null)"'
-    return (
-        f"{shlex.join(words)}; code=$?; [ $code = 0 ] || [ {inspect} = true ] || echo {NOT_RUNNING!r} >&2; exit $code"
-    )
+    return f"{shlex.join(argv)}; code=$?; [ $code = 0 ] || [ {inspect} = true ] || echo {NOT_RUNNING!r} >&2; exit $code"
 
 
 class Connection(ConnectionBase):  # type: ignore[misc]
@@ -139,8 +137,8 @@ class Connection(ConnectionBase):  # type: ignore[misc]
         """
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
         container = self.get_option("container")
-        words = host_command(container, to_native(cmd), self.get_option("container_user"), bool(in_data))
-        code, out, err = self._run_on_host(words, in_data)
+        argv = host_command(container, to_native(cmd), self.get_option("container_user"), bool(in_data))
+        code, out, err = self._run_on_host(argv, in_data)
         if code != 0 and to_bytes(NOT_RUNNING) in out + err:
             said = to_native(err or out, errors="surrogate_or_replace").replace(NOT_RUNNING, "").strip()
             host = self.get_option("host_variables").get("inventory_hostname")
@@ -150,11 +148,11 @@ class Connection(ConnectionBase):  # type: ignore[misc]
     def _run_on_host(self, command: str, in_data: bytes | None) -> tuple[int, bytes, bytes]:
         """Run a shell command on the host, again where its SSH server was too busy to let anybody in."""
         for number in range(1, TRIES + 1):
-            words = command
+            argv = command
             if self._host_become is not None:
-                words = self._host_become.build_become_command(command, self._host._shell)
+                argv = self._host_become.build_become_command(command, self._host._shell)
             try:
-                code, out, err = self._host.exec_command(words, in_data=in_data, sudoable=True)
+                code, out, err = self._host.exec_command(argv, in_data=in_data, sudoable=True)
             except AnsibleConnectionFailure as error:
                 if TURNED_AWAY not in str(error) or PROXIED in str(error) or number == TRIES:
                     raise

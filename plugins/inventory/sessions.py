@@ -251,10 +251,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             with open(inventory, "x", encoding="utf-8") as file:
                 file.write(_as_yaml({"all": {"children": {group: {"hosts": hosts}}}}))
             given = {"session_resource_group": group, "cluster_compute_info_file": answer}
-            words = ["playbook", "-i", inventory, str(PLAYBOOK), "-e", json.dumps(given)]
+            argv = ["playbook", "-i", inventory, str(PLAYBOOK), "-e", json.dumps(given)]
             try:
                 done = subprocess.run(
-                    [sys.executable, "-m", "ansible", *words],
+                    [sys.executable, "-m", "ansible", *argv],
                     env={**os.environ, **_environment()},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,

@@ -51,8 +51,8 @@ class Program:
     def command(self, python: str, size: int = 0, keep: bool = True) -> str:
         """Return the command for a host's shell. size: bytes of sources that go before the question, 0 for none."""
         text = Path(start.__file__).read_text(encoding="utf-8")
-        words = ["-I", "-c", text, self.folder, self.digest, str(size), "keep" if keep else "pass"]
-        return f"{python} {shlex.join(words)}"
+        argv = ["-I", "-c", text, self.folder, self.digest, str(size), "keep" if keep else "pass"]
+        return f"{python} {shlex.join(argv)}"
 
 
 def the_program(folder: str) -> Program:

@@ -18,10 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 DEFINITION = ROOT / "ee" / "execution-environment.yml"
 
 
-def run(*words: str) -> str:
+def run(*argv: str) -> str:
     """Run a tool of the checkout and return its output; it has to succeed."""
     done = subprocess.run(
-        words,
+        argv,
         cwd=ROOT,
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         stdin=subprocess.DEVNULL,

@@ -87,15 +87,15 @@ class Found:
     counts: dict[tuple[str, str], Counts]
 
 
-def ssh(host: str, *words: str, stdin: str | None = None) -> str:
+def ssh(host: str, *argv: str, stdin: str | None = None) -> str:
     """Run a program on a host of the lab and return its output."""
     options = ["-i", f"{DIRECTORY}/ssh/id_ed25519", "-o", f"UserKnownHostsFile={DIRECTORY}/ssh/known_hosts"]
     options += ["-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"]
     options += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o", f"ControlPath={sockets()}/%C"]
-    command = ["ssh", *options, f"root@{HOSTS[host]}", shlex.join(words)]
+    command = ["ssh", *options, f"root@{HOSTS[host]}", shlex.join(argv)]
     done = subprocess.run(command, input=stdin or "", capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
-        raise RuntimeError(f"{shlex.join(words)} on {host}: {done.stdout}{done.stderr}")
+        raise RuntimeError(f"{shlex.join(argv)} on {host}: {done.stdout}{done.stderr}")
     return done.stdout
 
 

@@ -92,9 +92,9 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     request_queue_size = 1024
 
 
-def run(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+def run(*argv: str, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run a program that has to succeed."""
-    return subprocess.run(words, check=True, text=True, **more)
+    return subprocess.run(argv, check=True, text=True, **more)
 
 
 def address(number: int) -> str:
@@ -198,16 +198,16 @@ def wire() -> int:
     return next(int(line.split()[1]) for line in lines if line.strip().startswith("lo:"))
 
 
-def measured(words: list[str]) -> dict[str, float]:
+def measured(argv: list[str]) -> dict[str, float]:
     """Run a command and return its processor seconds, wall seconds and bytes; end with its output where it fails.
 
     The SSH server and what it starts are not below the command, so the hosts' side is not counted.
     """
     before, sent, start = resource.getrusage(resource.RUSAGE_CHILDREN), wire(), time.monotonic()
-    done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=CHECKOUT)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=CHECKOUT)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
-        sys.exit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+        sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
     return {
         "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "wall": time.monotonic() - start,
@@ -234,9 +234,9 @@ def measure(folder: Path, counts: list[int]) -> dict[int, dict[str, dict[str, fl
     """Return the figures by number of hosts and command; the first look, which brings the program, is by itself."""
     found: dict[int, dict[str, dict[str, float]]] = {}
     for count in counts:
-        words = commands(folder, count)
-        found[count] = {"first look": measured(words["status"])}
-        found[count] |= {name: measured(command) for name, command in words.items()}
+        argv_of = commands(folder, count)
+        found[count] = {"first look": measured(argv_of["status"])}
+        found[count] |= {name: measured(command) for name, command in argv_of.items()}
         shutil.rmtree("/usr/local/lib/cluster-compute/programs", ignore_errors=True)
     return found
 
@@ -266,8 +266,8 @@ def main() -> None:
     counts = [4] if chosen.smoke else sorted(chosen.counts)
     if not os.environ.get(INSIDE):
         server_program()  # a download needs the network that is left behind here
-        words = ["unshare", "--mount", "--net", sys.executable, str(Path(__file__).resolve()), *sys.argv[1:]]
-        sys.exit(subprocess.run(words, env={**os.environ, INSIDE: "1"}, check=False).returncode)
+        argv = ["unshare", "--mount", "--net", sys.executable, str(Path(__file__).resolve()), *sys.argv[1:]]
+        sys.exit(subprocess.run(argv, env={**os.environ, INSIDE: "1"}, check=False).returncode)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="cc-scale-") as name:
         folder = Path(name)

@@ -88,13 +88,13 @@ def _is_ready(name: str) -> bool:
     return processes.running(LAB.host(name)) is not None and Path(f"{LAB.host(name).directory}/upper{PLACE}").is_dir()
 
 
-def on_host(name: str, *words: str) -> list[str]:
+def on_host(name: str, *argv: str) -> list[str]:
     """Return the command that runs a program on a host, in all of its namespaces."""
     pid = processes.running(LAB.host(name))
     assert pid is not None, f"the host {name} does not run"
     spaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd"]
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    return ["nsenter", f"--target={pid}", *spaces, "--", "env", "-i", path, "LC_ALL=C.UTF-8", *words]
+    return ["nsenter", f"--target={pid}", *spaces, "--", "env", "-i", path, "LC_ALL=C.UTF-8", *argv]
 
 
 def packed() -> bytes:
@@ -127,14 +127,14 @@ def bring(name: str, archive: bytes) -> None:
 class Run(threading.Thread):
     """pytest on one host; puts what it tells, event by event, into a queue."""
 
-    def __init__(self, name: str, words: list[str], events: queue.Queue[tuple[str, dict[str, Any]]]) -> None:
+    def __init__(self, name: str, argv: list[str], events: queue.Queue[tuple[str, dict[str, Any]]]) -> None:
         super().__init__(name=name, daemon=True)
         self.events = events
         receive, send = os.pipe()
         told = [f"CLUSTER_COMPUTE_CONTRACT={send}", f"PYTHONPATH={PLACE}/site", "PYTHONDONTWRITEBYTECODE=1"]
         told += ["PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"]
         python = ["/usr/bin/python3", "-m", "pytest", f"--rootdir={PLACE}"]
-        command = on_host(name, *told, "sh", "-c", f'cd {PLACE} && exec "$@"', "sh", *python, *words)
+        command = on_host(name, *told, "sh", "-c", f'cd {PLACE} && exec "$@"', "sh", *python, *argv)
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[send]
         )
@@ -157,15 +157,15 @@ class Run(threading.Thread):
 
 def own_words(config: pytest.Config) -> list[str]:
     """Return what this pytest was told to select, for the pytest of a host."""
-    words = []
+    argv = []
     for argument in config.args:
         path, *rest = argument.split("::")
-        words.append("::".join([str((config.invocation_params.dir / path).resolve().relative_to(CHECKOUT)), *rest]))
+        argv.append("::".join([str((config.invocation_params.dir / path).resolve().relative_to(CHECKOUT)), *rest]))
     if config.option.keyword:
-        words.append(f"-k={config.option.keyword}")
+        argv.append(f"-k={config.option.keyword}")
     if config.option.maxfail:
-        words.append(f"--maxfail={config.option.maxfail}")
-    return words
+        argv.append(f"--maxfail={config.option.maxfail}")
+    return argv
 
 
 def pytest_collection() -> bool:

@@ -110,10 +110,10 @@ def pytest_configure(config: pytest.Config) -> None:
 # ---- what a host has ------------------------------------------------------------------------------------------------
 
 
-def output_of(*words: str) -> str:
+def output_of(*argv: str) -> str:
     """Run a program of this host and return what it printed; it has to succeed."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(words)}: {done.stdout}{done.stderr}"
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(argv)}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -338,9 +338,9 @@ class Session:
             found[entry["Labels"][LABEL_REPLICA]] = self.owner.engine.inspect(entry["Id"]) or {}
         return found
 
-    def run_in(self, replica: str, *words: str, user: str = "") -> str:
+    def run_in(self, replica: str, *argv: str, user: str = "") -> str:
         """Run a program in a replica and return what it printed; it has to succeed."""
-        return output_of("docker", "exec", "--user", user, f"{self.name}-{replica}", *words)
+        return output_of("docker", "exec", "--user", user, f"{self.name}-{replica}", *argv)
 
 
 @pytest.fixture(scope="session")

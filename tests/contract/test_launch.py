@@ -54,8 +54,8 @@ def test_a_session_begins_and_ends(host: Host, ledger: LedgerFile) -> None:
     assert session.files.read_record() == session.record
     assert session.bring("started")["actions"] == []
     assert session.repair()["actions"] == []
-    foretold = session.remove(check_mode=True)["actions"]
-    assert session.remove()["actions"] == foretold
+    dry_run = session.remove(check_mode=True)["actions"]
+    assert session.remove()["actions"] == dry_run
     assert session.containers() == {}
     assert ledger.read() == {}
     assert session.remove()["changed"] is False
@@ -162,8 +162,8 @@ def test_keys_are_made_once_or_all_at_once_when_asked(host: Host) -> None:
     made = session.bring("held")
     assert made["actions"] == [f"create key {one}/{key}" for one in ("main1", "sub1") for key in KEYS]
     assert session.bring("held")["actions"] == []
-    foretold = session.bring("held", check_mode=True, regenerate_keys=True)
-    assert foretold["actions"] == made["actions"]
+    dry_run = session.bring("held", check_mode=True, regenerate_keys=True)
+    assert dry_run["actions"] == made["actions"]
     session.public_keys = dict(made["public_keys"])
     renewed = session.bring("held", regenerate_keys=True)
     assert renewed["actions"] == made["actions"]

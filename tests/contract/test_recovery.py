@@ -196,8 +196,8 @@ def ghost() -> Iterator[str]:
     output_of("iptables", "-A", "cc-00000000", *comment, "DROP")
     output_of("iptables", "-I", "DOCKER-USER", "-s", "192.0.2.9", *comment, "cc-00000000")
     yield GHOST
-    for words in (["ip", "link", "delete", "ccxghost"], ["docker", "network", "rm", "cc-ghost"]):
-        subprocess.run(words, capture_output=True, check=False)
+    for argv in (["ip", "link", "delete", "ccxghost"], ["docker", "network", "rm", "cc-ghost"]):
+        subprocess.run(argv, capture_output=True, check=False)
     firewall.remove(GHOST)
 
 
@@ -206,7 +206,7 @@ def test_leaks_are_told_and_removed_only_by_name(ghost: str, call: Call) -> None
     assert found[ghost] == {"name": "ghost", "kinds": ["network", "link", "rules"]}
     assert call("session_repair", host=HERE)["actions"] == []
     assert call("host_info", whole_records=True)["host"]["objects"] == found
-    foretold = call("session_host", True, state="absent", session_id=ghost)["actions"]
-    assert foretold == ["remove network cc-ghost", "remove link ccxghost", "remove firewall rules ghost"]
-    assert call("session_host", state="absent", session_id=ghost)["actions"] == foretold
+    dry_run = call("session_host", True, state="absent", session_id=ghost)["actions"]
+    assert dry_run == ["remove network cc-ghost", "remove link ccxghost", "remove firewall rules ghost"]
+    assert call("session_host", state="absent", session_id=ghost)["actions"] == dry_run
     assert call("session_host", state="absent", session_id=ghost)["actions"] == []

@@ -143,8 +143,8 @@ def test_data_stays_and_mounts_go(host: Host, folder: Path, volume: str, engine:
     mounts = [f"{folder}:/data", {"volume": volume, "target": "/volume"}]
     session = host.plan(size=1, mounts=mounts)
     session.bring("held")
-    foretold = session.bring("started", check_mode=True)["actions"]
-    assert session.bring("started")["actions"] == foretold
+    dry_run = session.bring("started", check_mode=True)["actions"]
+    assert session.bring("started")["actions"] == dry_run
     assert session.bring("started")["actions"] == []
     session.run_in("main1", "sh", "-c", "echo of a session | tee /data/file >/volume/file")
     session.remove()

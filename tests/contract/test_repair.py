@@ -44,7 +44,7 @@ def trio(shared_host: Host) -> Session:
     return session
 
 
-def whole(session: Session) -> dict[str, Any]:
+def invariants(session: Session) -> dict[str, Any]:
     """Return all that has to be the same after a repair: what runs with which addresses, variables and names."""
     found: dict[str, Any] = {}
     for name, about in session.containers().items():
@@ -152,14 +152,14 @@ DAMAGE: dict[str, tuple[str, list[str]]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_repair_puts_back_exactly_what_is_missing(damage: str, trio: Session, engine: Engine) -> None:
-    before = whole(trio)
+    before = invariants(trio)
     command, wanted = DAMAGE[damage]
     shell(command, trio)
     assert plain(trio.repair(check_mode=True)["actions"], trio) == wanted
     done = trio.repair()
     assert plain(done["actions"], trio) == wanted
     assert list(done["sessions"]) == [trio.id]
-    assert whole(trio) == before
+    assert invariants(trio) == before
     assert trio.files.read_record() == trio.record
     assert trio.repair()["actions"] == []
     for entry in engine.containers():
@@ -169,12 +169,12 @@ def test_repair_puts_back_exactly_what_is_missing(damage: str, trio: Session, en
 
 
 def test_a_server_that_has_ended_is_started(trio: Session) -> None:
-    before = whole(trio)
+    before = invariants(trio)
     pid = trio.containers()["sub1"]["State"]["Pid"]
     ssh_server.end(pid, next(one["address"] for one in trio.plan["replicas"] if one["name"] == "sub1"), SSH_PORT)
     assert trio.repair(check_mode=True)["actions"] == ["start SSH server trio-sub1"]
     assert trio.repair()["actions"] == ["start SSH server trio-sub1"]
-    assert whole(trio) == before
+    assert invariants(trio) == before
 
 
 def test_rules_that_are_gone_are_written(trio: Session) -> None:
@@ -187,10 +187,10 @@ def test_rules_that_are_gone_are_written(trio: Session) -> None:
 
 
 def test_a_host_key_that_is_gone_is_made_and_told(trio: Session) -> None:
-    before = whole(trio)
+    before = invariants(trio)
     for path in (trio.files.replica("sub1") / "ssh").glob("ssh_host_ed25519_key*"):
         path.unlink()
-    foretold = plain(trio.repair(check_mode=True)["actions"], trio)
+    dry_run = plain(trio.repair(check_mode=True)["actions"], trio)
     done = plain(trio.repair()["actions"], trio)
     assert done == [
         "create key sub1/ssh_host_ed25519_key",
@@ -200,8 +200,8 @@ def test_a_host_key_that_is_gone_is_made_and_told(trio: Session) -> None:
         # Before OpenSSH 9.8 a server reads its key for each login.
         *(["restart SSH server trio-sub1"] if Path(f"{RUNTIME_ON_HOST}/libexec/sshd-session").exists() else []),
     ]
-    assert done == foretold
-    assert whole(trio) == before
+    assert done == dry_run
+    assert invariants(trio) == before
     assert trio.repair()["actions"] == []
 
 
@@ -218,17 +218,17 @@ def test_replicas_are_told_of_a_new_key_on_another_host(trio: Session, tmp_path:
 
 
 def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: Session) -> None:
-    before = whole(trio)
+    before = invariants(trio)
     shutil.rmtree(trio.owner.state.root / "sessions")
     (trio.owner.state.root / "ledger.json").unlink()
     others = {trio.id: {"sub2": trio.public_keys["sub2"]}}
     given: dict[str, Any] = {"records": {trio.id: trio.record}, "public_keys": others}
-    foretold = trio.repair(check_mode=True, **given)["actions"]
+    dry_run = trio.repair(check_mode=True, **given)["actions"]
     done = trio.repair(**given)["actions"]
     for text in ("create record trio", "create key sub1/id_ed25519", "commit reservation trio"):
         assert text in done
-        assert text in foretold
+        assert text in dry_run
     assert "restart container trio-sub1" in done
-    assert whole(trio) == before
+    assert invariants(trio) == before
     assert trio.files.read_record() == trio.record
     assert trio.repair()["actions"] == []

@@ -159,8 +159,8 @@ def command(
 ) -> list[str]:
     """Return the argument list of one ansible-playbook."""
     inventories = [str(inventory or INVENTORY)] + ([str(overlay)] if overlay else [])
-    words = ["ansible-playbook", *(word for one in inventories for word in ("-i", one))]
-    return [*words, str(CHECKOUT / "playbooks" / f"{playbook}.yml"), "-e", f"@{variables}", *options]
+    argv = ["ansible-playbook", *(word for one in inventories for word in ("-i", one))]
+    return [*argv, str(CHECKOUT / "playbooks" / f"{playbook}.yml"), "-e", f"@{variables}", *options]
 
 
 def play(
@@ -177,17 +177,17 @@ def play(
         given.write_text(json.dumps(variables or {}), encoding="utf-8")
         if hosts:
             overlay.write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")
-        words = command(playbook, given, *options, inventory=inventory, overlay=overlay if hosts else None)
-        return recorded(words, seconds)
+        argv = command(playbook, given, *options, inventory=inventory, overlay=overlay if hosts else None)
+        return recorded(argv, seconds)
 
 
-def recorded(words: list[str], seconds: float = 300) -> Run:
+def recorded(argv: list[str], seconds: float = 300) -> Run:
     """Run a command of Ansible and return what it did."""
     with tempfile.TemporaryDirectory(prefix="cluster-compute-it-") as folder:
         record = Path(folder) / "record"
         record.touch()
         done = subprocess.run(
-            words,
+            argv,
             cwd=CHECKOUT,
             env=environment(
                 ANSIBLE_CALLBACK_PLUGINS=str(HERE / "callback"),
@@ -305,11 +305,11 @@ def ssh_options() -> list[str]:
 
 
 def try_on(
-    host: str, words: Iterable[str], stdin: str | None = None, seconds: float = 60, options: Iterable[str] = ()
+    host: str, argv: Iterable[str], stdin: str | None = None, seconds: float = 60, options: Iterable[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on a host of the lab as root, over its SSH, and return how it ended."""
     return subprocess.run(
-        ["ssh", *options, *ssh_options(), f"root@{ADDRESSES[host]}", shlex.join(words)],
+        ["ssh", *options, *ssh_options(), f"root@{ADDRESSES[host]}", shlex.join(argv)],
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
         capture_output=True,
@@ -319,10 +319,10 @@ def try_on(
     )
 
 
-def on(host: str, *words: str, stdin: str | None = None, seconds: float = 60) -> str:
+def on(host: str, *argv: str, stdin: str | None = None, seconds: float = 60) -> str:
     """Run a program on a host of the lab and return its output; it has to succeed."""
-    done = try_on(host, words, stdin, seconds)
-    assert done.returncode == 0, f"{shlex.join(words)} on {host}: {done.stdout}{done.stderr}"
+    done = try_on(host, argv, stdin, seconds)
+    assert done.returncode == 0, f"{shlex.join(argv)} on {host}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -340,15 +340,15 @@ class Replica:
     container: str
     about: dict[str, Any]
 
-    def attempt(self, *words: str, stdin: str | None = None, user: str = "", seconds: float = 60) -> Any:
+    def attempt(self, *argv: str, stdin: str | None = None, user: str = "", seconds: float = 60) -> Any:
         """Run a program in the replica and return how it ended."""
         chosen = ["--user", user] if user else []
-        return try_on(self.host, ["docker", "exec", "-i", *chosen, self.container, *words], stdin or "", seconds)
+        return try_on(self.host, ["docker", "exec", "-i", *chosen, self.container, *argv], stdin or "", seconds)
 
-    def run(self, *words: str, stdin: str | None = None, user: str = "", seconds: float = 60) -> str:
+    def run(self, *argv: str, stdin: str | None = None, user: str = "", seconds: float = 60) -> str:
         """Run a program in the replica and return its output; it has to succeed."""
-        done = self.attempt(*words, stdin=stdin, user=user, seconds=seconds)
-        assert done.returncode == 0, f"{shlex.join(words)} in {self.name}: {done.stdout}{done.stderr}"
+        done = self.attempt(*argv, stdin=stdin, user=user, seconds=seconds)
+        assert done.returncode == 0, f"{shlex.join(argv)} in {self.name}: {done.stdout}{done.stderr}"
         return str(done.stdout)
 
     def environment(self) -> dict[str, str]:

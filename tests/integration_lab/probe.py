@@ -18,18 +18,18 @@ KEPT = f"{STATE}/output"
 OURS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
 
 
-def lines(*words: str) -> list[str]:
+def lines(*argv: str) -> list[str]:
     """Return what a program prints; nothing where it fails or is missing."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return []
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
-def data(*words: str) -> list[dict[str, Any]]:
+def data(*argv: str) -> list[dict[str, Any]]:
     """Return what a program prints, as JSON."""
-    return json.loads("\n".join(lines(*words)) or "[]")  # type: ignore[no-any-return]
+    return json.loads("\n".join(lines(*argv)) or "[]")  # type: ignore[no-any-return]
 
 
 def tree(top: str) -> dict[str, list[Any]]:

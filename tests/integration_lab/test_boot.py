@@ -157,7 +157,7 @@ def test_an_engine_that_was_restarted(name: str, phoenix: dict[str, dict[str, An
     _assert_lasting(phoenix)
 
 
-def test_the_program_has_nothing_to_do_and_says_nothing_on_a_host_that_is_whole(
+def test_the_program_has_nothing_to_do_and_says_nothing_on_a_host_that_is_intact(
     phoenix: dict[str, dict[str, Any]],
 ) -> None:
     for host in HOSTS:

@@ -172,12 +172,12 @@ def here(command: str) -> str:
 
 def run(command: str) -> str:
     """Run a command as a user does, in the checkout, and return its output; it has to succeed."""
-    words = ["bash", "-euc", command]
+    argv = ["bash", "-euc", command]
     if re.search(r" -it? ", command) and program(command) == "ssh" and " -t " in command:
         # A shell in a replica wants a terminal, and gets one.
-        words = ["script", "--quiet", "--return", "--command", command, "/dev/null"]
+        argv = ["script", "--quiet", "--return", "--command", command, "/dev/null"]
     done = subprocess.run(
-        words,
+        argv,
         cwd=CHECKOUT,
         env=environment(),
         input="exit\n",

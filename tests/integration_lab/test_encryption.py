@@ -188,8 +188,8 @@ def _underlay(host: str) -> str:
 
 def _spy(host: str, interface: str, seconds: int, pid: int | str = "self") -> tuple[int, dict[str, int]]:
     """Listen on an interface in the network of a process; return marked frames, and UDP packets by port."""
-    words = ["nsenter", f"--net=/proc/{pid}/ns/net", "python3", "-", interface, MARK, str(seconds)]
-    marked, ports = json.loads(on(host, *words, stdin=SPY))
+    argv = ["nsenter", f"--net=/proc/{pid}/ns/net", "python3", "-", interface, MARK, str(seconds)]
+    marked, ports = json.loads(on(host, *argv, stdin=SPY))
     return marked, ports
 
 
@@ -203,8 +203,8 @@ def _lets_nothing_in(network: dict[str, Any]) -> None:
         spy = pool.submit(_spy, target.host, network["interface"], 4, pid)
         time.sleep(1.5)
         for port in (network["port"], network["tunnel"]["vxlan_port"]):
-            words = ["python3", "-", str(port), str(network["vni"]), mac, MARK, ADDRESSES[target.host]]
-            on(found["main1"].host, *words, stdin=FORGE)
+            argv = ["python3", "-", str(port), str(network["vni"]), mac, MARK, ADDRESSES[target.host]]
+            on(found["main1"].host, *argv, stdin=FORGE)
         assert spy.result()[0] == 0
 
 

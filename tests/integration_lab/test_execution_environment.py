@@ -45,10 +45,10 @@ COPY awx /usr/share/ansible/collections/ansible_collections/awx
 """
 
 
-def tool(*words: str, seconds: float = 600) -> str:
+def tool(*argv: str, seconds: float = 600) -> str:
     """Run a tool of the checkout on the controller and return its output; it has to succeed."""
     done = subprocess.run(
-        words,
+        argv,
         cwd=CHECKOUT,
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -66,8 +66,8 @@ def send(folder: Path, name: str) -> None:
     """Copy a folder to the host that builds."""
     with subprocess.Popen(["tar", "-C", str(folder), "-cf", "-", "."], stdout=subprocess.PIPE) as packed:
         script = f"mkdir -p {FOLDER}/{name} && tar -C {FOLDER}/{name} -xf -"
-        words = ["ssh", *ssh_options(), f"root@{ADDRESSES[HOST]}", script]
-        subprocess.run(words, stdin=packed.stdout, timeout=120, check=True)
+        argv = ["ssh", *ssh_options(), f"root@{ADDRESSES[HOST]}", script]
+        subprocess.run(argv, stdin=packed.stdout, timeout=120, check=True)
     assert packed.returncode == 0
 
 
@@ -112,8 +112,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         build = ["docker", "build", "--quiet", "--network", "none"]
         on(HOST, *build, "--tag", BASE, f"{FOLDER}/base", seconds=300)
         arguments = [f"EE_BASE_IMAGE={BASE}", "ANSIBLE_GALAXY_CLI_COLLECTION_OPTS=--offline"]
-        words = [word for one in arguments for word in ("--build-arg", one)]
-        on(HOST, *build, *words, "--tag", IMAGE, f"{FOLDER}/context", seconds=1200)
+        argv = [word for one in arguments for word in ("--build-arg", one)]
+        on(HOST, *build, *argv, "--tag", IMAGE, f"{FOLDER}/context", seconds=1200)
         yield IMAGE
     finally:
         on(HOST, "rm", "-rf", FOLDER)
@@ -154,7 +154,7 @@ def test_a_verb_runs_in_it(image: str) -> None:
         on(HOST, "sh", "-ec", f"mkdir -p $(dirname {FOLDER}/run/{path}); cat > {FOLDER}/run/{path}", stdin=text)
     own = "mkdir project; chown -R 1000 .; chmod 600 env/ssh_key; chmod 700 inventory/hosts"
     on(HOST, "sh", "-ec", f"cd {FOLDER}/run; {own}")
-    words = ["docker", "run", "--rm", "--volume", f"{FOLDER}/run:/runner", image]
-    said = on(HOST, *words, "ansible-runner", "run", "/runner", "-p", "cluster_compute.session.status", seconds=180)
+    argv = ["docker", "run", "--rm", "--volume", f"{FOLDER}/run:/runner", image]
+    said = on(HOST, *argv, "ansible-runner", "run", "/runner", "-p", "cluster_compute.session.status", seconds=180)
     answered = re.findall(r"^(\w+) +: ok=[1-9].*unreachable=0 +failed=0 .*ignored=0", said, re.MULTILINE)
     assert answered == ["localhost", *HOSTS], said

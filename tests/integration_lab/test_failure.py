@@ -161,9 +161,9 @@ class TestHalf:
                 assert stranger.recv(4) == b"SSH-"
                 assert "exchange_identification: " in try_on("n2", ["true"], options=["-o", "ControlPath=none"]).stderr
                 with output.open("wb") as file:
-                    words = command("launch_cluster", variables, "-v")
+                    argv = command("launch_cluster", variables, "-v")
                     launching = subprocess.Popen(
-                        words, env=environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+                        argv, env=environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
                     )
                 deadline = time.monotonic() + 120
                 while "turned the connection away" not in output.read_text(encoding="utf-8"):

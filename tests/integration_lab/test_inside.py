@@ -92,8 +92,8 @@ def describe(path: Path, **options: Any) -> Path:
 
 def inside(inventory: Path, pattern: str, module: str, arguments: str = "", *options: str) -> Run:
     """Run one task in replicas."""
-    words = ["-a", arguments] if arguments else []
-    return recorded(["ansible", "-i", str(inventory), pattern, "-m", f"ansible.builtin.{module}", *words, *options])
+    argv = ["-a", arguments] if arguments else []
+    return recorded(["ansible", "-i", str(inventory), pattern, "-m", f"ansible.builtin.{module}", *argv, *options])
 
 
 def listing(inventory: Path, *options: str) -> tuple[dict[str, Any], str]:

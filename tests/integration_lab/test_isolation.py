@@ -110,11 +110,11 @@ class Place:
 
     def fire(self, shots: list[Shot]) -> None:
         """Send packets from there."""
-        words = ["nsenter", f"--net={self.namespace}", "python3", "-c", packets.SENDER, json.dumps(shots)]
+        argv = ["nsenter", f"--net={self.namespace}", "python3", "-c", packets.SENDER, json.dumps(shots)]
         if self.host:
-            on(self.host, *words)
+            on(self.host, *argv)
         else:
-            subprocess.run(words, check=True, capture_output=True, timeout=60)
+            subprocess.run(argv, check=True, capture_output=True, timeout=60)
 
 
 @dataclass
@@ -191,8 +191,8 @@ def _foreign_machine(file: Path) -> Iterator[None]:
     """Put a machine that is none of the hosts on the network that joins them; it writes down what it hears."""
     network.attach_host(FOREIGN, FOREIGN_ADDRESS, f"{NETWORK}.0.0/24", 1500)
     try:
-        words = ["nsenter", f"--net=/run/netns/{FOREIGN.namespace}", sys.executable, "-c", packets.LISTENER]
-        listener = subprocess.Popen([*words, str(file), str(PORT)])
+        argv = ["nsenter", f"--net=/run/netns/{FOREIGN.namespace}", sys.executable, "-c", packets.LISTENER]
+        listener = subprocess.Popen([*argv, str(file), str(PORT)])
         try:
             _await(lambda: file.exists() and "ready" in file.read_text(encoding="utf-8"))
             yield
@@ -213,12 +213,12 @@ def _strangers() -> Iterator[None]:
         in_parallel(lambda host: try_on(host, ["docker", "rm", "-f", "plain"]), HOSTS)
 
 
-def _route(host: str, *words: str) -> None:
+def _route(host: str, *argv: str) -> None:
     """Give a host, or the foreign machine, a route as somebody would who wants to get in."""
     if host in HOSTS:
-        on(host, "ip", "route", "replace", *words)
+        on(host, "ip", "route", "replace", *argv)
     else:
-        subprocess.run(["ip", "-netns", FOREIGN.namespace, "route", "replace", *words], check=True)
+        subprocess.run(["ip", "-netns", FOREIGN.namespace, "route", "replace", *argv], check=True)
 
 
 def _forget_routes() -> None:
@@ -541,9 +541,9 @@ def test_a_rule_that_was_removed_or_is_not_reached_is_put_back(site: Site) -> No
             "n2": [f"update firewall rules {name}" for name in _sessions_in(rules["n2"])],
             "n3": [f"update firewall rules {name}" for name in _sessions_in(rules["n3"])],
         }
-        foretold = play("repair", {}, "--check", "--diff").ok()
-        assert foretold.actions() == wanted
-        assert "-j DROP" in foretold.differences()
+        dry_run = play("repair", {}, "--check", "--diff").ok()
+        assert dry_run.actions() == wanted
+        assert "-j DROP" in dry_run.differences()
         run = play("repair").ok()
         # The first of a host's sessions puts the way to their rules back for all of them.
         assert run.actions() == {**wanted, "n3": wanted["n3"][:1]}

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A session's life: foretold, launched, damaged and repaired, replaced, removed. The tests run in this order."""
+"""A session's life: tried dry, launched, damaged and repaired, replaced, removed. The tests run in this order."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def folders(untouched_lab: Snapshot) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def foretold(folders: None) -> Run:
+def dry_run(folders: None) -> Run:
     """Launch in check mode, before there is anything."""
     before = snapshot()
     run = launch(REQUEST, "--check", "--diff").ok()
@@ -69,7 +69,7 @@ def foretold(folders: None) -> Run:
 
 
 @pytest.fixture(scope="module")
-def trio(foretold: Run) -> Iterator[Run]:
+def trio(dry_run: Run) -> Iterator[Run]:
     """Launch three replicas, one on each host."""
     try:
         yield launch(REQUEST, "--diff").ok()
@@ -78,7 +78,7 @@ def trio(foretold: Run) -> Iterator[Run]:
 
 
 @pytest.fixture
-def whole(trio: Run) -> Iterator[Snapshot]:
+def intact(trio: Run) -> Iterator[Snapshot]:
     """Give the session as it was launched, and prove that it is whole again after the test."""
     before = snapshot()
     yield before
@@ -141,12 +141,12 @@ class TestLaunch:
         again = launch(REQUEST).ok()
         assert {host: len(tasks) for host, tasks in again.calls().items()} == dict.fromkeys(HOSTS, 2)
 
-    def test_check_mode_foretold_what_was_done(self, foretold: Run, trio: Run) -> None:
-        assert foretold.changed == trio.changed
-        assert foretold.placed == trio.placed == dict(zip(("main1", "sub1", "sub2"), HOSTS))
-        assert _plain(foretold) == _plain(trio)
+    def test_a_dry_run_says_what_is_done(self, dry_run: Run, trio: Run) -> None:
+        assert dry_run.changed == trio.changed
+        assert dry_run.placed == trio.placed == dict(zip(("main1", "sub1", "sub2"), HOSTS))
+        assert _plain(dry_run) == _plain(trio)
         assert "create container trio-sub2" in _plain(trio)["n3"]
-        assert "trio-sub2" in foretold.differences()
+        assert "trio-sub2" in dry_run.differences()
 
     def test_hostile_paths_and_arguments_arrive_and_run_nowhere(self, trio: Run) -> None:
         for one in replicas("trio").values():
@@ -159,7 +159,7 @@ class TestLaunch:
 class TestRepair:
     """What is missing is put back, what is there is left alone, and only that is called a change."""
 
-    def test_a_dead_replica_a_lost_link_and_lost_entries(self, whole: Snapshot) -> None:
+    def test_a_dead_replica_a_lost_link_and_lost_entries(self, intact: Snapshot) -> None:
         on("n1", "docker", "kill", "trio-main1")
         on("n2", "ip", "link", "delete", _link("n2"))
         entry = on("n3", "bridge", "fdb", "show", "dev", _link("n3")).splitlines()
@@ -172,22 +172,22 @@ class TestRepair:
         assert actions["n2"][0] == f"create link {_link('n2')}"
         assert actions["n3"] == [f"update peers of link {_link('n3')}"]
 
-    def test_a_lost_replica_and_changed_files_but_not_the_host_that_is_whole(self, whole: Snapshot) -> None:
+    def test_a_lost_replica_and_changed_files_but_not_the_host_that_is_intact(self, intact: Snapshot) -> None:
         started = {name: one.about["State"]["StartedAt"] for name, one in replicas("trio").items()}
         on("n1", "docker", "rm", "-f", "trio-main1")
         script("n2", f"echo damage | tee -a {STATE}/sessions/*/replicas/sub1/environment")
         script("n2", f"rm {STATE}/sessions/*/replicas/sub1/hostfile")
-        foretold = launch(REQUEST, "--check").ok()
+        dry_run = launch(REQUEST, "--check").ok()
         run = launch(REQUEST).ok()
-        assert foretold.actions() == run.actions()
-        assert foretold.changed_hosts == run.changed_hosts == {"n1", "n2"}
+        assert dry_run.actions() == run.actions()
+        assert dry_run.changed_hosts == run.changed_hosts == {"n1", "n2"}
         assert run.actions()["n1"] == ["create container trio-main1"]
         assert [action.rsplit("/", 1)[1] for action in run.actions()["n2"]] == ["environment", "hostfile"]
         after = {name: one.about["State"]["StartedAt"] for name, one in replicas("trio").items()}
         assert after["sub2"] == started["sub2"]
         assert after["sub1"] == started["sub1"]
 
-    def test_a_neighbour_entry_and_a_lost_network(self, whole: Snapshot) -> None:
+    def test_a_neighbour_entry_and_a_lost_network(self, intact: Snapshot) -> None:
         networks = [name for name in replicas("trio")["main1"].networks if not name.endswith("egress")]
         assert len(networks) == 1
         script("n1", f"docker network disconnect {networks[0]} trio-main1; docker network rm {networks[0]}")
@@ -197,7 +197,7 @@ class TestRepair:
         assert run.changed_hosts == {"n1", "n3"}
         assert run.actions()["n3"] == [f"update peers of link {_link('n3')}"]
 
-    def test_a_repair_that_fails_removes_nothing(self, whole: Snapshot) -> None:
+    def test_a_repair_that_fails_removes_nothing(self, intact: Snapshot) -> None:
         identities = {name: one.about["Id"] for name, one in replicas("trio").items()}
         on("n3", "docker", "kill", "trio-sub2")
         on("n3", "mv", FOLDER, "/srv/aside")
@@ -260,10 +260,10 @@ class TestRemoval:
     """The end."""
 
     def test_it_goes_once_and_the_data_stays(self, trio: Run, untouched_lab: Snapshot) -> None:
-        foretold = teardown("trio", "--check", "--diff").ok()
+        dry_run = teardown("trio", "--check", "--diff").ok()
         run = teardown("trio", "--diff").ok()
-        assert foretold.changed_hosts == run.changed_hosts == set(HOSTS)
-        assert foretold.actions() == run.actions()
+        assert dry_run.changed_hosts == run.changed_hosts == set(HOSTS)
+        assert dry_run.actions() == run.actions()
         assert {host: len(tasks) for host, tasks in run.calls().items()} == dict.fromkeys(HOSTS, 1)
         assert differences(untouched_lab, snapshot()) == []
         for host in HOSTS:

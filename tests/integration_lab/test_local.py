@@ -58,7 +58,7 @@ def _copy(folder: Path, names: list[str]) -> None:
 
 def _play(playbook: str, *options: str) -> subprocess.CompletedProcess[str]:
     variables = ["PYTHONPATH=.", "ANSIBLE_CONFIG=ansible.cfg", "LC_ALL=C.UTF-8", "ANSIBLE_NOCOLOR=1"]
-    words = [
+    argv = [
         "env",
         *variables,
         "python3",
@@ -68,7 +68,7 @@ def _play(playbook: str, *options: str) -> subprocess.CompletedProcess[str]:
         "inventories/local",
         f"playbooks/{playbook}.yml",
     ]
-    return try_on(MACHINE, ["sh", "-c", f"cd {FOLDER} && {shlex.join([*words, *options])}"], seconds=120)
+    return try_on(MACHINE, ["sh", "-c", f"cd {FOLDER} && {shlex.join([*argv, *options])}"], seconds=120)
 
 
 REQUEST = ["-e", f"session_name=here session_size=2 session_image={BUSYBOX} session_memory=64m session_cpus=0.2"]
@@ -77,8 +77,8 @@ COMMAND = ["-e", "session_command='sleep 8888' session_capabilities=NET_RAW"]
 
 def test_a_session_runs_on_the_machine_s_own_engine(machine: str, untouched_lab: Snapshot) -> None:
     before = snapshot([machine])
-    foretold = _play("launch_cluster", *REQUEST, *COMMAND, "--check")
-    assert foretold.returncode == 0, foretold.stdout + foretold.stderr
+    dry_run = _play("launch_cluster", *REQUEST, *COMMAND, "--check")
+    assert dry_run.returncode == 0, dry_run.stdout + dry_run.stderr
     assert differences(before, snapshot([machine])) == []
     launched = _play("launch_cluster", *REQUEST, *COMMAND)
     try:
@@ -99,8 +99,8 @@ def test_a_session_runs_on_the_machine_s_own_engine(machine: str, untouched_lab:
 @pytest.mark.parametrize("inventory", ["local", "example", "lab"])
 @pytest.mark.parametrize("playbook", ["launch_cluster", "teardown_cluster", "prepare_hosts"])
 def test_every_inventory_and_verb_is_well_formed(inventory: str, playbook: str) -> None:
-    words = ["ansible-playbook", "-i", f"inventories/{inventory}", f"playbooks/{playbook}.yml", "--syntax-check"]
-    done = subprocess.run(words, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, check=False)
+    argv = ["ansible-playbook", "-i", f"inventories/{inventory}", f"playbooks/{playbook}.yml", "--syntax-check"]
+    done = subprocess.run(argv, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no hosts matched" not in done.stdout
     assert "Could not match" not in done.stderr

@@ -75,19 +75,19 @@ class Sessions:
         """Return the public key of one of the keys."""
         return (self.folder / f"{name}.pub").read_text(encoding="utf-8").strip()
 
-    def ssh(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def ssh(self, *argv: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run ssh outside, where nobody could answer a question."""
-        return outside("ssh", "-o", "BatchMode=yes", *words, stdin=stdin)
+        return outside("ssh", "-o", "BatchMode=yes", *argv, stdin=stdin)
 
-    def configured(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def configured(self, *argv: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run ssh outside with the configuration that was written for the owner of trio."""
-        return self.ssh("-F", str(self.folder / "trio/config"), *words, stdin=stdin)
+        return self.ssh("-F", str(self.folder / "trio/config"), *argv, stdin=stdin)
 
 
-def outside(*words: str, stdin: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+def outside(*argv: str, stdin: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a program on the machine around the lab."""
     return subprocess.run(
-        words,
+        argv,
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
         env={**os.environ, **more},
@@ -203,8 +203,8 @@ class TestWayIn:
         options = ["-q", "-F", str(sessions.folder / "trio/config"), "-o", "BatchMode=yes"]
         sent, back = sessions.folder / "sent", sessions.folder / "back"
         sent.write_text("some data\n")
-        for words in (["scp", *options, str(sent), "sub1:/tmp/"], ["scp", "-O", *options, str(sent), "main1:/tmp/old"]):
-            done = outside(*words)
+        for argv in (["scp", *options, str(sent), "sub1:/tmp/"], ["scp", "-O", *options, str(sent), "main1:/tmp/old"]):
+            done = outside(*argv)
             assert done.returncode == 0, done.stderr
         done = outside("sftp", *options, "-b", "-", "sub1", stdin=f"get /tmp/sent {back}\n")
         assert done.returncode == 0, done.stderr
@@ -218,8 +218,8 @@ class TestWayIn:
             free.bind(("127.0.0.1", 0))
             here = free.getsockname()[1]
         config = str(sessions.folder / "trio/config")
-        words = ["ssh", "-F", config, "-o", "ExitOnForwardFailure=yes", "-N", "-L", f"{here}:localhost:8888", "main1"]
-        forward = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        argv = ["ssh", "-F", config, "-o", "ExitOnForwardFailure=yes", "-N", "-L", f"{here}:localhost:8888", "main1"]
+        forward = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 20
             while not is_open("127.0.0.1", here):
@@ -249,13 +249,13 @@ class TestNoOtherWay:
     """What everybody else tries."""
 
     def test_a_stranger_s_key(self, sessions: Sessions) -> None:
-        words = [*BARE, "-i", sessions.key("stranger"), "-p", str(port_of("trio")), f"root@{ADDRESSES['n1']}", "true"]
-        refused = sessions.ssh(*words)
+        argv = [*BARE, "-i", sessions.key("stranger"), "-p", str(port_of("trio")), f"root@{ADDRESSES['n1']}", "true"]
+        refused = sessions.ssh(*argv)
         assert refused.returncode == 255
         assert DENIED in refused.stderr
         # It is the key that is refused, and nothing else.
-        words[words.index(sessions.key("stranger"))] = sessions.key("owner")
-        assert sessions.ssh(*words).returncode == 0
+        argv[argv.index(sessions.key("stranger"))] = sessions.key("owner")
+        assert sessions.ssh(*argv).returncode == 0
 
     @pytest.mark.parametrize("session", ["trio", "alone"])
     def test_a_session_s_own_keys(self, sessions: Sessions, session: str) -> None:
@@ -264,8 +264,8 @@ class TestNoOtherWay:
             key = sessions.folder / f"taken-{one.name}"
             key.write_text(on(one.host, "cat", f"{one.files}/ssh/id_ed25519"))
             key.chmod(0o600)
-            words = [*BARE, "-i", str(key), "-p", str(port_of("trio")), f"root@{ADDRESSES['n1']}", "true"]
-            refused = sessions.ssh(*words)
+            argv = [*BARE, "-i", str(key), "-p", str(port_of("trio")), f"root@{ADDRESSES['n1']}", "true"]
+            refused = sessions.ssh(*argv)
             key.unlink()
             assert refused.returncode == 255
             assert DENIED in refused.stderr
@@ -274,17 +274,17 @@ class TestNoOtherWay:
         other = replicas("alone")["main1"]
         key = on(other.host, "cat", f"{other.files}/ssh/id_ed25519")
         trio["main1"].run("sh", "-ec", "umask 77; cat >/tmp/other", stdin=key)
-        words = ["ssh", *BARE, "-o", "BatchMode=yes", "-p", "2200"]
+        argv = ["ssh", *BARE, "-o", "BatchMode=yes", "-p", "2200"]
         for name in ("sub1", "sub2"):
-            refused = trio["main1"].attempt(*words, "-i", "/tmp/other", name, "true")
+            refused = trio["main1"].attempt(*argv, "-i", "/tmp/other", name, "true")
             assert refused.returncode == 255
             assert DENIED in refused.stderr
-            trio["main1"].run(*words, "-i", "/etc/cluster-compute/ssh/id_ed25519", name, "true")
+            trio["main1"].run(*argv, "-i", "/etc/cluster-compute/ssh/id_ed25519", name, "true")
 
     def test_the_session_s_own_key_at_the_owner_s_port(self, trio: dict[str, Replica]) -> None:
-        words = ["ssh", *BARE, "-o", "BatchMode=yes", "-i", "/etc/cluster-compute/ssh/id_ed25519"]
-        trio["sub1"].run(*words, "-p", "2200", "main1", "true")
-        refused = trio["sub1"].attempt(*words, "-p", "2201", "main1", "true")
+        argv = ["ssh", *BARE, "-o", "BatchMode=yes", "-i", "/etc/cluster-compute/ssh/id_ed25519"]
+        trio["sub1"].run(*argv, "-p", "2200", "main1", "true")
+        refused = trio["sub1"].attempt(*argv, "-p", "2201", "main1", "true")
         assert refused.returncode == 255
         assert DENIED in refused.stderr
 
@@ -292,11 +292,11 @@ class TestNoOtherWay:
         self, sessions: Sessions, trio: dict[str, Replica]
     ) -> None:
         key = Path(sessions.key("owner")).read_text()
-        words = ["ssh", *BARE, "-o", "BatchMode=yes", "-p", "2200", "-i", "/tmp/owner"]
+        argv = ["ssh", *BARE, "-o", "BatchMode=yes", "-p", "2200", "-i", "/tmp/owner"]
         for name, targets in (("main1", ["sub1"]), ("sub2", ["sub1", "main1"])):
             trio[name].run("sh", "-ec", "umask 77; cat >/tmp/owner", stdin=key)
             for target in targets:
-                tried = trio[name].attempt(*words, target, "true")
+                tried = trio[name].attempt(*argv, target, "true")
                 assert tried.returncode == (0 if name == "main1" else 255), f"from {name} to {target}: {tried.stderr}"
             trio[name].run("rm", "/tmp/owner")
 
@@ -304,10 +304,10 @@ class TestNoOtherWay:
         """Newer servers turn an address away after three of them; sub2's is one, sub1's is not."""
         assert [trio[name].host for name in ("sub1", "sub2")] == ["n2", "n3"]
         trio["main1"].run("sh", "-ec", "umask 77; cat >/tmp/stranger", stdin=Path(sessions.key("stranger")).read_text())
-        words = ["ssh", *BARE, "-o", "BatchMode=yes", "-p", "2200", "-i", "/tmp/stranger"]
+        argv = ["ssh", *BARE, "-o", "BatchMode=yes", "-p", "2200", "-i", "/tmp/stranger"]
         for name in ("sub1", "sub2"):
             for _number in range(6):
-                refused = trio["main1"].attempt(*words, name, "true")
+                refused = trio["main1"].attempt(*argv, name, "true")
                 assert (refused.returncode, DENIED in refused.stderr) == (255, True), refused.stderr
             assert trio["main1"].run("ssh", name, "hostname").strip() == name
         trio["main1"].run("rm", "/tmp/stranger")

@@ -402,8 +402,8 @@ class TestNetwork:
         }
         assert all(not ports for name, ports in bound.items() if name != "main1")
         for inside, outside in ((8888, 8888), (9998, 9999)):
-            words = ["python3", "-m", "http.server", "--directory", "/etc/cluster-compute", str(inside)]
-            on(six.main.host, "docker", "exec", "-d", six.main.container, *words)
+            argv = ["python3", "-m", "http.server", "--directory", "/etc/cluster-compute", str(inside)]
+            on(six.main.host, "docker", "exec", "-d", six.main.container, *argv)
             address = f"http://{ADDRESSES[six.main.host]}:{outside}/hostfile"
             assert _fetch(address).startswith("main1 slots=1")
         six.main.run("pkill", "-f", "http.server")

@@ -168,9 +168,9 @@ def _start(storage: dict[str, str]) -> None:
             "settings": settings,
         },
     }
-    words = ["ansible", "-i", str(INVENTORY), "n1", "-m", "cluster_compute.session.host_preflight"]
+    argv = ["ansible", "-i", str(INVENTORY), "n1", "-m", "cluster_compute.session.host_preflight"]
     done = subprocess.run(
-        [*words, "-a", json.dumps(arguments)],
+        [*argv, "-a", json.dumps(arguments)],
         cwd=CHECKOUT,
         env=environment(),
         stdin=subprocess.DEVNULL,

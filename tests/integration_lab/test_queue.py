@@ -95,7 +95,7 @@ def queue(nothing_stays: None) -> dict[str, Run]:
     """Let four sessions wait for the room of a fifth, while the programs of n2 are told a time five hours later."""
     with told_another_time("n2", 5 * 3600):
         ask("holder").ok()
-        runs = {"foretold": ask("first", "--check").ok()}
+        runs = {"dry run": ask("first", "--check").ok()}
         assert kept("first") == {}
         runs |= {name: ask(name) for name in ("first", "urgent", "doomed", "late")}
         runs["in order"] = schedule().ok()
@@ -104,7 +104,7 @@ def queue(nothing_stays: None) -> dict[str, Run]:
 
 def test_a_session_without_room_waits_on_every_host(queue: dict[str, Run]) -> None:
     run = queue["first"].ok()
-    assert queue["foretold"].said[0] == run.said[0] == "Session first is PENDING, position 1 in the queue."
+    assert queue["dry run"].said[0] == run.said[0] == "Session first is PENDING, position 1 in the queue."
     assert any(line.split()[:4] == ["n2", "cpus", "1", "0"] for line in run.said), run.said
     copies = kept("first")
     assert set(copies) == set(HOSTS)

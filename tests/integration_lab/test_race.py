@@ -102,9 +102,9 @@ def race(requests: Mapping[str, Mapping[str, Any]], folder: Path, cpus: str) -> 
         variables = folder / f"{name}.json"
         variables.write_text(json.dumps({**BASE, **request, "session_name": name}), encoding="utf-8")
         output = (folder / f"{name}.log").open("wb")
-        words = command("launch_cluster", variables, overlay=site)
+        argv = command("launch_cluster", variables, overlay=site)
         running[name] = subprocess.Popen(
-            words, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            argv, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
     deadline = time.monotonic() + 900
     outcome = {}

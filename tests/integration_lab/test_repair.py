@@ -59,7 +59,7 @@ def told(run: Run) -> list[str]:
     return [re.sub(rf"{STATE}/sessions/[-0-9a-f]+/", "", line) for line in lines]
 
 
-def whole() -> dict[str, Any]:
+def invariants() -> dict[str, Any]:
     """Return all that has to be the same after a repair: who runs where with which address, keys and variables."""
     found = {}
     for name, replica in replicas("trio").items():
@@ -96,7 +96,7 @@ DAMAGE: dict[str, tuple[str, list[str]]] = {
 
 
 def test_repair_puts_back_exactly_what_is_missing(trio: dict[str, Any]) -> None:
-    before = whole()
+    before = invariants()
     for host, (command, _wanted) in DAMAGE.items():
         script(host, command)
     broken = snapshot()
@@ -110,14 +110,14 @@ def test_repair_puts_back_exactly_what_is_missing(trio: dict[str, Any]) -> None:
     for host, text in expected:
         assert [line for line in done if line.startswith(f"{host}: ") and text in line], (host, text, done)
     assert set(done) <= set(told(audit))
-    assert whole() == before
+    assert invariants() == before
     assert record("trio") == trio
     reach_all()
     assert play("audit", {}, "--check").ok().changed_hosts == set()
 
 
 def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: dict[str, Any]) -> None:
-    before = whole()
+    before = invariants()
     script("n3", f"rm -r {STATE}")
     broken = snapshot()
     assert len(told(play("audit", {}).ok())) > 4
@@ -125,7 +125,7 @@ def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: dict[str,
     lines = told(play("repair", {}).ok())
     for text in ("record trio", "create key sub2/id_ed25519", "commit reservation", "restart container trio-sub2"):
         assert [line for line in lines if line.startswith("n3: ") and text in line], (text, lines)
-    assert whole() == before
+    assert invariants() == before
     assert record("trio") == trio
     reach_all()
     assert told(play("repair", {}).ok()) == ["Nothing was missing."]

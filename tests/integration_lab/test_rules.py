@@ -109,9 +109,9 @@ print(json.dumps(steps.descriptions([stage])))
 Shots = Callable[[bytes], list[Shot]]
 
 
-def _run(namespace: str, *words: str, stdin: str = "") -> str:
+def _run(namespace: str, *argv: str, stdin: str = "") -> str:
     done = subprocess.run(
-        ["nsenter", f"--net=/run/netns/{namespace}", *words],
+        ["nsenter", f"--net=/run/netns/{namespace}", *argv],
         input=stdin,
         capture_output=True,
         text=True,
@@ -119,7 +119,7 @@ def _run(namespace: str, *words: str, stdin: str = "") -> str:
         timeout=60,
         env=environment(PYTHONPATH=str(CHECKOUT / ".collections")),
     )
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -152,8 +152,8 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
             _run(HOST, "sh", "-c", f"echo 1 >/proc/sys/net/{name}")
         _run(HOST, "nft", "-f", "-", stdin=ENGINE)
         for name, file in files.items():
-            words = [sys.executable, "-c", packets.LISTENER, str(file), str(PORT), str(TUNNEL_PORT)]
-            listeners.append(subprocess.Popen(["nsenter", f"--net=/run/netns/{name}", *words]))
+            argv = [sys.executable, "-c", packets.LISTENER, str(file), str(PORT), str(TUNNEL_PORT)]
+            listeners.append(subprocess.Popen(["nsenter", f"--net=/run/netns/{name}", *argv]))
         deadline = time.monotonic() + 20
         while not all(file.exists() and "ready" in file.read_text(encoding="ascii") for file in files.values()):
             assert time.monotonic() < deadline

@@ -133,9 +133,9 @@ class World:
             },
         )
 
-    def make_keys(self, host: str, anew: bool = False) -> None:
+    def make_keys(self, host: str, regenerate: bool = False) -> None:
         """Make a host's keys and tell them to whoever is converged from now on."""
-        public, made = make_keys(self.states[host].session(SESSION), self.plan, host, anew, False)
+        public, made = make_keys(self.states[host].session(SESSION), self.plan, host, regenerate, False)
         assert "tunnel.key" in made
         self.keys.update(public)
 
@@ -168,9 +168,9 @@ class World:
 
     def ping(self, source: str, target: str, *options: str, seconds: int = 30) -> int:
         """Send packets with the mark from one replica to the other and return ping's exit code."""
-        words = ["ip", "netns", "exec", f"cct-c{source}", "ping", "-n", "-q", "-c", "2", "-p", MARK, "-w", str(seconds)]
-        words += [*options, self.members[target]["address"]]
-        return subprocess.run(words, capture_output=True, check=False).returncode
+        argv = ["ip", "netns", "exec", f"cct-c{source}", "ping", "-n", "-q", "-c", "2", "-p", MARK, "-w", str(seconds)]
+        argv += [*options, self.members[target]["address"]]
+        return subprocess.run(argv, capture_output=True, check=False).returncode
 
     def names(self, host: str) -> set[str]:
         """Return the names of the links that a host has."""
@@ -302,7 +302,7 @@ def test_packets_in_plain_get_nowhere(world: World) -> None:
 
 
 def test_keys_made_anew_change_the_link_in_place(world: World) -> None:
-    world.make_keys("b", anew=True)
+    world.make_keys("b", regenerate=True)
     assert world.converge("b") == [f"update link {world.tunnel}"]
     assert world.ping("a", "b", seconds=2) != 0
     assert world.converge("a") == [f"update link {world.tunnel}"]

@@ -244,8 +244,8 @@ def nft_remove(table: str) -> None:
     _run([NFT, "delete", "table", "inet", table])
 
 
-def _nft_json(words: list[str]) -> list[dict[str, Any]]:
-    return list(json.loads(_run([NFT, "-j", *words]))["nftables"])
+def _nft_json(argv: list[str]) -> list[dict[str, Any]]:
+    return list(json.loads(_run([NFT, "-j", *argv]))["nftables"])
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------

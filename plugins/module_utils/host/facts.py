@@ -95,8 +95,8 @@ def host_facts(
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
-        whole = {*(one["session_id"] for one in facts["containers"] if one["failure"]), *facts["batches"]}
-        recorded = _records(state, session_name, records, whole_records, whole)
+        in_full = {*(one["session_id"] for one in facts["containers"] if one["failure"]), *facts["batches"]}
+        recorded = _records(state, session_name, records, whole_records, in_full)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
         recorded["signature"] = waited_for
         if ways_in:
@@ -163,7 +163,7 @@ def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[
 
 
 def _records(
-    state: StateDirectory, session_name: str, records: list[Record], all_whole: bool, whole: set[str]
+    state: StateDirectory, session_name: str, records: list[Record], whole_records: bool, in_full: set[str]
 ) -> dict[str, Any]:
     """Return what is recorded: whole where it is asked for or needed to judge queue and failures, else as stubs."""
     damaged = []
@@ -175,12 +175,12 @@ def _records(
     return {
         "records": [
             one
-            if all_whole or one["name"] == session_name or one["status"] != RUNNING or one["id"] in whole
+            if whole_records or one["name"] == session_name or one["status"] != RUNNING or one["id"] in in_full
             else stub_of(one)
             for one in records
         ],
         "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records}
-        if all_whole
+        if whole_records
         else _own_public_keys(state, [one for one in records if one["name"] == session_name]),
         "damaged": damaged,
         "tombstones": tombstones,

@@ -93,7 +93,7 @@ def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
 
 
 def surplus_steps(context: Context, containers: dict[str, dict[str, Any]]) -> Stage:
-    """Remove containers of this session that the slice does not (or no longer) give to this host."""
+    """Remove containers of this session that the host plan does not (or no longer) give to this host."""
     wanted = {replica.name for replica in context.replicas}
     return [
         Step(

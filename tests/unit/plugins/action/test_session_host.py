@@ -93,7 +93,7 @@ def test_check_mode_lets_the_host_keep_nothing(host: Any) -> None:
     assert question_in(*host.asked[1])["check_mode"]
 
 
-def test_a_call_that_cannot_foretell_is_left_out_in_check_mode(host: Any) -> None:
+def test_a_call_that_has_no_dry_run_is_left_out_in_check_mode(host: Any) -> None:
     host.action._task.check_mode = True
     host.action._task.action = "replica_exec"
     assert host.run()["skipped"]

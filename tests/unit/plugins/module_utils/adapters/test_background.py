@@ -48,7 +48,7 @@ def test_a_family_is_found_wherever_its_members_went() -> None:
 def _sleeps(pid: int) -> str:
     """Return for how many seconds a process sleeps; nothing for one that does something else."""
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except OSError:
         return ""
-    return words[1] if words[0] == "sleep" else ""
+    return argv[1] if argv[0] == "sleep" else ""

@@ -51,7 +51,7 @@ def underlay(wanted: str | None) -> dict[str, Any]:
 def here(monkeypatch: pytest.MonkeyPatch, *links: dict[str, Any], route: str = "") -> None:
     """Let this host have these interfaces, and its default route on one of them."""
     routes = [{"dst": "default", "dev": route}] if route else []
-    monkeypatch.setattr(link, "_json", lambda words: routes if "route" in words else list(links))
+    monkeypatch.setattr(link, "_json", lambda argv: routes if "route" in argv else list(links))
 
 
 def test_the_underlay_is_what_the_site_says_else_where_the_default_route_leads(monkeypatch: pytest.MonkeyPatch) -> None:

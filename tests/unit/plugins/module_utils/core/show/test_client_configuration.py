@@ -46,8 +46,8 @@ RECORD: dict[str, Any] = {
 
 def read(config: Path, name: str) -> set[str]:
     """Return what SSH makes of the configuration for one name, a setting a line."""
-    words = ["ssh", "-G", "-F", str(config), name]
-    return set(subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines())
+    argv = ["ssh", "-G", "-F", str(config), name]
+    return set(subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines())
 
 
 @pytest.mark.parametrize("folder", ["plain", "with a space and 100%"])

@@ -130,7 +130,7 @@ class Host:
 
     # ---- what it answers
 
-    def facts(self, name: str, whole: bool = False) -> dict[str, Any]:
+    def facts(self, name: str, whole_records: bool = False) -> dict[str, Any]:
         state, ledger = StateDirectory(str(self.root)), LedgerFile(str(self.root))
         records = state.records()[0]
         objects: dict[str, dict[str, Any]] = {}
@@ -174,7 +174,7 @@ class Host:
             objects=objects,
             images={"busybox": image, image["id"]: image},
             tombstones=state.tombstones(),
-            public_keys=_own_public_keys(state, [one for one in records if whole or one["name"] == name]),
+            public_keys=_own_public_keys(state, [one for one in records if whole_records or one["name"] == name]),
         )
 
     def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,10 +350,10 @@ class World:
         return {
             record["name"]: {"id": key, **{name: self.part(name, key) for name in record["hosts"]}}
             for key, record in found.items()
-            if all(self.is_whole(name, record) for name in record["hosts"])
+            if all(self.is_intact(name, record) for name in record["hosts"])
         }
 
-    def is_whole(self, name: str, record: Mapping[str, Any]) -> bool:
+    def is_intact(self, name: str, record: Mapping[str, Any]) -> bool:
         host = self.hosts[name]
         held = LedgerFile(str(host.root)).read().get(record["id"])
         mine = [one["container"] for one in record["plan"]["replicas"] if one["host"] == name]
