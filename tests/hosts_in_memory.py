@@ -58,6 +58,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepa
     make_keys,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import has_moved_on
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import refused_by_name
 
 LEASE, DEADLINE = 60.0, 600.0
 """Seconds for which a part is held until all have answered, and until the session has to run."""
@@ -113,6 +114,7 @@ class Host:
             "addresses": [f"192.0.2.{self.number}"],
             "subnets": sorted(subnet for one in networks for subnet in one["subnets"]),
             "vnis": sorted(one["vni"] for one in networks if one["vni"] is not None),
+            "overlays": {"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             "ports": [],
             "images": {"busybox": IMAGE, IMAGE["id"]: IMAGE},
             "paths": {},
@@ -174,10 +176,14 @@ class Host:
         state, recorded = given.get("state"), given.get("recorded", [])
         if state == "held":
             return self.hold(given["claim"], given["allocatable"], given["record"], given["lease_owner"], recorded)
+        if state == "named":
+            return self.hold_name(Claim.from_dict(given["claim"]), given["lease_owner"])
+        if state == "released" and "record" not in given:
+            return self.release_name(Claim.from_dict(given["claim"]), given["lease_owner"])
         if state == "released":
             return self.release(given["record"], given["lease_owner"])
-        if state == "prepared":
-            return self.stub(given["record"], recorded)
+        if state == "stub":
+            return self.keep_stub(given["record"], given["lease_owner"], recorded)
         if state == "started":
             return self.start(given["record"], given["lease_owner"], recorded)
         if state == "verified":
@@ -199,6 +205,9 @@ class Host:
         answer = self.ledger.reserve(
             Claim.from_dict(claim), untracked, Allocatable.from_dict(allocatable), LEASE, lease_owner
         )
+        if answer.granted:
+            yield
+            answer = refused_by_name(self.state, self.ledger, Claim.from_dict(claim), lease_owner)
         told = {"granted": answer.granted, "reasons": list(answer.reasons), "tentative": list(answer.tentative)}
         if not answer.granted:
             return {**told, "actions": []}
@@ -228,13 +237,28 @@ class Host:
             yield from self.remove(session_id=record["id"], keep_record=record["queue"] is not None)
         return {"changed": self.ledger.release(record["id"], lease_owner), "actions": []}
 
-    def stub(self, record: Record, recorded: Iterable[str]) -> Steps:
-        """Keep a stub of a session that others carry, and keep containers out of it."""
+    def hold_name(self, claim: Claim, lease_owner: str) -> Steps:
+        """Do as reservation.lease_name, each write by itself."""
+        yield
+        answer = self.ledger.reserve(claim, [], None, LEASE, lease_owner)
+        yield
+        if answer.granted:
+            answer = refused_by_name(self.state, self.ledger, claim, lease_owner)
+        result = {"granted": answer.granted, "reasons": list(answer.reasons), "tentative": list(answer.tentative)}
+        return {**result, "actions": []}
+
+    def release_name(self, claim: Claim, lease_owner: str) -> Steps:
+        """Do as reservation.release."""
+        yield
+        return {"changed": self.ledger.release(claim.session_id, lease_owner)}
+
+    def keep_stub(self, record: Record, lease_owner: str, recorded: Iterable[str]) -> Steps:
+        """Do as prepare.keep_stub: keep a stub record of a session that others carry."""
         yield
         actions = keep_records(self.state, [stub_of(record)], False, list(recorded))
-        if self.state.session(record["id"]).read_record() is not None:
-            self.rules[record["id"]] = {"name": record["name"]}
-        return {"public_keys": {}, "actions": actions}
+        yield
+        self.ledger.release(record["id"], lease_owner)
+        return {"actions": actions}
 
     def start(self, record: Record, lease_owner: str, recorded: Iterable[str]) -> Steps:
         """Do as launch_steps.start."""

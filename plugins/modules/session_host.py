@@ -29,8 +29,8 @@ description:
     those that the hosts share; with O(state=probe_checked) reads what another host wrote there, and refuses those that
     are not the same. A launch does both before it removes the session that it replaces, and removes them again with
     O(state=absent).
-  - With O(state=prepared) keeps, on a host that carries no replica, a stub record of the session; on one that carries
-    some, confirms the reservation and makes its part ready.
+  - Some hosts know a session by its name although they carry no replica of it. With O(state=named) such a host holds
+    the name as others hold a claim; with O(state=stub) it keeps a stub record, and its containers out of the session.
   - With O(state=verified) waits until every replica on this host runs and, if its image says how to tell, is healthy,
     and proves that each has the interface, address, MAC and MTU of the plan, and that unfragmented packets of the full
     size pass between this host's replicas and those of every other host, both ways.
@@ -54,12 +54,12 @@ options:
     description:
       - What shall be true of the session on this host.
     type: str
-    choices: [held, started, released, probe_written, probe_checked, prepared, verified, absent]
+    choices: [held, named, started, released, probe_written, probe_checked, stub, verified, absent]
     required: true
   claim:
     description:
       - What the session takes on this host, as M(cluster_compute.session.session_decide) returns it. Required with
-        O(state=held) and O(state=released).
+        O(state=held), O(state=named) and O(state=released).
     type: dict
   allocatable:
     description:
@@ -68,25 +68,25 @@ options:
     type: dict
   lease_seconds:
     description:
-      - With O(state=held) the seconds for which the capacity is held if nothing more is heard of the launch.
+      - With O(state=held) and O(state=named) the seconds for which it is held if nothing more is heard of the launch.
     type: int
     default: 120
   lease_owner:
     description:
       - The run of the launch that holds the session's place, as M(cluster_compute.session.session_decide) returns it.
         Only its own reservation is renewed, confirmed, used or given back. Required with O(state=held),
-        O(state=released), O(state=probe_written), O(state=probe_checked) and O(state=prepared).
+        O(state=named), O(state=released), O(state=probe_written), O(state=probe_checked) and O(state=stub).
     type: str
   record:
     description:
       - The record as M(cluster_compute.session.session_decide) returns it. Required with O(state=held),
-        O(state=started), O(state=probe_written), O(state=probe_checked), O(state=prepared) and O(state=verified). With
+        O(state=started), O(state=probe_written), O(state=probe_checked), O(state=stub) and O(state=verified). With
         O(keep_record) what becomes of the session, which is written down before anything of it goes.
     type: dict
   host:
     description:
       - Name of this host in the plan. Required with O(state=held), O(state=started), O(state=probe_written),
-        O(state=probe_checked), O(state=prepared) and O(state=verified).
+        O(state=probe_checked) and O(state=verified).
     type: str
   regenerate_keys:
     description:
@@ -202,21 +202,21 @@ EXAMPLES = r"""
 RETURN = r"""
 granted:
   description: Whether the host holds the claim.
-  returned: with O(state=held)
+  returned: with O(state=held) and O(state=named)
   type: bool
 reasons:
   description: Why it does not, in full sentences.
-  returned: with O(state=held)
+  returned: with O(state=held) and O(state=named)
   type: list
   elements: str
 tentative:
   description: Sessions that do not know yet whether they start, and are the only ones in the way.
-  returned: with O(state=held)
+  returned: with O(state=held) and O(state=named)
   type: list
   elements: str
 public_keys:
   description: For each replica the public keys C(client) and C(host); null for a key that only check mode holds back.
-  returned: with O(state=held) and O(state=prepared)
+  returned: with O(state=held)
   type: dict
   sample:
     main1:

@@ -101,8 +101,8 @@ class Iptables:
             elif match := _RULE.match(line):
                 self.chains.setdefault(match.group(1), []).append(match.group(2))
 
-    def sessions(self) -> dict[str, str]:
-        """Return the sessions that have rules: id to name."""
+    def owners(self) -> dict[str, str]:
+        """Return who has rules, `isolation.STANDING` or a session: id to name."""
         found = {}
         for rules in self.chains.values():
             for rule in rules:
@@ -208,8 +208,11 @@ def _digest(rule: str, session_id: str) -> str:
 # ---- nftables -------------------------------------------------------------------------------------------------------
 
 
-def nft_sessions() -> dict[str, tuple[str, str]]:
-    """Return the sessions that have a table: id to its name and that of the table; none without the program."""
+def nft_owners() -> dict[str, tuple[str, str]]:
+    """Return who has a table, `isolation.STANDING` or a session: id to its name and that of the table.
+
+    Nobody without the program.
+    """
     if not _has(NFT):
         return {}
     found = {}
@@ -251,11 +254,17 @@ def _nft_json(argv: list[str]) -> list[dict[str, Any]]:
 # ---- both -----------------------------------------------------------------------------------------------------------
 
 
-def sessions() -> dict[str, str]:
-    """Return all sessions that have rules on this host, in whatever form: id to name."""
-    found = {key: name for key, (name, _table) in nft_sessions().items()}
-    for name in kinds():
-        found.update(Iptables(name).sessions())
+def tables() -> dict[str, Iptables]:
+    """Return the tables of iptables and ip6tables as they are, by name."""
+    return {name: Iptables(name) for name in kinds()}
+
+
+def sessions(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
+    """Return all sessions that have rules on this host, in whatever form: id to name. known: what `tables` returned."""
+    found = {key: name for key, (name, _table) in nft_owners().items()}
+    for table in (tables() if known is None else known).values():
+        found.update(table.owners())
+    found.pop(isolation.STANDING[0], None)
     return found
 
 
@@ -270,7 +279,7 @@ def remove(session_id: str) -> None:
     with _alone():
         for name in kinds():
             Iptables(name).remove(session_id)
-        known = nft_sessions()
+        known = nft_owners()
         if session_id in known:
             nft_remove(known[session_id][1])
 

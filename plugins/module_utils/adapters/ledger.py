@@ -91,7 +91,12 @@ class LedgerFile:
         return {key: one for key, one in entries.items() if key not in kept}
 
     def reserve(
-        self, claim: Claim, untracked: Iterable[Claim], allocatable: Allocatable, seconds: float, lease_owner: str
+        self,
+        claim: Claim,
+        untracked: Iterable[Claim],
+        allocatable: Allocatable | None,
+        seconds: float,
+        lease_owner: str,
     ) -> Answer:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
 

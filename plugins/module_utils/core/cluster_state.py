@@ -193,6 +193,8 @@ def _sessions(facts_by_host: Mapping[str, Mapping[str, Any]]) -> list[_Session]:
             session.name = session.name or about["name"]
         for held in facts.get("reservations") or ():
             claim = held["claim"]
+            if not claim["replicas"]:
+                continue  # the name alone, for the moment of a launch
             session = found.setdefault(claim["session_id"], _Session(claim["session_id"]))
             session.stages[host] = held["stage"]
             session.name = session.name or claim["session_name"]

@@ -55,7 +55,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     needs_again,
     needs_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Claim,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
     QueueEntry,
@@ -206,7 +211,7 @@ class Planner:
 
     def _is_being_launched(self, session_id: str) -> bool:
         """Tell whether a run still holds room for a session of which some hosts have finished their part."""
-        held = [one for facts in self.facts.values() for one in facts["reservations"]]
+        held = [one for facts in self.facts.values() for one in facts["reservations"] if one["claim"]["replicas"]]
         return any(one["claim"]["session_id"] == session_id and one["stage"] != COMMITTED for one in held)
 
     def _ended_before(self) -> dict[str, list[Removal]]:
@@ -377,6 +382,7 @@ class Planner:
                 name: {"claim": claim.to_dict(), "allocatable": allocatable[name].to_dict()}
                 for name, claim in claims_of(plan).items()
             },
+            name_claim=Claim(session.id, session.name).to_dict(),
             record=record,
             pending=pending,
             report=[
@@ -392,6 +398,7 @@ class Planner:
             "session_name": self.request.name,
             "lease_owner": self.draw(),
             "reachable": list(self.facts),
+            "name_hosts": [name for name in name_hosts(self.request.name, self.group.known) if name in self.facts],
             "fresh": True,
             "replaces": False,
             "hosts": [],
@@ -399,6 +406,7 @@ class Planner:
             "images": [],
             "archive": [],
             "claims": {},
+            "name_claim": None,
             "record": None,
             "pending": None,
             "cleanup_actions": None,

@@ -36,6 +36,16 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         },
         "supports_check_mode": True,
     },
+    "host_firewall": {
+        "argument_spec": {
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "vxlan_port": {"type": "int", "default": 4789},
+            "vni_pool": {"type": "str", "default": "4096-16777215"},
+            "underlay_address": {"type": "str"},
+            "state_directory": STATE_DIRECTORY,
+        },
+        "supports_check_mode": True,
+    },
     "ssh_runtime": {"argument_spec": {}, "supports_check_mode": True},
     "host_preflight": {
         "argument_spec": {
@@ -74,11 +84,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
                 "type": "str",
                 "choices": [
                     "held",
+                    "named",
                     "started",
                     "released",
                     "probe_written",
                     "probe_checked",
-                    "prepared",
+                    "stub",
                     "verified",
                     "absent",
                 ],
@@ -110,11 +121,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         },
         "required_if": [
             ("state", "held", ["claim", "allocatable", "lease_owner", "record", "host"]),
+            ("state", "named", ["claim", "lease_owner"]),
             ("state", "started", ["record", "host"]),
             ("state", "released", ["claim", "lease_owner"]),
             ("state", "probe_written", ["record", "lease_owner", "host"]),
             ("state", "probe_checked", ["record", "lease_owner", "host"]),
-            ("state", "prepared", ["record", "lease_owner", "host"]),
+            ("state", "stub", ["record", "lease_owner"]),
             ("state", "verified", ["record", "host"]),
             ("state", "absent", ["session_name", "session_id"], True),
         ],

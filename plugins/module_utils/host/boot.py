@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
@@ -91,19 +92,27 @@ def _repair(state_directory: str) -> int:
 
 
 def _make_links(state: StateDirectory) -> int:
-    """Make the links of all sessions that run here; one that cannot be made does not keep the others from it."""
+    """Make the links of all sessions that run here, and the rules that keep containers out of the overlays.
+
+    One that cannot be made does not keep the others from it.
+    """
+    nftables = firewall_rules.will_use_nftables()
+    works: list[tuple[str, Callable[[], Sequence[Stage]]]] = [
+        ("Overlays of the site", lambda: [firewall_rules.standing_steps(state, nftables)])
+    ]
+    code = 0
     try:
         records, _damaged = state.records()
     except (SessionError, OSError) as error:
         _say(f"No link could be made: {error}")
-        return 1
-    code = 0
-    for record in records:
+        records, code = [], 1
+    works += [(f"Session {record['name']}", partial(_early_stages, state, record, nftables)) for record in records]
+    for whose, plan in works:
         try:
-            stages = _early_stages(state, record)
+            stages = plan()
             perform(stages)
         except (SessionError, OSError) as error:
-            _say(f"Session {record['name']}: {error}")
+            _say(f"{whose}: {error}")
             code = 1
         else:
             for line in descriptions(stages):
@@ -111,15 +120,13 @@ def _make_links(state: StateDirectory) -> int:
     return code
 
 
-def _early_stages(state: StateDirectory, record: Record) -> list[Stage]:
+def _early_stages(state: StateDirectory, record: Record, nftables: bool) -> list[Stage]:
     """Return what a session needs of this host before the engine starts: rules, and where it runs here its link."""
     if record["status"] != RUNNING:
         return []
-    nftables = firewall_rules.will_use_nftables()
     host = state.session(record["id"]).read_host()
     if host is None or host not in record["hosts"] or is_stub(record):
-        wanted = firewall_rules.isolation_of_stub(stub_of(record))
-        return [] if wanted is None else [firewall_rules.rule_steps(wanted, nftables)]
+        return firewall_rules.keep_out_steps(state, stub_of(record), nftables)
     no_engine: Any = None
     context = Context(no_engine, state, LedgerFile(str(state.root)), record, host, "")
     known = state.session(record["id"]).read_public_keys()

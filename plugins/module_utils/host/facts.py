@@ -40,6 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_MANIFEST,
     RUNTIME_ON_HOST,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import (
     read_exit_code,
     read_failure,
@@ -129,6 +130,8 @@ def _facts(
     every = engine.containers()
     networks = engine.networks()
     links = link.details()
+    tables = firewall.tables()
+    overlays = firewall_rules.overlays_in_force(state, engine.uses_nftables(), tables)
     entries = [entry for entry in every if docker_engine.is_replica(entry)]
     return {
         "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},
@@ -140,7 +143,8 @@ def _facts(
             for entry in every
             if entry not in entries and (name := container_name(entry)).startswith(f"{session_name}-")
         ],
-        "objects": _objects(state, entries, networks, links),
+        "objects": _objects(state, entries, networks, links, tables),
+        "overlays": overlays.to_dict() if overlays is not None else None,
         "underlay": link.underlay(underlay_address, links),
         "addresses": link.addresses(links),
         "subnets": sorted({*link.subnets(links), *_network_subnets(networks)}),
@@ -257,7 +261,11 @@ def _signature(
 
 
 def _objects(
-    state: StateDirectory, containers: list[dict[str, Any]], networks: list[dict[str, Any]], links: link.Links
+    state: StateDirectory,
+    containers: list[dict[str, Any]],
+    networks: list[dict[str, Any]],
+    links: link.Links,
+    tables: Mapping[str, firewall.Iptables],
 ) -> dict[str, dict[str, Any]]:
     """Return what there is of each session besides its record: id to name and kinds."""
     found: dict[str, dict[str, Any]] = {}
@@ -276,7 +284,7 @@ def _objects(
                 add(session_id, labels.get(docker_engine.LABEL_SESSION_NAME, ""), kind)
     for session_id, name in link.session_links(links).values():
         add(session_id, name, cluster_state.LINK)
-    for session_id, name in firewall.sessions().items():
+    for session_id, name in firewall.sessions(tables).items():
         add(session_id, name, cluster_state.RULES)
     for session_id in state.session_ids():
         if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():

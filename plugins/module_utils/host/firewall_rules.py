@@ -8,22 +8,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.firewall import Iptables
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation, Rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
+    Isolation,
+    Overlays,
+    Rules,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+
+OVERLAYS = "overlays.json"
+"""The file of the state directory that holds the overlays which containers of this host are kept out of."""
 
 ENGINE_SETTINGS = Path("/etc/docker/daemon.json")
 """Where an engine is told what to write its rules with (dockerd(8), --config-file)."""
 
 
-def isolation_of_stub(record: Record) -> Isolation | None:
-    """Return what the rules of a host without replicas of a running session keep apart; None where there is nothing."""
+def isolation_of_stub(state: StateDirectory, record: Record) -> Isolation | None:
+    """Return what the rules of a host without replicas of a running session keep apart.
+
+    None where there is nothing, or the rules for all overlays of the site do it.
+    """
     if record["status"] != RUNNING or record["tunnel"] is None:
+        return None
+    overlays = read_overlays(state)
+    if overlays is not None and overlays.cover(record["tunnel"]):
         return None
     tunnel = record["tunnel"]
     interface = link.interface_to(tunnel["endpoints"][0])
@@ -39,11 +55,75 @@ def will_use_nftables() -> bool:
     return isinstance(settings, Mapping) and settings.get("firewall-backend") == "nftables"
 
 
+def keep_out_steps(state: StateDirectory, stub: Record, nftables: bool) -> list[Stage]:
+    """Return what is missing of what keeps containers of a host without replicas out of a session's tunnel."""
+    wanted = isolation_of_stub(state, stub)
+    return [standing_steps(state, nftables), [] if wanted is None else rule_steps(wanted, nftables)]
+
+
 def rule_steps(wanted: Isolation, nftables: bool) -> Stage:
     """Return what is missing of a session's rules: one step or none. nftables: whether the engine uses that."""
-    session_id, name = wanted.session_id, wanted.session_name
-    forms = _nft_forms(wanted) if nftables else _iptables_forms(wanted)
-    different = {form: rules for form, (rules, found) in forms.items() if found != firewall.digests(rules)}
+    return _rule_steps(wanted.session_id, wanted.session_name, _forms(wanted, nftables))
+
+
+def read_overlays(state: StateDirectory) -> Overlays | None:
+    """Return the overlays that containers of this host are to be kept out of, None where its preparation set none."""
+    try:
+        return Overlays.from_dict(json.loads((state.root / OVERLAYS).read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, AttributeError):
+        return None  # the host's preparation writes it anew
+
+
+def overlay_stages(state: StateDirectory, overlays: Overlays | None, nftables: bool) -> list[Stage]:
+    """Return what sets for this host, also after a reboot, which overlays its containers are kept out of; None: none.
+
+    The rules go first, so that the file never promises what is not so.
+    """
+    path = state.root / OVERLAYS
+    before = read_overlays(state)
+    old = before.to_dict() if before is not None else None
+    if overlays is None:
+        remove = removal_steps(dict([isolation.STANDING]))
+        forget = Step("remove", "file", str(path), path.unlink, before=old)
+        return [[forget], remove] if path.exists() else []
+    text = json.dumps(overlays.to_dict(), sort_keys=True) + "\n"
+    write = Step(
+        "create" if before is None else "update",
+        "file",
+        str(path),
+        partial(write_file, path, text, mode=0o600),
+        before=old,
+        after=overlays.to_dict(),
+    )
+    rules = _rule_steps(*isolation.STANDING, _standing_forms(overlays, nftables))
+    return [rules, [] if overlays == before else [write]]
+
+
+def standing_steps(state: StateDirectory, nftables: bool) -> Stage:
+    """Return what is missing of the rules that keep containers of this host out of all overlays of the site."""
+    overlays = read_overlays(state)
+    return [] if overlays is None else _rule_steps(*isolation.STANDING, _standing_forms(overlays, nftables))
+
+
+def overlays_in_force(state: StateDirectory, nftables: bool, tables: Mapping[str, Iptables]) -> Overlays | None:
+    """Return the overlays that containers of this host are kept out of. tables: of the firewall, as they are."""
+    overlays = read_overlays(state)
+    if overlays is None:
+        return None
+    found = _found(*isolation.STANDING, _standing_forms(overlays, nftables), tables)
+    return None if _different(found) else overlays
+
+
+def _standing_forms(overlays: Overlays, nftables: bool) -> dict[str, Rules]:
+    if nftables:
+        return {firewall.NFT: isolation.standing_nft_rules(overlays)}
+    kinds = firewall.kinds()
+    return {kind: isolation.standing_iptables_rules(overlays, kind == firewall.IP6TABLES) for kind in kinds}
+
+
+def _rule_steps(session_id: str, name: str, wanted: Mapping[str, Rules]) -> Stage:
+    forms = _found(session_id, name, wanted)
+    different = _different(forms)
     if not different:
         return []
 
@@ -69,19 +149,36 @@ def rule_steps(wanted: Isolation, nftables: bool) -> Stage:
     ]
 
 
-def _iptables_forms(wanted: Isolation) -> dict[str, tuple[Rules, firewall.Found]]:
+def _forms(wanted: Isolation, nftables: bool) -> dict[str, Rules]:
+    if nftables:
+        return {firewall.NFT: isolation.nft_rules(wanted)}
     forms = {firewall.IPTABLES: isolation.iptables_rules(wanted)}
     # A host whose kernel has no IPv6 has nothing to drop.
     if firewall.IP6TABLES in firewall.kinds() or (wanted.tunnel is not None and wanted.tunnel.is_ipv6):
         forms[firewall.IP6TABLES] = isolation.iptables_rules(wanted, ipv6=True)
-    return {form: (rules, firewall.Iptables(form).found(wanted.session_id)) for form, rules in forms.items()}
+    return forms
 
 
-def _nft_forms(wanted: Isolation) -> dict[str, tuple[Rules, firewall.Found]]:
-    table = isolation.table_name(wanted.session_id, wanted.session_name)
-    known = firewall.nft_sessions().get(wanted.session_id)
-    found = firewall.nft_found(table) if known is not None and known[1] == table else {}
-    return {firewall.NFT: (isolation.nft_rules(wanted), found)}
+_Forms = dict[str, tuple[Rules, firewall.Found]]
+"""What is wanted and what there is, by form."""
+
+
+def _found(
+    session_id: str, name: str, wanted: Mapping[str, Rules], tables: Mapping[str, Iptables] | None = None
+) -> _Forms:
+    found: _Forms = {}
+    for form, rules in wanted.items():
+        if form == firewall.NFT:
+            table = isolation.table_name(session_id, name)
+            known = firewall.nft_owners().get(session_id)
+            found[form] = rules, firewall.nft_found(table) if known is not None and known[1] == table else {}
+        else:
+            found[form] = rules, ((tables or {}).get(form) or Iptables(form)).found(session_id)
+    return found
+
+
+def _different(forms: _Forms) -> dict[str, Rules]:
+    return {form: rules for form, (rules, found) in forms.items() if found != firewall.digests(rules)}
 
 
 def _shown(rules: Rules, found: firewall.Found) -> Any:

@@ -60,6 +60,8 @@ def hold(
     launch looked, the result is that of a failure, and what was held is given back.
     """
     leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, lease_owner, check_mode)
+    if leased and not check_mode:
+        answer = reservation.refused_by_name(state, ledger, claim, lease_owner)
     told = {
         "changed": False,
         "granted": answer.granted,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Make ready what the replicas of one host need before any of them starts: reservation, record, folders, keys."""
+"""Make ready what one host needs of a session before any replica starts: record or stub record, keys."""
 
 from __future__ import annotations
 
@@ -15,58 +15,37 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     SessionDirectory,
     StateDirectory,
-    StateError,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    PREPARING,
     Record,
     is_stub,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CONFIRMED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions, perform
 
 PublicKeys = dict[str, dict[str, "str | None"]]
 
 
-def prepare(
+def keep_stub(
     state: StateDirectory,
     ledger: LedgerFile,
     record: Record,
-    host: str,
     *,
     lease_owner: str,
-    regenerate_keys: bool,
-    deadline: float,
+    recorded: Collection[str],
     check_mode: bool,
-    recorded: Collection[str] = (),
-) -> tuple[PublicKeys, list[str]]:
-    """Confirm the reservation, write the record down, make missing folders and keys; without replicas keep a stub.
+) -> list[str]:
+    """Keep a stub record of a session of which this host carries no replica, and containers here out of its tunnel.
 
-    lease_owner: the run of the launch that holds the reservation. deadline: seconds within which the session has to
-    run. recorded: sessions that this host had a record of when the launch looked.
-    Returns the public keys of this host's replicas, and what was, or would be, done. Raises LedgerError
-    where the reservation has run out, StateError where the session was torn down since the launch looked, FolderError
-    where a folder cannot be made or proven.
+    lease_owner: the run of the launch that may hold the session's name here, which the stub does from now on. recorded:
+    sessions that this host had a record of when the launch looked. Returns what was, or would be, done.
     """
-    if host not in record["hosts"]:
-        stub = stub_of(record)
-        actions = keep_records(state, [stub], check_mode, recorded)
-        return {}, actions + _keep_out(state, stub, check_mode)
-    session = state.session(record["id"])
-    if record["id"] in recorded and session.read_record() is None and not check_mode:
-        ledger.release(record["id"], lease_owner)
-        raise StateError(f"Session {record['name']} was torn down while this launch was at work. Launch again.")
+    stub = stub_of(record)
+    actions = keep_records(state, [stub], check_mode, recorded) + _keep_out(state, stub, check_mode)
     if not check_mode:
-        ledger.advance(record["id"], CONFIRMED, deadline, lease_owner)
-        if record["status"] == PREPARING:
-            # Before the first key: what is found later of a launch that was killed can then be told whose it is.
-            keep_records(state, [record], check_mode)
-    actions = SessionData(record, host, session).prepare(lease_owner, check_mode)
-    public_keys, made = make_keys(session, record["plan"], host, regenerate_keys, check_mode)
-    return public_keys, actions + [f"create key {key}" for key in made]
+        ledger.release(record["id"], lease_owner)
+    return actions
 
 
 def make_keys(
@@ -101,10 +80,9 @@ def _keep_out(state: StateDirectory, stub: Record, check_mode: bool) -> list[str
     """Keep containers of this host, which carries no replica, out of the session's tunnel; return what was done."""
     if not check_mode and state.session(stub["id"]).read_record() is None:
         return []  # it was torn down just now
-    wanted = firewall_rules.isolation_of_stub(stub)
-    if wanted is None:
+    if stub["tunnel"] is None:
         return []
-    stages = [firewall_rules.rule_steps(wanted, Engine.connect().uses_nftables())]
+    stages = firewall_rules.keep_out_steps(state, stub, Engine.connect().uses_nftables())
     if not check_mode:
         perform(stages)
     return descriptions(stages)

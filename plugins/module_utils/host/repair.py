@@ -50,18 +50,24 @@ Keys = dict[str, dict[str, "str | None"]]
 
 @dataclass
 class Repair:
-    """What was, or would be, done. sessions: by id, name, actions and problem; problem is empty where it went well."""
+    """What was, or would be, done.
+
+    sessions: by id, name, actions and problem; problem is empty where it went well. faults: what went wrong that
+    belongs to no session.
+    """
 
     actions: list[str] = field(default_factory=list)
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
     public_keys: dict[str, Keys] = field(default_factory=dict)
     before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
 
     @property
     def problems(self) -> list[str]:
         """What could not be repaired."""
-        return [f"Session {one['name']}: {one['problem']}" for one in self.sessions.values() if one["problem"]]
+        of_sessions = [f"Session {one['name']}: {one['problem']}" for one in self.sessions.values() if one["problem"]]
+        return [*self.faults, *of_sessions]
 
 
 def repair_host(
@@ -80,8 +86,8 @@ def repair_host(
     host: name of this host in the plans; without it each session's state tells. records: what other hosts know, by id;
     a newer revision, or a copy that is missing here, is taken over. recorded: ids of the sessions that this host had
     records of when *records* were put together; one that it has none of any more was torn down meanwhile. public_keys:
-    by session, those of the replicas of other hosts. allocatable: what sessions may use of this host; a place
-    that was lost is only taken again where it is free.
+    by session, those of the replicas of other hosts. allocatable: what sessions may use of this host; a place that was
+    lost is only taken again where it is free.
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
@@ -89,6 +95,7 @@ def repair_host(
     result = Repair()
     repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode)
     repairer.set_damaged_aside()
+    repairer.keep_out_of_overlays()
     known, _damaged = state.records()
     here = {*recorded, *(record["id"] for record in known)}
     copies: dict[str, list[Record]] = {record["id"]: [record] for record in known}
@@ -162,6 +169,13 @@ class _Repairer:
                 target = str(self.state.set_aside(path))
             self._did(f"set aside damaged file {path}", "file", str(path), "damaged", target)
 
+    def keep_out_of_overlays(self) -> None:
+        """Put back the rules that keep containers of this host out of all overlays of the site."""
+        try:
+            self._perform([firewall_rules.standing_steps(self.state, self.engine.uses_nftables())])
+        except SessionError as error:
+            self.result.faults.append(str(error))
+
     def repair(self, record: Record, host: str | None, was_here: bool) -> None:
         """Make what this host owes the session as its record says. was_here: this host had a copy not long ago."""
         about: dict[str, Any] = {"name": record["name"], "actions": [], "problem": ""}
@@ -191,9 +205,7 @@ class _Repairer:
 
     def _keep_out(self, stub: Record) -> None:
         """Keep containers of this host, which carries no replica of the session, out of its tunnel."""
-        wanted = firewall_rules.isolation_of_stub(stub)
-        if wanted is not None:
-            self._perform([firewall_rules.rule_steps(wanted, self.engine.uses_nftables())])
+        self._perform(firewall_rules.keep_out_steps(self.state, stub, self.engine.uses_nftables()))
 
     def _keep(self, record: Record) -> None:
         for action in keep_records(self.state, [record], self.check_mode):

@@ -12,6 +12,8 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     Allocatable,
@@ -63,6 +65,29 @@ def lease(
     else:
         answer = ledger.reserve(claim, untracked, limits, seconds, lease_owner)
     return answer.granted and before is None, answer
+
+
+def lease_name(
+    state: StateDirectory, ledger: LedgerFile, claim: Claim, seconds: float, lease_owner: str, check_mode: bool
+) -> Answer:
+    """Lease the name of a claim's session alone, on a host that carries none of its replicas."""
+    if check_mode:
+        return Answer(True)
+    answer = ledger.reserve(claim, [], None, seconds, lease_owner)
+    return refused_by_name(state, ledger, claim, lease_owner) if answer.granted else answer
+
+
+def refused_by_name(state: StateDirectory, ledger: LedgerFile, claim: Claim, lease_owner: str) -> Answer:
+    """Tell whether a session that was granted its claim may keep it: a name means one session.
+
+    What was leased is given back where this host has a record of another session of this name. Who made that record
+    held the name in the ledger until it was written, so one of two launches always finds the other.
+    """
+    for record in state.records()[0]:
+        if record["name"] == claim.session_name and record["id"] != claim.session_id and record["status"] not in ENDED:
+            ledger.release(claim.session_id, lease_owner)
+            return Answer(False, (f"The name {claim.session_name} is taken by session {record['id']}.",))
+    return Answer(True)
 
 
 def release(ledger: LedgerFile, claim: Claim, lease_owner: str, check_mode: bool) -> bool:

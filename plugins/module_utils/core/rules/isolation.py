@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id, tunnel_of
 
 MARK = "cluster-compute"
@@ -28,6 +29,9 @@ INPUT_CHAIN = "INPUT"
 EGRESS_PREFIX = "cce"
 INNER_PREFIX = "ccb"
 """Bridges of sessions are called so. Rules name them, so the name is the same for as long as the session is."""
+
+STANDING = ("00000000-0000-0000-0000-000000000000", "standing")
+"""Id and name under which a host keeps the rules that belong to no session; no session has this id."""
 
 # What UDP carries begins with 4 bytes of VXLAN flags, then come 24 bits of identifier and 8 reserved ones (RFC 7348).
 _VNI_IPV4 = "0>>22&0x3C@12>>8={vni}"
@@ -72,9 +76,9 @@ class Tunnel:
 
 @dataclass(frozen=True)
 class Isolation:
-    """What the firewall rules of one host keep apart. egress: the egress subnet; None on a host that carries no
-    replica.
+    """What the firewall rules of one host keep apart.
 
+    egress: the egress subnet; None on a host that carries no replica.
     inner: the interface of the session's own network, a bridge or the overlay's link. closed: ports that are published
     at an IPv4 address of the loopback interface: (protocol, address, port).
     """
@@ -91,6 +95,45 @@ class Isolation:
     def chain(self) -> str:
         """The name of the session's own chain."""
         return chain_name(self.session_id)
+
+
+@dataclass(frozen=True)
+class Overlays:
+    """Where the overlays of a site can be: port of their tunnels, first and last identifier.
+
+    interface: the one by which this host reaches the others, None where that is not known.
+    """
+
+    port: int
+    first: int
+    last: int
+    interface: str | None = None
+
+    def cover(self, tunnel: Mapping[str, Any] | None) -> bool:
+        """Tell whether a session's overlay, as `record.tunnel_of` gives it, is among them; none always is."""
+        return tunnel is None or (tunnel["port"] == self.port and self.first <= tunnel["vni"] <= self.last)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"port": self.port, "first": self.first, "last": self.last, "interface": self.interface}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Overlays:
+        """Read the JSON form back. Raises ValueError."""
+        port, first, last, interface = (data.get(name) for name in ("port", "first", "last", "interface"))
+        if isinstance(port, int) and isinstance(first, int) and isinstance(last, int):
+            return cls(port, first, last, interface if isinstance(interface, str) else None)
+        raise ValueError(f"{show(data)} names no overlays")
+
+
+def is_kept_out(facts: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Tell whether rules that are in force keep all containers of a host out of a session that runs on others.
+
+    facts: of the host.
+    """
+    tunnel = tunnel_of(record["plan"]) if record["plan"] is not None else record["tunnel"]
+    overlays = facts["overlays"]
+    return overlays is not None and Overlays.from_dict(overlays).cover(tunnel)
 
 
 def chain_name(session_id: str) -> str:
@@ -164,6 +207,20 @@ def iptables_rules(isolation: Isolation, ipv6: bool = False) -> Rules:
     else:
         _iptables_egress(found, isolation)
     return {chain: rules for chain, rules in found.items() if rules}
+
+
+def standing_iptables_rules(overlays: Overlays, ipv6: bool = False) -> Rules:
+    """Return the rules that keep every container of a host out of every overlay of the site, for `iptables_rules`'s
+    table: what is forwarded to the port of tunnels and bears an identifier of the site's is dropped.
+
+    What comes from where the other hosts are can as well be sent to them directly, and what stays on the own bridge of
+    a session is that session's own affair.
+    """
+    where = f"! -i {overlays.interface} " if overlays.interface else ""
+    to_port = f"{where}! -o {INNER_PREFIX}+ -p udp -m udp --dport {overlays.port}"
+    vni = (_VNI_IPV6 if ipv6 else _VNI_IPV4).format(vni=f"{overlays.first}:{overlays.last}")
+    rules = [f'{to_port} -m u32 ! --u32 "{_PLAIN_UDP_IPV6}" -j DROP'] if ipv6 else []
+    return {USER_CHAIN: [*rules, f'{to_port} -m u32 --u32 "{vni}" -j DROP']}
 
 
 def _iptables_tunnel(found: Rules, chain: str, tunnel: Tunnel) -> None:
@@ -294,6 +351,13 @@ def nft_rules(isolation: Isolation) -> Rules:
     for protocol, address, port in isolation.closed:
         found["input"].append(f'iifname != "lo" ip daddr {address} {protocol} dport {port} drop')
     return {chain: rules for chain, rules in found.items() if rules}
+
+
+def standing_nft_rules(overlays: Overlays) -> Rules:
+    """Return what `standing_iptables_rules` returns, for a table of nftables."""
+    where = f'iifname != "{overlays.interface}" ' if overlays.interface else ""
+    to_port = f'{where}oifname != "{INNER_PREFIX}*" udp dport {overlays.port}'
+    return {"forward": [f"{to_port} @th,96,24 {overlays.first}-{overlays.last} drop"]}
 
 
 def _set(addresses: Iterable[str]) -> str:

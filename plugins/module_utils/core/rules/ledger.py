@@ -60,14 +60,15 @@ class Claim:
     """What one session takes on one host.
 
     cpus in thousandths, memory in bytes, devices as (class, names), ports as (address, port, protocol). vni and
-    subnets belong to the session as a whole and are claimed on every host of it.
+    subnets belong to the session as a whole and are claimed on every host of it. Without replicas it is a claim of the
+    session's name alone.
     """
 
     session_id: str
     session_name: str
-    replicas: int
-    cpus: int
-    memory: int
+    replicas: int = 0
+    cpus: int = 0
+    memory: int = 0
     devices: Devices = ()
     ports: tuple[tuple[str, int, str], ...] = ()
     vni: int | None = None
@@ -232,11 +233,12 @@ def live(ledger: Ledger, boot: str, now: float) -> dict[str, Reservation]:
     return {key: reservation for key, reservation in ledger.items() if reservation.is_live(boot, now)}
 
 
-def answer(claim: Claim, ledger: Ledger, untracked: Iterable[Claim], allocatable: Allocatable) -> Answer:
+def answer(claim: Claim, ledger: Ledger, untracked: Iterable[Claim], allocatable: Allocatable | None) -> Answer:
     """Tell whether *claim* fits beside what is held.
 
     ledger: live reservations; one of the same session is replaced by the claim. untracked: containers of sessions that
-    the ledger does not know, which use up the host all the same.
+    the ledger does not know, which use up the host all the same. allocatable: None for a claim of the session's name
+    alone.
     """
     others = {key: reservation for key, reservation in ledger.items() if key != claim.session_id}
     unknown = [other for other in untracked if other.session_id not in ledger and other.session_id != claim.session_id]
@@ -256,7 +258,9 @@ def collisions(claim: Claim, held: Iterable[Claim]) -> list[str]:
     return [reason for other in held if other.session_id != claim.session_id for reason in _collisions(claim, other)]
 
 
-def _conflicts(claim: Claim, held: Sequence[Claim], allocatable: Allocatable) -> list[str]:
+def _conflicts(claim: Claim, held: Sequence[Claim], allocatable: Allocatable | None) -> list[str]:
+    if allocatable is None:
+        return collisions(claim, held)
     reasons = []
     for what, asked, limit, used, form in (
         ("CPUs", claim.cpus, allocatable.cpus, sum(other.cpus for other in held), format_cpus),

@@ -13,7 +13,7 @@
 | offer, compare, withdraw | shared folders of a session that is to replace one are tried | replace, or the end |
 | replace | every host removes the session that is replaced | remember, hold, or the end |
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
-| hold | each host of the plan leases its part, and makes its keys under the lease | start, hold, release, undo |
+| hold | each leases its part and makes its keys under the lease; name hosts the name | start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | meet, batch, undo, the end |
 | meet | those whose peers were late look for them once more | batch, undo, the end |
@@ -53,6 +53,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plann
     undetected,
     warnings_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import is_kept_out
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     ASK_AGAIN,
     COMMITTED,
@@ -276,9 +277,18 @@ class _Launch:
             return self._not_placed(found)
         state["granted"] = False
         state["image_facts"] = _image_facts(group) if found["fetches"] else {}
-        state["with_stub"] = [name for name, facts in group.facts.items() if _has_stub(facts, found["record"])]
+        state["stub_hosts"] = [name for name in group.facts if self._lacks_stub(name, group.facts[name])]
+        state["kept_out"] = [name for name in group.facts if is_kept_out(group.facts[name], found["record"])]
         state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, found["record"])
         return self._fetch()
+
+    def _lacks_stub(self, host: str, facts: Mapping[str, Any]) -> bool:
+        """Tell whether a host is to be told of the session although it carries no replica of it."""
+        record = self.state["record"]
+        if host in self.state["hosts"] or _has_stub(facts, record):
+            return False
+        knows = any(one["id"] == record["id"] for one in facts["records"])
+        return knows or host in self.state["name_hosts"] or not is_kept_out(facts, record)
 
     def _not_placed(self, found: Mapping[str, Any]) -> State:
         """Follow a plan that has no place for the session."""
@@ -486,17 +496,26 @@ class _Launch:
             **STATE_DIRECTORY,
         }
         calls = [call("session_host", own, {"state": "held"}, ["record", "lease_owner"], variables)]
+        named = [host for host in self.state["name_hosts"] if host in self.state["stub_hosts"]] if fresh else []
+        if named:
+            # A claim of the name alone: of two launches at the same moment, wherever they find places, one gets it.
+            lease = {"lease_seconds": "launch_lease_seconds", **STATE_DIRECTORY}
+            claim = {"state": "named", "claim": self.state["name_claim"]}
+            calls.append(call("session_host", named, claim, ["lease_owner"], lease))
         title = "Hold the place on every host of the plan, and make the keys" if fresh else "Hold what it has"
         return {**self.state, **step("hold", title, DECIDE, calls)}
 
     def _after_hold(self) -> State:
         state = self.state
         last = state["attempt"] >= state["attempts"]
-        broken = [host for host, one in self.answers.items() if "granted" not in one and not one.get("unreachable")]
-        answers = {host: _answer(result) for host, result in self.answers.items()}
+        # A name host that cannot answer is one that knows less: the others are asked as well.
+        given = {host: one for host, one in self.answers.items() if host in state["hosts"] or "granted" in one}
+        broken = [host for host, one in given.items() if "granted" not in one and not one.get("unreachable")]
+        answers = {host: _answer(result) for host, result in given.items()}
         reasons = [f"{host}: {reason}" for host, answer in answers.items() for reason in answer.reasons]
         outcome = resolve_reservations(state["record"]["id"], answers)
         if outcome == GRANTED:
+            self.answers = {host: self.answers[host] for host in state["hosts"]}
             failures, unreachable = self._failures("public_keys")
             if failures:
                 return self._failed(failures, unreachable)
@@ -519,9 +538,11 @@ class _Launch:
         name = state["session_name"]
         state["refused"] = reasons if broken else []
         state["report"] = [f"Session {name} is PENDING: other launches were faster, again and again.", *reasons]
-        claims = {host: state["claims"][host] for host in state["hosts"]}
-        own = {host: {"claim": one["claim"], "host": host} for host, one in claims.items()}
+        own = {host: {"claim": state["claims"][host]["claim"], "host": host} for host in state["hosts"]}
         calls = [call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)]
+        if named := [host for host in self.answers if host not in own]:
+            claim = {"state": "released", "claim": state["name_claim"]}
+            calls.append(call("session_host", named, claim, ["lease_owner"], STATE_DIRECTORY))
         return {**state, **step("release", "Roll back what was held", DECIDE, calls)}
 
     def _after_release(self) -> State:
@@ -549,10 +570,9 @@ class _Launch:
         }
         asked = {"state": "started", "patience": patience}
         calls = [call("session_host", own, asked, ["record", "lease_owner", "public_keys"], variables)]
-        others = [host for host in state["reachable"] if host not in own and host not in state["with_stub"]]
-        stubs = {host: {"host": host, "recorded": state["recorded"][host]} for host in others}
+        stubs = {host: {"recorded": state["recorded"][host]} for host in state["stub_hosts"]}
         if stubs:
-            calls.append(call("session_host", stubs, {"state": "prepared"}, ["record", "lease_owner"], STATE_DIRECTORY))
+            calls.append(call("session_host", stubs, {"state": "stub"}, ["record", "lease_owner"], STATE_DIRECTORY))
         state = {**state, "granted": True, "promised": self._running() if state["hands_on"] else None}
         return {**state, **step("start", "Start the session, and prove that it runs", SAY, calls)}
 
@@ -568,6 +588,9 @@ class _Launch:
         for host, result in self.answers.items():
             if host in optional_hosts and result.get("unreachable"):
                 continue
+            if host in optional_hosts and host in state["kept_out"] and "actions" not in result:
+                state["warnings"].append(f"{host} could not write the session down: {why_not(result)}")
+                continue
             if result.get("unreachable"):
                 unreachable.append(host)
             if ("actions" if host in optional_hosts or host in late else "replicas") not in result:
@@ -580,7 +603,10 @@ class _Launch:
             own = {host: {"host": host} for host in late}
             variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
             calls = [call("session_host", own, {"state": "verified"}, ["record"], variables)]
-            return {**state, **step("meet", "Prove that the replicas of this host reach the others", SAY, calls)}
+            return {
+                **state,
+                **step("meet", "Prove that the replicas of this host reach the others", SAY, calls),
+            }
         return self._started(self._replicas())
 
     def _replicas(self) -> list[dict[str, Any]]:
@@ -775,8 +801,9 @@ def _has_stub(facts: Mapping[str, Any], record: Record) -> bool:
         return False
     for one in facts["records"]:
         if one["id"] == record["id"] and is_stub(one):
-            has_rules = one["tunnel"] is None or RULES in facts["objects"].get(one["id"], {}).get("kinds", ())
-            return has_rules and (one["status"], one["hosts"]) == (record["status"], record["hosts"])
+            has_rules = RULES in facts["objects"].get(one["id"], {}).get("kinds", ())
+            is_apart = has_rules or one["tunnel"] is None or is_kept_out(facts, one)
+            return is_apart and (one["status"], one["hosts"]) == (record["status"], record["hosts"])
     return False
 
 

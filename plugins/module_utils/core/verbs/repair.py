@@ -28,6 +28,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     allocatable_of,
     hosts_from_facts,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import is_kept_out
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import findings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
@@ -113,7 +115,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         host: {
             "host": host,
             "allocatable": allocatable[host],
-            "records": _records_for(host, view),
+            "records": _records_for(host, group, view),
             "recorded": group.recorded[host],
         }
         for host in group.facts
@@ -127,12 +129,21 @@ def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) 
     return step(name, title, REPORT, calls)
 
 
-def _records_for(host: str, view: ClusterState) -> dict[str, Any]:
-    """Return what a host has to know: the whole of its own sessions and of those that wait, stubs of the others."""
-    return {
-        key: record if is_stub(record) or host in record["hosts"] or record["plan"] is None else stub_of(record)
-        for key, record in sorted(view.records.items())
-    }
+def _records_for(host: str, group: GroupFacts, view: ClusterState) -> dict[str, Any]:
+    """Return what a host has to know: the whole of its own sessions and of those that wait, stubs of others.
+
+    Of a session that runs on others a host knows nothing unless it is one that knows the name, has a copy already, or
+    has no rules that keep its containers out of all sessions.
+    """
+    facts = group.facts[host]
+    known = {record["id"] for record in facts["records"]}
+    found = {}
+    for key, record in sorted(view.records.items()):
+        if host in record["hosts"] or (record["plan"] is None and not is_stub(record)):
+            found[key] = record
+        elif key in known or host in name_hosts(record["name"], group.known) or not is_kept_out(facts, record):
+            found[key] = record if is_stub(record) else stub_of(record)
+    return found
 
 
 def _public_keys(group: GroupFacts) -> dict[str, dict[str, Any]]:
@@ -184,7 +195,8 @@ def _with_report(state: State, answers: Answers) -> State:
         named = {action for session in sessions for action in session["actions"]}
         others = [action for action in result.get("actions") or () if action not in named]
         lines += [f"{host}: {line}" for line in [*others, *of_sessions]]
-        faults = [f"session {session['name']}: {session['problem']}" for session in sessions if session["problem"]]
+        faults = [*(result.get("faults") or ())]
+        faults += [f"session {session['name']}: {session['problem']}" for session in sessions if session["problem"]]
         if result.get("unreachable") or "actions" not in result:
             faults.append(why_not(result))
         problems += [f"{host}: {fault}" for fault in faults]

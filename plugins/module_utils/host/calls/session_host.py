@@ -33,6 +33,24 @@ def _held(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     )
 
 
+def _named(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Hold the session's name, on a host that carries no replica of it."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import lease_name
+
+    state = StateDirectory(asked["state_directory"])
+    ledger = LedgerFile(asked["state_directory"])
+    claim = Claim.from_dict(asked["claim"])
+    answer = lease_name(state, ledger, claim, asked["lease_seconds"], asked["lease_owner"], check_mode)
+    return {
+        "changed": False,  # nothing of it stays
+        "granted": answer.granted,
+        "reasons": list(answer.reasons),
+        "tentative": list(answer.tentative),
+        "actions": [],
+    }
+
+
 def _started(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Make what the plan gives to this host, and prove that it works."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import start
@@ -84,23 +102,20 @@ def _probe_checked(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return {"actions": []}
 
 
-def _prepared(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Confirm the reservation, write the record down, make the keys."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import prepare
+def _stub(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Keep a stub record, on a host that carries no replica."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_stub
 
-    public_keys, actions = prepare(
+    actions = keep_stub(
         StateDirectory(asked["state_directory"]),
         LedgerFile(asked["state_directory"]),
         asked["record"],
-        asked["host"],
         lease_owner=asked["lease_owner"],
-        regenerate_keys=asked["regenerate_keys"],
-        deadline=asked["deadline_seconds"],
-        check_mode=check_mode,
         recorded=asked["recorded"],
+        check_mode=check_mode,
     )
     diff = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
-    return {"changed": bool(actions), "public_keys": public_keys, "actions": actions, "diff": diff}
+    return {"changed": bool(actions), "actions": actions, "diff": diff}
 
 
 def _verified(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -168,11 +183,12 @@ def _archive(engine: Any, state: StateDirectory, asked: dict[str, Any]) -> Any:
 
 STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
     "held": _held,
+    "named": _named,
     "started": _started,
     "released": _released,
     "probe_written": _probe_written,
     "probe_checked": _probe_checked,
-    "prepared": _prepared,
+    "stub": _stub,
     "verified": _verified,
     "absent": _absent,
 }

@@ -30,6 +30,7 @@ def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         "changed": bool(done.actions),
         "actions": done.actions,
         "sessions": done.sessions,
+        "faults": done.faults,
         "public_keys": done.public_keys,
         "diff": {"before": done.before, "after": done.after},
     }

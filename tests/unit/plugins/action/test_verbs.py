@@ -372,6 +372,31 @@ def test_of_launches_of_mixed_sizes_each_is_all_there_or_not_at_all(groups: Call
     nothing_is_left(group, *sizes)
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_of_two_launches_of_one_name_on_any_of_many_hosts_one_wins(groups: Callable[..., Group], seed: int) -> None:
+    group = groups(cpus=(400,) * 8, seed=seed)
+    asked = {"first": request("same", size=1, cpus="0.2"), "second": request("same", size=2, cpus="0.3")}
+    found: dict[str, Outcome] = taking_turns(group, {key: group.launch(wanted) for key, wanted in asked.items()})
+    assert sorted(outcome.status for outcome in found.values()) == ["FAILED", "RUNNING"], found
+    (winner,) = [key for key, outcome in found.items() if outcome.status == "RUNNING"]
+    assert len(group.running("same")) == asked[winner].size
+    assert "same exists and was asked for differently" in str([outcome.lines for outcome in found.values()])
+    nothing_is_left(group, "same")
+
+
+def test_a_name_is_known_while_the_hosts_of_its_session_are_away(groups: Callable[..., Group]) -> None:
+    group = groups(cpus=(400,) * 8)
+    group.finish(group.launch(request("same", cpus="0.2")))
+    (host,) = group.running("same").values()
+    assert len(group.copies("same")) <= 4, "most hosts are not told"
+    group.hosts[host].is_away = True
+    outcome = group.finish(group.launch(request("same", cpus="0.2")))
+    assert outcome.status == "FAILED"
+    assert f"The session has replicas on {host}" in " ".join(outcome.lines)
+    group.hosts[host].is_away = False
+    nothing_is_left(group, "same")
+
+
 def test_one_that_is_cancelled_between_the_look_at_the_queue_and_its_launch_is_not_launched(
     groups: Callable[..., Group],
 ) -> None:

@@ -24,5 +24,5 @@ COMMIT
 def test_comments_of_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(firewall, "_run", lambda command, stdin=None: SAVED)
     table = firewall.Iptables(firewall.IPTABLES)
-    assert table.sessions() == {SESSION: "train"}
+    assert table.owners() == {SESSION: "train"}
     assert table.found(SESSION)["cc-3614fdf3"] == ["ba9876543210"]

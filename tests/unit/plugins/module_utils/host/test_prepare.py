@@ -16,7 +16,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     StateDirectory,
-    StateError,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
@@ -24,11 +23,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     prepared,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_records,
+    keep_stub,
     make_keys,
-    prepare,
 )
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
@@ -63,31 +62,23 @@ def test_a_session_that_was_torn_down_meanwhile_is_not_recorded_again(state: Sta
     assert keep_records(state, [LATER], False, recorded=[]) == ["create record train"]
 
 
-@pytest.mark.parametrize("host", ["h1", "h2"])
-def test_a_session_that_was_torn_down_since_the_launch_looked_is_not_prepared(host: str, state: StateDirectory) -> None:
-    plan = {
-        "session": {"id": SESSION, "name": "train"},
-        "request": {"mounts": []},
-        "hosts": {"h1": {"mount_roots": [], "data": {}}},
-        "network": None,
-        "replicas": [],
-    }
-    record = prepared(WAITING, plan)
+def test_a_stub_takes_the_place_of_the_lease_of_a_name_and_none_is_kept_of_what_was_torn_down(
+    state: StateDirectory,
+) -> None:
     ledger = LedgerFile(str(state.root))
-    claim = Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1)
-    assert ledger.reserve(claim, [], Allocatable(9, 9), 60.0, "run").granted
-    about: dict[str, Any] = {"lease_owner": "run", "regenerate_keys": False, "deadline": 60.0, "check_mode": False}
-    if host == "h1":
-        with pytest.raises(StateError, match="Session train was torn down while this launch was at work"):
-            prepare(state, ledger, record, host, **about, recorded=[SESSION])
-        assert ledger.read() == {}
-    else:
-        assert prepare(state, ledger, record, host, **about, recorded=[SESSION]) == ({}, [])
-    assert state.records() == ([], [])
+    claim = Claim(SESSION, "train")
+    given: dict[str, Any] = {"lease_owner": "run", "check_mode": False, "recorded": [SESSION]}
+    record = prepared(WAITING, {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "network": None})
+    assert ledger.reserve(claim, [], None, 60.0, "run").granted
+    assert keep_stub(state, ledger, record, **given) == []
+    assert (state.records(), ledger.read()) == (([], []), {})
     keep_records(state, [WAITING], False)
-    ledger.reserve(claim, [], Allocatable(9, 9), 60.0, "run")
-    prepare(state, ledger, record, host, **about, recorded=[SESSION])
-    assert [one["status"] for one in state.records()[0]] == ["PREPARING" if host == "h1" else "RUNNING"]
+    ledger.reserve(claim, [], None, 60.0, "run")
+    assert keep_stub(state, ledger, record, **{**given, "check_mode": True}) == ["update record train"]
+    assert list(ledger.read()) == [SESSION]
+    assert keep_stub(state, ledger, record, **given) == ["update record train"]
+    assert [(one["status"], one["request"]) for one in state.records()[0]] == [("RUNNING", None)]
+    assert ledger.read() == {}
 
 
 def test_an_encrypted_session_has_one_more_key_on_each_host(state: StateDirectory) -> None:

@@ -8,19 +8,24 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import stub_of, tunnel_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
+    STANDING,
     Isolation,
+    Overlays,
     PublishedPort,
     Rules,
     Tunnel,
     digest,
     iptables_comment,
     iptables_rules,
+    is_kept_out,
     isolation_of,
     nft_rules,
     nft_table,
     read_comment,
     read_table_name,
     read_tunnel,
+    standing_iptables_rules,
+    standing_nft_rules,
     table_name,
 )
 
@@ -152,3 +157,50 @@ def test_a_table_is_replaced_as_a_whole() -> None:
     text = nft_table("t", {"input": ["tcp dport 1 drop"]})
     assert text.splitlines()[:3] == ["table inet t", "delete table inet t", "table inet t {"]
     assert f'tcp dport 1 drop comment "{digest("tcp dport 1 drop")}"' in text
+
+
+# ---- all overlays of a site -----------------------------------------------------------------------------------------
+
+
+def test_containers_are_kept_out_of_every_overlay_of_the_site() -> None:
+    overlays = Overlays(4789, 4096, 5000, "eth7")
+    to_port = "! -i eth7 ! -o ccb+ -p udp -m udp --dport 4789"
+    assert standing_iptables_rules(overlays) == {
+        "DOCKER-USER": [f'{to_port} -m u32 --u32 "0>>22&0x3C@12>>8=4096:5000" -j DROP']
+    }
+    assert standing_iptables_rules(overlays, ipv6=True) == {
+        "DOCKER-USER": [
+            f'{to_port} -m u32 ! --u32 "3&0xFF=17" -j DROP',
+            f'{to_port} -m u32 --u32 "52>>8=4096:5000" -j DROP',
+        ]
+    }
+    assert standing_nft_rules(overlays) == {
+        "forward": ['iifname != "eth7" oifname != "ccb*" udp dport 4789 @th,96,24 4096-5000 drop']
+    }
+    anywhere = Overlays(4789, 4096, 5000)
+    assert "-i" not in standing_iptables_rules(anywhere)["DOCKER-USER"][0].split()
+    assert "iifname" not in standing_nft_rules(anywhere)["forward"][0]
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "covered"),
+    [
+        (None, True),
+        ({"port": 4789, "vni": 4096}, True),
+        ({"port": 4789, "vni": 5000}, True),
+        ({"port": 4789, "vni": 4095}, False),
+        ({"port": 4789, "vni": 5001}, False),
+        ({"port": 8472, "vni": 4500}, False),
+    ],
+)
+def test_overlays_outside_of_the_pool_are_not_covered(tunnel: dict[str, int] | None, covered: bool) -> None:
+    overlays = Overlays(4789, 4096, 5000)
+    assert overlays.cover(tunnel) is covered
+    assert is_kept_out({"overlays": overlays.to_dict()}, {"plan": None, "tunnel": tunnel}) is covered
+    assert not is_kept_out({"overlays": None}, {"plan": None, "tunnel": tunnel})
+    assert Overlays.from_dict(overlays.to_dict()) == overlays
+
+
+def test_rules_of_no_session_are_told_from_those_of_sessions() -> None:
+    assert read_comment(iptables_comment(*STANDING, "x")) == (*STANDING, digest("x"))
+    assert read_table_name(table_name(*STANDING)) == STANDING

@@ -55,6 +55,7 @@ def facts(*records: Record, held: Sequence[Reservation] = (), number: int = 1, *
         "underlay": {"address": f"192.0.2.{number}", "interface": "eth0", "mtu": 1500},
         "subnets": [],
         "vnis": [],
+        "overlays": None,
         "ports": [],
         "images": {"busybox": {"id": IMAGE, "digests": [], "architecture": "amd64"}},
         "paths": {},

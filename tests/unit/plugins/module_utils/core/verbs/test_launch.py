@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
@@ -143,7 +144,7 @@ def test_a_launch_that_nobody_waits_for_does_not_wait_for_a_late_peer_where_anot
 
 def test_a_host_that_carries_no_replica_keeps_a_note_and_only_if_it_has_none() -> None:
     run = Launch(request(size=2), 3).until("start")
-    assert run.told("h3")["state"] == "prepared"
+    assert run.told("h3")["state"] == "stub"
     again = run.answer().run_on()
     record = started(run.record)
     guarded = {record["id"]: {"name": "train", "kinds": ["rules"]}}
@@ -158,6 +159,59 @@ def test_a_host_that_carries_no_replica_keeps_a_note_and_only_if_it_has_none() -
 @pytest.mark.parametrize(("answer", "step"), [(AWAY, ""), (BROKEN, "undo")])
 def test_a_witness_that_is_away_keeps_nobody_and_one_that_fails_does(answer: dict[str, Any], step: str) -> None:
     assert Launch(request(size=2), 3).until("start").answer(h3=answer).step == step
+
+
+OVERLAYS = {"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"}
+
+
+def kept_out(hosts: int, size: int = 2, **overlays: Any) -> Launch:
+    """Return a launch on hosts whose containers are kept out of all overlays."""
+    run = Launch(request(size=size), hosts)
+    run.hosts = {host: {**facts, "overlays": {**OVERLAYS, **overlays}} for host, facts in run.hosts.items()}
+    return run
+
+
+def test_of_hosts_without_a_replica_only_those_that_know_the_name_are_called_again() -> None:
+    names = name_hosts("train", [f"h{number}" for number in range(1, 9)])
+    run = kept_out(8).until("hold")
+    own = run.state["hosts"]
+    others = [host for host in names if host not in own]
+    assert others
+    assert sorted(hosts_of(run.state)) == sorted({*own, *names})
+    asked = run.told(others[0])
+    assert (asked["state"], asked["claim"]["session_name"], asked["claim"]["replicas"]) == ("named", "train", 0)
+    assert "record" not in asked
+    run.answer()
+    assert sorted(hosts_of(run.state)) == sorted({*own, *names})
+    assert run.told(others[0])["state"] == "stub"
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+
+
+@pytest.mark.parametrize("overlays", [{"port": 8472}, {"first": 1, "last": 4095}])
+def test_one_whose_containers_could_get_into_the_overlay_is_told_of_it(overlays: dict[str, Any]) -> None:
+    run = kept_out(8, **overlays).until("start")
+    assert len(hosts_of(run.state)) == 8
+
+
+def test_one_with_an_old_copy_is_told_what_became_of_the_session() -> None:
+    waiting = waiting_record()
+    run = Launch(from_queue=True, waits=waiting, hosts=8)
+    run.hosts = {host: {**facts, "overlays": OVERLAYS, "records": [waiting]} for host, facts in run.hosts.items()}
+    assert len(hosts_of(run.until("start").state)) == 8
+
+
+def test_a_name_host_that_fails_harms_nobody_and_one_that_refuses_does() -> None:
+    run = kept_out(8).until("hold")
+    (other, *_more) = [host for host in hosts_of(run.state) if host not in run.state["hosts"]]
+    assert kept_out(8).until("hold").answer({other: BROKEN}).step == "start"
+    assert kept_out(8).until("hold").answer({other: AWAY}).step == "start"
+    started = kept_out(8).until("start").answer({other: BROKEN})
+    assert started.state["outcome"]["status"] == "RUNNING"
+    assert started.state["warnings"] == [f"{other} could not write the session down: The disk is full."]
+    run.answer({other: refused("The name train is taken by session x.")})
+    assert run.step == "release"
+    assert run.told(other)["claim"]["replicas"] == 0
+    assert run.answer().step == "look"
 
 
 # ---- refusals ------------------------------------------------------------------------------------------------------

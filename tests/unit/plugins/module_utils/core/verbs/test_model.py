@@ -174,6 +174,7 @@ class Host:
             objects=objects,
             images={"busybox": image, image["id"]: image},
             tombstones=state.tombstones(),
+            overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             public_keys=_own_public_keys(state, [one for one in records if whole_records or one["name"] == name]),
         )
 
@@ -400,7 +401,8 @@ def patched() -> Iterator[list[World]]:
         patch.setattr(folders, "bind_mounts", lambda _session: [])
         patch.setattr(prepare, "_keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)
-        patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
+        patch.setattr(firewall_rules, "standing_steps", lambda _state, _nftables: [])
+        patch.setattr(firewall_rules, "isolation_of_stub", lambda _state, _stub: None)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
         clock = SimpleNamespace(**{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now})
         patch.setattr(ledger_file, "time", clock)

@@ -1,0 +1,30 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which hosts know a session by its name, whether they carry replicas of it or not.
+
+A name means one session in a resource group, also while the hosts of that session are switched off, and also when two
+launches of the name begin at once and find places on different hosts. So some hosts that follow from the name alone
+hold it as well: everybody who asks for the name asks them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+NAME_HOSTS = 3
+"""How many there are: all of them have to be lost with the session's own before its name is free."""
+
+
+def name_hosts(session_name: str, known: Iterable[str]) -> list[str]:
+    """Return the hosts that know the name, of all *known* of the resource group, the first one first.
+
+    A host that joins or leaves the group changes one of them at most (rendezvous hashing, Thaler and Ravishankar 1998).
+    """
+
+    def weight(host: str) -> bytes:
+        return hashlib.sha256(f"{session_name} {host}".encode()).digest()
+
+    return sorted(known, key=weight)[:NAME_HOSTS]

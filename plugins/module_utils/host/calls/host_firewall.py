@@ -1,0 +1,30 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Keep every container of this host out of the overlays of the site, or stop to do so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import parse_vni_pool
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
+
+
+def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return what changed. Raises CoreError for a pool that is none, SessionError."""
+    state = StateDirectory(asked["state_directory"])
+    overlays = None
+    if asked["state"] == "present":
+        first, last = parse_vni_pool(asked["vni_pool"])
+        underlay = link.underlay(asked["underlay_address"], link.details()) or {}
+        overlays = Overlays(asked["vxlan_port"], first, last, underlay.get("interface"))
+    stages = firewall_rules.overlay_stages(state, overlays, Engine.connect().uses_nftables())
+    if not check_mode:
+        steps.perform(stages)
+    return {**steps.outcome(stages), "overlays": overlays.to_dict() if overlays is not None else None}

@@ -1,0 +1,89 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_firewall
+short_description: Keep all containers of a host out of the overlays of sessions
+version_added: 0.1.0
+description:
+  - A session over several hosts is one network in tunnels (VXLAN, RFC 7348), which carry no signature. A container
+    that sends what looks like a packet of a tunnel to a host of the session would be heard in it.
+  - The rules of this module drop such packets where they leave the containers of a host, whatever session runs where.
+    So a host that carries nothing of a session need not be told of it.
+  - What comes in by the interface to the other hosts is let through, and so is what stays on the own bridge of a
+    session. Each session's own rules on its hosts stand beside these.
+  - They are put back at boot, before the engine starts, and by every repair.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.state_directory
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  state:
+    description:
+      - V(present) writes the rules and remembers them for the next boot, V(absent) removes both.
+    type: str
+    choices: [present, absent]
+    default: present
+  vxlan_port:
+    description:
+      - UDP port of the site's tunnels.
+    type: int
+    default: 4789
+  vni_pool:
+    description:
+      - First and last network identifier of the site's sessions.
+    type: str
+    default: 4096-16777215
+  underlay_address:
+    description:
+      - Address by which other hosts reach this one. Without it, that of the interface of the default route.
+    type: str
+seealso:
+  - module: cluster_compute.session.host_boot
+"""
+
+EXAMPLES = r"""
+- name: Keep containers out of the overlays of all sessions
+  cluster_compute.session.host_firewall:
+    vni_pool: 5000-5999
+"""
+
+RETURN = r"""
+actions:
+  description: What was, or in check mode would be, done.
+  returned: success
+  type: list
+  elements: str
+  sample: ["create firewall rules standing", "create file /var/lib/cluster-compute/overlays.json"]
+overlays:
+  description: The port, the first and last identifier, and the interface to the other hosts; null where it is removed.
+  returned: success
+  type: dict
+  sample: {"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import host_firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(**ARGUMENTS["host_firewall"])
+    module.exit_json(**answer(host_firewall.call, module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()
