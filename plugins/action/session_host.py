@@ -65,24 +65,24 @@ class ActionModule(ActionBase):
         """Return what came of the call. Raises AnsibleConnectionFailure where the host stays out of reach."""
         super().run(tmp, task_vars)
         call = self._task.action.rpartition(".")[2]
-        about = ARGUMENTS[call]
-        if self._task.check_mode and not about["supports_check_mode"]:
+        declared = ARGUMENTS[call]
+        if self._task.check_mode and not declared["supports_check_mode"]:
             return {"skipped": True, "msg": f"{call} cannot tell what it would do, so check mode leaves it out."}
         # A path is the host's: what ~ means is not for the controller to say.
         spec = {
-            name: {**one, "type": "str"} if one.get("type") == "path" else one
-            for name, one in about["argument_spec"].items()
+            name: {**option, "type": "str"} if option.get("type") == "path" else option
+            for name, option in declared["argument_spec"].items()
         }
-        checked, arguments = self.validate_argument_spec(spec, required_if=about.get("required_if"))
+        checked, arguments = self.validate_argument_spec(spec, required_if=declared.get("required_if"))
         result = self._call(call, arguments, task_vars or {})
         return dict(remove_values(result, checked._no_log_values))
 
     def _call(self, call: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Return the answer of the program, sending the program first where the host lacks it."""
         program = the_program(C.DEFAULT_LOCAL_TMP)
-        asked = question(call, arguments, self._task.check_mode)
+        packed = question(call, arguments, self._task.check_mode)
         python = self._python(task_vars)
-        done = self._execute(program.command(python), asked)
+        done = self._execute(program.command(python), packed)
         warnings = []
         damaged = said(done["stdout"], DAMAGED) is not None
         if damaged or said(done["stdout"], ABSENT) is not None:
@@ -90,7 +90,7 @@ class ActionModule(ActionBase):
                 warnings.append(f"The program {program.digest} of this host was damaged and is put there anew.")
             sources = program.path.read_bytes()
             command = program.command(python, len(sources), keep=not self._task.check_mode)
-            done = self._execute(command, sources + asked)
+            done = self._execute(command, sources + packed)
         unkept = said(done["stdout"], UNKEPT)
         if unkept is not None:
             warnings.append(f"This host cannot keep its program, which is sent with each call: {unkept}")
@@ -124,30 +124,30 @@ class ActionModule(ActionBase):
             return ANY_PYTHON
         return shlex.quote(str(named))
 
-    def _execute(self, command: str, asked: bytes) -> dict[str, Any]:
-        """Run a command on the host with *asked* on its standard input, again where its SSH server is too busy."""
+    def _execute(self, command: str, content: bytes) -> dict[str, Any]:
+        """Run a command on the host with *content* on its standard input, again where its SSH server is too busy."""
         command = " ".join(part for part in (self._compute_environment_string(), command) if part)
         become = self._connection.become
         aside = ""
         if not self._connection.has_pipelining or getattr(become, "require_tty", False):
-            aside = self._written(asked)
-            command, asked = f"{command} < {shlex.quote(aside)}", b""
+            aside = self._written(content)
+            command, content = f"{command} < {shlex.quote(aside)}", b""
         for number in range(1, TRIES):
             try:
-                return dict(self._low_level_execute_command(command, in_data=asked or None))
+                return dict(self._low_level_execute_command(command, in_data=content or None))
             except AnsibleConnectionFailure as error:
                 turned_away = TURNED_AWAY in str(error) and PROXIED not in str(error)
                 if not turned_away and not (TOO_SLOW.search(str(error)) and number < TRIES_OF_SLOW):
                     raise
                 Display().v("The SSH server is too busy and turned the connection away; trying again.")
             time.sleep(number * random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
-        return dict(self._low_level_execute_command(command, in_data=asked or None))
+        return dict(self._low_level_execute_command(command, in_data=content or None))
 
-    def _written(self, asked: bytes) -> str:
+    def _written(self, content: bytes) -> str:
         """Write what is asked to a file of the host that only its user reads; it goes when the task has ended."""
         if not self._connection._shell.tmpdir:
             self._make_tmp_path()
         path = self._connection._shell.join_path(self._connection._shell.tmpdir, "asked")
-        self._transfer_data(path, asked)
+        self._transfer_data(path, content)
         self._fixup_perms2((self._connection._shell.tmpdir, path), execute=False)
         return str(path)

@@ -50,8 +50,8 @@ class ActionModule(HostAction):
     def _logins(self, given: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, dict[str, str]]:
         """Return the logins of those registries that are asked now. Raises InvalidInput."""
         known = parse_registries(self._templar.template(task_vars.get(REGISTRIES)))
-        asked = [*given.get("images", ()), *(one["digest"] for one in given.get("pulls", ()))]
-        return {name: known[name] for name in sorted(set(map(registry_of, asked))) if name in known}
+        references = [*given.get("images", ()), *(pull["digest"] for pull in given.get("pulls", ()))]
+        return {name: known[name] for name in sorted(set(map(registry_of, references))) if name in known}
 
     def _bring(self, given: dict[str, Any]) -> str:
         """Copy the archive into the folder that Ansible removes after the module; return why that failed."""

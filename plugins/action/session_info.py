@@ -39,6 +39,6 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": f"Nothing can be said of the sessions.\n{error}"}
         name = arguments["session_name"]
         if name:
-            found["sessions"] = [one for one in found["sessions"] if one["name"] == name]
-            found["pending"] = [one for one in found["pending"] if one["session_name"] == name]
+            found["sessions"] = [session for session in found["sessions"] if session["name"] == name]
+            found["pending"] = [entry for entry in found["pending"] if entry["session_name"] == name]
         return {"changed": False, "overview": found}

@@ -84,8 +84,8 @@ def _contents(directory: str) -> tuple[list[str], str]:
 def _record(group: GroupFacts, name: str) -> Record | None:
     """Return the record of the session of this name; of one that has ended only where there is no other."""
     found = group.cluster_state().named(name)
-    order = (lambda one: one["status"] == RUNNING, lambda one: one["status"] not in ENDED, lambda one: True)
-    return next((one for is_meant in order for one in found if is_meant(one)), None)
+    order = (lambda copy: copy["status"] == RUNNING, lambda copy: copy["status"] not in ENDED, lambda copy: True)
+    return next((copy for is_meant in order for copy in found if is_meant(copy)), None)
 
 
 def _check_main(group: GroupFacts, main: Mapping[str, Any]) -> None:
@@ -94,7 +94,9 @@ def _check_main(group: GroupFacts, main: Mapping[str, Any]) -> None:
     if host not in group.facts:
         why = group.why_missing.get(host, "It left the resource group.")
         raise InvalidInput.single(f"host {host}", "missing", f"It runs main1, where the owner logs in. {why}")
-    states = [one["state"] for one in group.facts[host]["containers"] if one["name"] == main["container"]]
+    states = [
+        container["state"] for container in group.facts[host]["containers"] if container["name"] == main["container"]
+    ]
     if states != ["running"]:
         raise InvalidInput.single(
             f"container {main['container']}", (states or ["missing"])[0], "It does not run. Run the repair playbook."

@@ -102,7 +102,7 @@ class CallbackModule(CallbackBase):
         self.lock = threading.RLock()
         self.progress = Progress()
         self._shown = ""
-        self._said = ""
+        self._words = ""
         self._when = 0.0
         self._plain = os.environ.get("TERM", "dumb") in ("", "dumb")
         self._process = os.getpid()
@@ -151,9 +151,9 @@ class CallbackModule(CallbackBase):
         now = time.monotonic()
         text = self.progress.line(now)
         if self._plain:
-            said = " ".join(word for word in text.split(" ") if word.isalpha())
-            if text and (said != self._said or now - self._when >= PLAIN_INTERVAL):
-                self._said, self._when = said, now
+            words = " ".join(word for word in text.split(" ") if word.isalpha())
+            if text and (words != self._words or now - self._when >= PLAIN_INTERVAL):
+                self._words, self._when = words, now
                 self._write(f"{text}\n")
             return
         text = text[: max(1, _columns() - 1)]

@@ -140,9 +140,9 @@ class Connection(ConnectionBase):  # type: ignore[misc]
         argv = host_command(container, to_native(cmd), self.get_option("container_user"), bool(in_data))
         code, out, err = self._run_on_host(argv, in_data)
         if code != 0 and to_bytes(NOT_RUNNING) in out + err:
-            said = to_native(err or out, errors="surrogate_or_replace").replace(NOT_RUNNING, "").strip()
+            reason = to_native(err or out, errors="surrogate_or_replace").replace(NOT_RUNNING, "").strip()
             host = self.get_option("host_variables").get("inventory_hostname")
-            raise AnsibleConnectionFailure(f"The container {container} does not run on {host}: {said}")
+            raise AnsibleConnectionFailure(f"The container {container} does not run on {host}: {reason}")
         return code, out, err
 
     def _run_on_host(self, command: str, in_data: bytes | None) -> tuple[int, bytes, bytes]:

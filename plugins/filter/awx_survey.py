@@ -74,7 +74,7 @@ _value:
 
 
 def awx_survey(
-    asked: Sequence[str | Mapping[str, Any]],
+    entries: Sequence[str | Mapping[str, Any]],
     name: str,
     description: str = "",
     choices: Mapping[str, Sequence[str]] | None = None,
@@ -83,7 +83,7 @@ def awx_survey(
 ) -> dict[str, Any]:
     """Return the survey; raises AnsibleFilterError with all that is wrong with it."""
     try:
-        return make_survey(name, description, asked, choices or {}, defaults or {}, questions)
+        return make_survey(name, description, entries, choices or {}, defaults or {}, questions)
     except InvalidInput as error:
         raise AnsibleFilterError(f"The survey cannot be used; nothing was sent.\n{error}") from error
 

@@ -69,21 +69,22 @@ def plan_table(answer: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(replica: Mapping[str, Any]) -> tuple[str, ...]:
     ports = (
-        f"{port['host_ip']}:{port['host_port']}->{port['container_port']}/{port['protocol']}" for port in one["ports"]
+        f"{port['host_ip']}:{port['host_port']}->{port['container_port']}/{port['protocol']}"
+        for port in replica["ports"]
     )
     return (
-        one["name"],
-        one["host"],
-        one["address"] or "-",
-        one["mac"] or "-",
-        *(str(one[key]) for key in ("rank", "local_rank", "node_rank")),
-        format_cpus(one["resources"]["cpus"]),
-        format_memory(one["resources"]["memory"]),
-        ",".join(devices(one["devices"])) or "-",
+        replica["name"],
+        replica["host"],
+        replica["address"] or "-",
+        replica["mac"] or "-",
+        *(str(replica[key]) for key in ("rank", "local_rank", "node_rank")),
+        format_cpus(replica["resources"]["cpus"]),
+        format_memory(replica["resources"]["memory"]),
+        ",".join(devices(replica["devices"])) or "-",
         ",".join(ports) or "-",
-        one["image"],
+        replica["image"],
     )
 
 
@@ -96,9 +97,9 @@ def _networks(answer: Mapping[str, Any]) -> list[str]:
         return ["No network of its own: it has one replica.", *lines]
     if network["driver"] == "bridge":
         return [f"Network: bridge {network['subnet']} on {network['interface']}.", *lines]
-    about = f"VXLAN {network['vni']}, UDP port {network['port']}, MTU {network['mtu']}"
+    link = f"VXLAN {network['vni']}, UDP port {network['port']}, MTU {network['mtu']}"
     kind = "encrypted overlay" if network["tunnel"] else "overlay"
-    return [f"Network: {kind} {network['subnet']} on {network['interface']}, {about}.", *lines]
+    return [f"Network: {kind} {network['subnet']} on {network['interface']}, {link}.", *lines]
 
 
 def _images(replicas: list[Mapping[str, Any]]) -> list[str]:
@@ -109,14 +110,14 @@ def _images(replicas: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _variables(replicas: list[Mapping[str, Any]]) -> list[str]:
-    shared = common([one["environment"] for one in replicas])
+    shared = common([replica["environment"] for replica in replicas])
     lines = ["", "Variables of every replica:", *(f"  {name}={value}" for name, value in sorted(shared.items()))]
-    for one in replicas[:SHOWN] if len(replicas) > 1 else ():
-        own = sorted((name, value) for name, value in one["environment"].items() if name not in shared)
-        lines += [f"Variables of {one['name']}:", *(f"  {name}={value}" for name, value in own)]
+    for replica in replicas[:SHOWN] if len(replicas) > 1 else ():
+        own = sorted((name, value) for name, value in replica["environment"].items() if name not in shared)
+        lines += [f"Variables of {replica['name']}:", *(f"  {name}={value}" for name, value in own)]
     if len(replicas) > SHOWN:
         lines.append(f"Those of the other {len(replicas) - SHOWN} replicas are in the data.")
-    given = sorted({name for one in replicas for name in one["own_variables"]})
+    given = sorted({name for replica in replicas for name in replica["own_variables"]})
     if given:
         lines.append(f"Variables of the request, whose values are not shown: {', '.join(given)}.")
     return lines

@@ -41,10 +41,12 @@ _value:
 def queue_table(queue: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines that show *queue*."""
     lines = []
-    for one in queue:
-        size = "1 replica" if one["size"] == 1 else f"{one['size']} replicas"
-        lines.append(f"{one['position']}. {one['session_name']} of {one['owner']}, priority {one['priority']}, {size}")
-        lines += [f"   {line}" for line in one["reason"]]
+    for entry in queue:
+        size = "1 replica" if entry["size"] == 1 else f"{entry['size']} replicas"
+        lines.append(
+            f"{entry['position']}. {entry['session_name']} of {entry['owner']}, priority {entry['priority']}, {size}"
+        )
+        lines += [f"   {line}" for line in entry["reason"]]
     return lines or ["The queue is empty."]
 
 

@@ -63,15 +63,17 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
     lines = [f"Resource group {_plain(overview['resource_group'])}: {', '.join(counted)}."]
     if sessions:
         lines += ["", *table([SESSION_COLUMNS, *map(_session, sessions)])]
-        lines += [f"{_plain(one['name'])}: {_plain(line)}" for one in sessions for line in one["report"]]
+        lines += [f"{_plain(session['name'])}: {_plain(line)}" for session in sessions for line in session["report"]]
     dense = len(overview["hosts"]) > DENSE_HOSTS
-    there = ((session, one) for session in sessions for one in session["replicas"])
-    replicas = [(session, one) for session, one in there if one["status"] != "REMOVED"]
+    there = ((session, replica) for session in sessions for replica in session["replicas"])
+    replicas = [(session, replica) for session, replica in there if replica["status"] != "REMOVED"]
     listed = [
-        (session, one) for session, one in replicas if not dense or len(sessions) == 1 or one["status"] != "RUNNING"
+        (session, replica)
+        for session, replica in replicas
+        if not dense or len(sessions) == 1 or replica["status"] != "RUNNING"
     ]
     if listed:
-        lines += ["", *table([REPLICA_COLUMNS, *(_replica(*one) for one in listed)])]
+        lines += ["", *table([REPLICA_COLUMNS, *(_replica(*pair) for pair in listed)])]
     if len(listed) < len(replicas):
         unlisted = many(len(replicas) - len(listed), "replica")
         lines += ["", f"Not listed, as they run: {unlisted}. session_name=NAME lists those of a session."]
@@ -80,10 +82,10 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
         lines += ["", *table([HOST_COLUMNS, *map(_host, hosts)])]
     idle = [host for host in overview["hosts"] if _is_idle(host)]
     busy = [host for host in overview["hosts"] if dense and is_ready(host) and not _is_idle(host)]
-    counted = [_counted(some, word) for some, word in ((busy, "with"), (idle, "without")) if some]
+    counted = [_counted(hosts, word) for hosts, word in ((busy, "with"), (idle, "without")) if hosts]
     lines += ["", *counted] if counted else []
     if overview["pending"]:
-        pending = [{**one, "reason": [why(one["reason"])]} if dense else one for one in overview["pending"]]
+        pending = [{**entry, "reason": [why(entry["reason"])]} if dense else entry for entry in overview["pending"]]
         lines += ["", *map(_plain, queue_table(pending))]
     if overview["findings"]:
         lines += ["", *(f"Attention: {_plain(finding)}" for finding in overview["findings"])]
@@ -100,7 +102,7 @@ def _counted(hosts: list[Mapping[str, Any]], word: str) -> str:
 
 
 def _session(session: Mapping[str, Any]) -> tuple[str, ...]:
-    running = sum(1 for one in session["replicas"] if one["status"] == "RUNNING")
+    running = sum(1 for replica in session["replicas"] if replica["status"] == "RUNNING")
     network = session["network"]
     kind = subnet = None
     if network is not None:
@@ -120,19 +122,20 @@ def _session(session: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _replica(session: Mapping[str, Any], one: Mapping[str, Any]) -> tuple[str, ...]:
-    use, limit = one["usage"], one["resources"]
+def _replica(session: Mapping[str, Any], replica: Mapping[str, Any]) -> tuple[str, ...]:
+    use, limit = replica["usage"], replica["resources"]
     ports = (
-        f"{port['host_ip']}:{port['host_port']}->{port['container_port']}/{port['protocol']}" for port in one["ports"]
+        f"{port['host_ip']}:{port['host_port']}->{port['container_port']}/{port['protocol']}"
+        for port in replica["ports"]
     )
     return _row(
         session["name"],
-        one["name"],
-        one["host"],
-        one["address"],
-        one["rank"],
-        one["status"],
-        one["exit_code"],
+        replica["name"],
+        replica["host"],
+        replica["address"],
+        replica["rank"],
+        replica["status"],
+        replica["exit_code"],
         None if use is None else f"{format_cpus(use['cpus'])}/{format_cpus(limit['cpus'])}",
         None if use is None else f"{_memory(use['memory'])}/{_memory(limit['memory'])}",
         ",".join(ports),

@@ -179,7 +179,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
     def _read_site(self, folder: str) -> dict[str, dict[str, Any]]:
         """Return the hosts of the resource group, in order, each with its variables resolved."""
         sources = [
-            one if "," in one else os.path.join(folder, os.path.expanduser(one)) for one in self.get_option("site")
+            source if "," in source else os.path.join(folder, os.path.expanduser(source))
+            for source in self.get_option("site")
         ]
         for source in sources:
             if "," not in source and not os.path.exists(source):
@@ -187,7 +188,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         site = InventoryManager(loader=self.loader, sources=sources)
         group = self.get_option("resource_group")
         if not site.groups.get(group) or not site.groups[group].get_hosts():
-            known = ", ".join(sorted(name for name, one in site.groups.items() if one.get_hosts())) or "none"
+            known = ", ".join(sorted(name for name, group in site.groups.items() if group.get_hosts())) or "none"
             raise AnsibleParserError(
                 f"resource_group: The site has no group {group} with hosts. Groups that have hosts: {known}."
             )
@@ -224,8 +225,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
     def _overview(self, path: str, site: Mapping[str, Mapping[str, Any]], cache: bool) -> dict[str, Any]:
         """Return what is known of the resource group, from the cache where it may be."""
         self.load_cache_plugin()
-        about = json.dumps([list(site), self.get_option("resource_group")])
-        key = f"{self.get_cache_key(path)}_{hashlib.sha256(about.encode()).hexdigest()[:12]}"
+        cache_subject = json.dumps([list(site), self.get_option("resource_group")])
+        key = f"{self.get_cache_key(path)}_{hashlib.sha256(cache_subject.encode()).hexdigest()[:12]}"
         if self.get_option("cache") and cache:
             try:
                 return dict(self._cache[key])
@@ -270,17 +271,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
                 with open(answer, encoding="utf-8") as file:
                     return dict(json.load(file))
             except (OSError, ValueError):
-                said = done.stdout.decode("utf-8", "replace").partition("PLAY RECAP")[0]
-                said = said[max(said.rfind("fatal: ["), 0) :].strip()[-3000:]
+                output = done.stdout.decode("utf-8", "replace").partition("PLAY RECAP")[0]
+                output = output[max(output.rfind("fatal: ["), 0) :].strip()[-3000:]
                 raise AnsibleParserError(
-                    f"The hosts of group {group} could not be asked for sessions:\n{said}"
+                    f"The hosts of group {group} could not be asked for sessions:\n{output}"
                 ) from None
 
     def _list(self, found: Mapping[str, Any], site: Mapping[str, Mapping[str, Any]]) -> None:
         """Add what the overview holds to the inventory."""
         wanted = self.get_option("sessions")
-        sessions = [one for one in found["sessions"] if not wanted or one["name"] in wanted]
-        for name in sorted(set(wanted) - {one["name"] for one in sessions}):
+        sessions = [session for session in found["sessions"] if not wanted or session["name"] in wanted]
+        for name in sorted(set(wanted) - {session["name"] for session in sessions}):
             self.display.warning(f"There is no session {name} in group {self.get_option('resource_group')}.")
         self.inventory.add_group(ALL)
         entries = [(session, replica) for session in sessions for replica in session["replicas"]]

@@ -119,9 +119,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.progr
 
 def main() -> None:
     """Run the module."""
-    about = ARGUMENTS["session_job"]
+    spec = ARGUMENTS["session_job"]
     env = {"type": "raw", "default": {}, "no_log": True}
-    module = AnsibleModule(**{**about, "argument_spec": {**about["argument_spec"], "env": env}})
+    module = AnsibleModule(**{**spec, "argument_spec": {**spec["argument_spec"], "env": env}})
     # Ansible would blot out the values of the environment, short and ordinary ones, wherever they occur in what is
     # returned. So they are kept out of it.
     arguments = dict(module.params)

@@ -110,8 +110,8 @@ def archive(sources: dict[str, bytes]) -> bytes:
 def question(call: str, arguments: dict[str, Any], check_mode: bool) -> bytes:
     """Return what the program reads on its standard input, packed: a record says the same of each replica."""
     # What Ansible hands over may be a text that is only decrypted when it is read.
-    asked = {"call": call, "arguments": arguments, "check_mode": check_mode}
-    return zlib.compress(json.dumps(asked, default=str).encode())
+    call_data = {"call": call, "arguments": arguments, "check_mode": check_mode}
+    return zlib.compress(json.dumps(call_data, default=str).encode())
 
 
 def answer_in(output: str) -> dict[str, Any] | None:

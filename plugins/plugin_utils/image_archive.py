@@ -38,12 +38,12 @@ def read_archive(path: str) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
         for entry in json.loads(documents["manifest.json"]):
             configuration = documents[entry["Config"]]
-            about = {
+            image = {
                 "id": "sha256:" + hashlib.sha256(configuration).hexdigest(),
                 "architecture": str(json.loads(configuration)["architecture"]),
             }
-            for name in [*(entry.get("RepoTags") or []), about["id"]]:
-                found[name if name == about["id"] else full_name(name)] = about
+            for name in [*(entry.get("RepoTags") or []), image["id"]]:
+                found[name if name == image["id"] else full_name(name)] = image
     except OSError as error:
         raise InvalidInput.single(
             VARIABLE, path, f"The controller cannot read it: {error.strerror or error}."

@@ -32,7 +32,9 @@ def element(name: str, attributes: Mapping[str, object], *children: object) -> H
 
 def join(children: Iterable[object]) -> Html:
     """Return children one after another; None is nothing."""
-    return Html("".join(one if isinstance(one, Html) else _escape(one) for one in children if one is not None))
+    return Html(
+        "".join(child if isinstance(child, Html) else _escape(child) for child in children if child is not None)
+    )
 
 
 def _escape(value: object) -> str:

@@ -96,7 +96,7 @@ class Account:
 
     def count(self, outcome: str) -> int:
         """Return the number of hosts of which this is the last that is known."""
-        return sum(one == outcome for one in self.hosts.values())
+        return sum(host_outcome == outcome for host_outcome in self.hosts.values())
 
     @property
     def concerned(self) -> list[str]:
@@ -173,13 +173,13 @@ class Progress:
 
     def line(self, now: float) -> str:
         """Return what runs at this moment, for example "reserve 1/3 hosts, 2 s"; nothing where no state does."""
-        told = []
+        parts = []
         for account in self.accounts.values():
             if account.since is not None:
                 name = f"{NETWORK}, {account.state.name}" if account.state.name == "start" else account.state.name
                 counts = self._counts(account, max(account.expected, len(account.concerned)))
-                told.append(f"{name} {counts}, {int(account.seconds + now - account.since)} s")
-        return "; ".join(told)
+                parts.append(f"{name} {counts}, {int(account.seconds + now - account.since)} s")
+        return "; ".join(parts)
 
     def summary(self, now: float) -> list[str]:
         """Return a line for each state that any host had something to do in: name, counts, seconds."""
@@ -202,11 +202,11 @@ class Progress:
         if account.state.name == "pull" and self._lacking:
             have = sum(not lacks for lacks in self._lacking.values())
             return f"{have}/{len(self._lacking)} hosts"
-        told = self._hosts(account, total)
+        text = self._hosts(account, total)
         if account.state.counts_replicas and self._replicas:
             done = sum(count for host, count in self._replicas.items() if account.hosts.get(host) == DONE)
-            told += f", {done}/{sum(self._replicas.values())} replicas"
-        return told
+            text += f", {done}/{sum(self._replicas.values())} replicas"
+        return text
 
     @staticmethod
     def _hosts(account: Account, total: int) -> str:

@@ -20,8 +20,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 
 def resource_group(variables: Mapping[str, Any], groups: Mapping[str, list[str]]) -> tuple[str, list[str]]:
     """Return the resource group and its hosts. Raises InvalidInput where the group is unknown or empty."""
-    asked = variables.get("session_resource_group")
-    group = asked.strip() if isinstance(asked, str) and is_given(asked) else DEFAULT_GROUP
+    value = variables.get("session_resource_group")
+    group = value.strip() if isinstance(value, str) and is_given(value) else DEFAULT_GROUP
     hosts = groups.get(group)
     if hosts:
         return group, list(hosts)
@@ -41,8 +41,8 @@ def group_variables(
     What the inventory says of the group's hosts counts as well, not only what localhost has. template: of the action's
     templar. Raises InvalidInput where the group is unknown or empty.
     """
-    asked = {"session_resource_group": template(task_vars.get("session_resource_group"))}
-    group, hosts = resource_group(asked, task_vars["groups"])
+    variables = {"session_resource_group": template(task_vars.get("session_resource_group"))}
+    group, hosts = resource_group(variables, task_vars["groups"])
     known = task_vars["hostvars"][hosts[0]]  # reading them templates them
     return group, {name: known[name] for name in known if name.startswith(prefix)}
 

@@ -62,15 +62,15 @@ def drawer(session: Mapping[str, Any], mark: Mark) -> Html:
     )
 
 
-def waiting_drawer(name: str, one: Mapping[str, Any], waiting: Mapping[str, Any]) -> Html:
+def waiting_drawer(name: str, entry: Mapping[str, Any], waiting: Mapping[str, Any]) -> Html:
     """Return the details of a session that waits.
 
-    name: id of the element. one: its entry in the queue. waiting: the session.
+    name: id of the element. entry: its entry in the queue. waiting: the session.
     """
     facts: list[tuple[str, object]] = [
-        ("Id", element("code", {}, one["session_id"])),
-        ("Owner", words(one["owner"])),
-        ("Position", f"{one['position']}, priority {one['priority']}, number {one['number']}"),
+        ("Id", element("code", {}, entry["session_id"])),
+        ("Owner", words(entry["owner"])),
+        ("Position", f"{entry['position']}, priority {entry['priority']}, number {entry['number']}"),
     ]
     return element(
         "dialog",
@@ -78,15 +78,15 @@ def waiting_drawer(name: str, one: Mapping[str, Any], waiting: Mapping[str, Any]
         element(
             "header",
             {},
-            element("h2", {"id": f"{name}-t"}, words(one["session_name"])),
+            element("h2", {"id": f"{name}-t"}, words(entry["session_name"])),
             badge("PENDING"),
             _close(name),
         ),
         fact_list(facts),
         section(
             "Why it waits",
-            element("p", {}, words(why(one["reason"]) or NOTHING)),
-            element("pre", {"class": "report", "tabindex": "0"}, "\n".join(one["reason"])),
+            element("p", {}, words(why(entry["reason"]) or NOTHING)),
+            element("pre", {"class": "report", "tabindex": "0"}, "\n".join(entry["reason"])),
         ),
         section("Request", _request(waiting["request"])),
         _history(waiting["history"]),
@@ -96,8 +96,8 @@ def waiting_drawer(name: str, one: Mapping[str, Any], waiting: Mapping[str, Any]
 def _allocation(session: Mapping[str, Any]) -> list[tuple[str, object]]:
     replicas, network = session["replicas"], session["network"]
     per_host: dict[str, int] = {}
-    for one in replicas:
-        per_host[one["host"]] = per_host.get(one["host"], 0) + 1
+    for replica in replicas:
+        per_host[replica["host"]] = per_host.get(replica["host"], 0) + 1
     where = [
         element("li", {}, words(host), f" {TIMES}{per_host[host]}" if host in per_host else "")
         for host in session["hosts"]
@@ -109,22 +109,26 @@ def _allocation(session: Mapping[str, Any]) -> list[tuple[str, object]]:
     if network is not None:
         kind = "overlay (VXLAN)" if network["driver"] == "vxlan" else "bridge"
         kind = f"encrypted {kind}" if network["tunnel"] else kind
-        about = [f"{kind} {network['subnet']} on {network['interface']}"]
-        about += [
+        lines = [f"{kind} {network['subnet']} on {network['interface']}"]
+        lines += [
             f"{label} {network[key]}"
             for label, key in (("identifier", "vni"), ("UDP port", "port"), ("MTU", "mtu"))
             if network.get(key)
         ]
-        facts.append(("Network", ", ".join(about)))
+        facts.append(("Network", ", ".join(lines)))
     elif replicas:
         facts.append(("Network", "none besides the egress network: a session of one replica"))
     if session["egress"] is not None:
         facts.append(("Way out", session["egress"]["subnet"]))
     if replicas:
-        total = cpus(sum(one["resources"]["cpus"] for one in replicas))
-        facts.append(("Together", f"{total}, {memory(sum(one['resources']['memory'] for one in replicas))}"))
+        total = cpus(sum(replica["resources"]["cpus"] for replica in replicas))
+        facts.append(("Together", f"{total}, {memory(sum(replica['resources']['memory'] for replica in replicas))}"))
         facts.append(("Images", element("ul", {}, *(element("li", {}, line) for line in _images(replicas)))))
-    ports = [f"{one['name']} on {one['host']}: {_plain('ports', port)}" for one in replicas for port in one["ports"]]
+    ports = [
+        f"{replica['name']} on {replica['host']}: {_plain('ports', port)}"
+        for replica in replicas
+        for port in replica["ports"]
+    ]
     facts.append(
         ("Published ports", element("ul", {}, *(element("li", {}, port) for port in ports)) if ports else "none")
     )
@@ -155,26 +159,26 @@ def _replicas(session: Mapping[str, Any]) -> Html:
         text = "It has none." if session["request"] else "The hosts that know its replicas are away."
         return section("Replicas", element("p", {"class": "empty"}, text))
     rows = []
-    for one in session["replicas"]:
-        limit = one["resources"]
-        used, exit_code = one["usage"], one["exit_code"]
+    for replica in session["replicas"]:
+        limit = replica["resources"]
+        used, exit_code = replica["usage"], replica["exit_code"]
         ended = NOTHING if exit_code is None else element("span", {}, exit_code)
-        if one["oom_killed"]:
+        if replica["oom_killed"]:
             ended = join((ended, element("small", {}, "out of memory")))
-        held = devices(one["devices"])
-        if one["memory_nodes"]:
-            held.append(f"NUMA-node={','.join(map(str, one['memory_nodes']))}")
+        held = devices(replica["devices"])
+        if replica["memory_nodes"]:
+            held.append(f"NUMA-node={','.join(map(str, replica['memory_nodes']))}")
         rows.append(
             element(
                 "tr",
                 {},
-                element("th", {"scope": "row"}, words(one["name"], title=one["container"])),
-                element("td", {}, badge(one["status"])),
-                element("td", {}, words(one["host"])),
-                element("td", {}, element("code", {}, one["address"] or NOTHING)),
-                element("td", {"class": "number"}, one["rank"]),
-                element("td", {"class": "number"}, one["local_rank"]),
-                element("td", {"class": "number"}, one["node_rank"]),
+                element("th", {"scope": "row"}, words(replica["name"], title=replica["container"])),
+                element("td", {}, badge(replica["status"])),
+                element("td", {}, words(replica["host"])),
+                element("td", {}, element("code", {}, replica["address"] or NOTHING)),
+                element("td", {"class": "number"}, replica["rank"]),
+                element("td", {"class": "number"}, replica["local_rank"]),
+                element("td", {"class": "number"}, replica["node_rank"]),
                 element("td", {}, ended),
                 element("td", {}, usage(used, limit, "cpus", format_cpus)),
                 element("td", {}, usage(used, limit, "memory", memory)),
@@ -235,8 +239,8 @@ def _request(request: Mapping[str, Any] | None) -> Html:
     facts: list[tuple[str, object]] = []
     for role in request["roles"]:
         resources = role["resources"]
-        asked = [cpus(resources["cpus"]), memory(resources["memory"])]
-        asked += [
+        amounts = [cpus(resources["cpus"]), memory(resources["memory"])]
+        amounts += [
             f"{key.replace('_', ' ')} {_plain(key, value)}"
             for key, value in resources.items()
             if key not in ("cpus", "memory") and value
@@ -244,7 +248,7 @@ def _request(request: Mapping[str, Any] | None) -> Html:
         lines = [
             element("strong", {}, many(role["replicas"], "replica")),
             join((" of ", words(role["image"]))),
-            f"each {', '.join(asked)}",
+            f"each {', '.join(amounts)}",
         ]
         if role.get("command"):
             lines.append(join(("command ", element("code", {}, " ".join(role["command"])))))
@@ -274,8 +278,8 @@ def _plain(key: str, value: Any) -> str:
         return f"{value['host_ip']}:{value['host_port']} → {value['container_port']}/{value['protocol']}"
     if isinstance(value, Mapping):
         return ", ".join(
-            f"{name.replace('_', ' ')} {_plain(name, one)}" for name, one in value.items() if one is not None
+            f"{name.replace('_', ' ')} {_plain(name, item)}" for name, item in value.items() if item is not None
         )
     if isinstance(value, (list, tuple)):
-        return "; ".join(_plain(key, one) for one in value)
+        return "; ".join(_plain(key, item) for item in value)
     return str(value)

@@ -99,8 +99,8 @@ class _Page:
             ),
             join(drawer(session, self.marks[session["id"]]) for session in self.sessions),
             join(
-                waiting_drawer(f"w{number}", one, self.waiting[one["session_id"]])
-                for number, one in enumerate(self.pending)
+                waiting_drawer(f"w{number}", entry, self.waiting[entry["session_id"]])
+                for number, entry in enumerate(self.pending)
             ),
             element("script", {}, Html(script)),
         )
@@ -114,7 +114,7 @@ class _Page:
         count: dict[str, int] = {}
         for session in self.sessions:
             count[session["status"]] = count.get(session["status"], 0) + 1
-        told = ", ".join(f"{number} {status.lower()}" for status, number in sorted(count.items(), reverse=True))
+        statuses = ", ".join(f"{number} {status.lower()}" for status, number in sorted(count.items(), reverse=True))
         tiles = [
             self._tile(
                 "Hosts",
@@ -122,7 +122,7 @@ class _Page:
                 f"{unusable} cannot be used" if unusable else "all usable",
                 bool(unusable),
             ),
-            self._tile("Sessions", str(len(self.sessions)), told or "none", count.get("ERROR", 0) > 0),
+            self._tile("Sessions", str(len(self.sessions)), statuses or "none", count.get("ERROR", 0) > 0),
             self._tile("Waiting", str(len(self.pending)), "in the queue" if self.pending else "nobody", False),
             self._meter_tile("CPUs", "cpus", usable, format_cpus),
             self._meter_tile("Memory", "memory", usable, memory),
@@ -173,14 +173,14 @@ class _Page:
         )
 
     @staticmethod
-    def _tile(name: str, number: str, about: str, is_bad: bool) -> Html:
+    def _tile(name: str, number: str, detail: str, is_bad: bool) -> Html:
         warning = element("span", {"class": "bad", "aria-hidden": "true"}, SIGN["bad"], " ") if is_bad else None
         return element(
             "li",
             {"class": "tile"},
             element("span", {"class": "name"}, words(name)),
             element("strong", {}, number),
-            element("span", {"class": "about"}, warning, about),
+            element("span", {"class": "about"}, warning, detail),
         )
 
     def _meter_tile(self, name: str, key: str, hosts: Sequence[Mapping[str, Any]], form: Callable[[int], str]) -> Html:
@@ -233,7 +233,7 @@ class _Page:
 
     def _row(self, session: Mapping[str, Any]) -> Html:
         mark, replicas = self.marks[session["id"]], session["replicas"]
-        running = sum(1 for one in replicas if one["status"] == "RUNNING")
+        running = sum(1 for replica in replicas if replica["status"] == "RUNNING")
         hosts = session["hosts"]
         shown = ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
         found = [session["name"], session["owner"], session["status"], session["mode"], *hosts]
@@ -265,13 +265,13 @@ class _Page:
             text = "Nobody waits."
             return element("section", {"aria-labelledby": "waiting"}, heading, element("p", {"class": "empty"}, text))
         rows = []
-        for number, one in enumerate(self.pending):
-            found = [one["session_name"], one["owner"], "PENDING"]
+        for number, entry in enumerate(self.pending):
+            found = [entry["session_name"], entry["owner"], "PENDING"]
             rows.append(
                 element(
                     "tr",
                     {"data-search": search(found)},
-                    element("td", {"class": "number"}, one["position"]),
+                    element("td", {"class": "number"}, entry["position"]),
                     element(
                         "th",
                         {"scope": "row"},
@@ -281,15 +281,15 @@ class _Page:
                                 "type": "button",
                                 "popovertarget": f"w{number}",
                                 "class": "open",
-                                "title": one["session_name"],
+                                "title": entry["session_name"],
                             },
-                            words(one["session_name"], **{"class": "name"}),
+                            words(entry["session_name"], **{"class": "name"}),
                         ),
                     ),
-                    element("td", {}, many(one["size"], "replica")),
-                    element("td", {"class": "number"}, one["priority"]),
-                    element("td", {}, words(one["owner"], **{"class": "name", "title": one["owner"]})),
-                    element("td", {"class": "why"}, words(why(one["reason"]) or NOTHING)),
+                    element("td", {}, many(entry["size"], "replica")),
+                    element("td", {"class": "number"}, entry["priority"]),
+                    element("td", {}, words(entry["owner"], **{"class": "name", "title": entry["owner"]})),
+                    element("td", {"class": "why"}, words(why(entry["reason"]) or NOTHING)),
                 )
             )
         table = element(

@@ -79,7 +79,7 @@ def is_ready(host: Mapping[str, Any]) -> bool:
 
 def search(found: Iterable[object]) -> str:
     """Return what the filter of the page looks into, for what is found by any of these."""
-    return " ".join(str(one) for one in found if one).lower()
+    return " ".join(str(text) for text in found if text).lower()
 
 
 def sign(status: str) -> Html:
@@ -124,11 +124,11 @@ def usage(used: Mapping[str, int] | None, limit: Mapping[str, int], key: str, fo
 
 def usage_of(replicas: Sequence[Mapping[str, Any]], key: str, form: Callable[[int], str]) -> Html:
     """Return what replicas use together, of what all of them that were measured may use."""
-    measured = [one for one in replicas if one["usage"] is not None]
+    measured = [replica for replica in replicas if replica["usage"] is not None]
     if not measured:
         return Html(NOTHING)
-    together = {key: sum(one["usage"][key] for one in measured)}
-    return usage(together, {key: sum(one["resources"][key] for one in measured)}, key, form)
+    together = {key: sum(replica["usage"][key] for replica in measured)}
+    return usage(together, {key: sum(replica["resources"][key] for replica in measured)}, key, form)
 
 
 def table_head(*names: str) -> Html:

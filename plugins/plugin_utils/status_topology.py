@@ -113,12 +113,12 @@ class Topology:
         else:
             rest = [self._meters(host, placed)]
         if placed:
-            bridges_first = sorted(placed, key=lambda one: _driver(one[0]) == "vxlan")
-            rest.append(element("ul", {"class": "groups"}, *(self._group(*one) for one in bridges_first)))
+            bridges_first = sorted(placed, key=lambda group: _driver(group[0]) == "vxlan")
+            rest.append(element("ul", {"class": "groups"}, *(self._group(*group) for group in bridges_first)))
         elif is_ready(host):
             held = host["used"]["replicas"]
-            told = "Idle" if not held else f"{many(held, 'replica')} of sessions that are not recorded"
-            rest.append(element("p", {"class": "quiet"}, told))
+            text = "Idle" if not held else f"{many(held, 'replica')} of sessions that are not recorded"
+            rest.append(element("p", {"class": "quiet"}, text))
         kind = "host" if is_ready(host) else "host unusable"
         return element("li", {"class": kind, "data-host": name, "data-search": search(found)}, head, *rest)
 
@@ -127,14 +127,18 @@ class Topology:
         for label, key, form in (("CPU", "cpus", format_cpus), ("Memory", "memory", memory)):
             free, used, total = (host[what][key] for what in ("free", "used", "capacity"))
             parts = [
-                (sum(one["resources"][key] for one in some), self._mark(session).colour) for session, some in placed
+                (sum(replica["resources"][key] for replica in session_replicas), self._mark(session).colour)
+                for session, session_replicas in placed
             ]
             known = sum(amount for amount, _colour in parts)
             parts.append((max(0, used - known), "other"))
             rows.append(self._meter(label, parts, free, total, form))
         for kind, devices in sorted(host["capacity"]["accelerators"].items()):
             free, total = len(host["free"]["accelerators"].get(kind, ())), len(devices)
-            parts = [(sum(_held(one, kind) for one in some), self._mark(session).colour) for session, some in placed]
+            parts = [
+                (sum(_held(replica, kind) for replica in session_replicas), self._mark(session).colour)
+                for session, session_replicas in placed
+            ]
             parts.append((max(0, total - free - sum(amount for amount, _colour in parts)), "other"))
             rows.append(self._meter(kind, parts, free, total, str))
         return element("dl", {"class": "meters"}, *rows)
@@ -143,9 +147,9 @@ class Topology:
         self, label: str, parts: Sequence[tuple[int, str]], free: int, total: int, form: Callable[[int], str]
     ) -> Html:
         if self.dense:  # there is no room to see both amounts
-            told = [form(free), element("span", {"class": "hidden"}, f" of {form(total)}"), " free"]
+            text = [form(free), element("span", {"class": "hidden"}, f" of {form(total)}"), " free"]
         else:
-            told = [f"{part_of(free, total, form)} free"]
+            text = [f"{part_of(free, total, form)} free"]
         return element(
             "div",
             {},
@@ -154,7 +158,7 @@ class Topology:
                 "dd",
                 {},
                 amount_bar(parts, total),
-                element("span", {"class": "amount", "title": f"{part_of(free, total, form)} free"}, *told),
+                element("span", {"class": "amount", "title": f"{part_of(free, total, form)} free"}, *text),
             ),
         )
 
@@ -174,17 +178,22 @@ class Topology:
             "ul",
             {"class": "chips"},
             *(
-                element("li", {"class": SEVERITY.get(one["status"], "wait")}, sign(one["status"]), words(one["name"]))
-                for one in replicas
+                element(
+                    "li",
+                    {"class": SEVERITY.get(replica["status"], "wait")},
+                    sign(replica["status"]),
+                    words(replica["name"]),
+                )
+                for replica in replicas
             ),
         )
         driver = _driver(session)
         network = session["network"]
-        told = None
+        network_line = None
         if network is not None:
             subnet = words(network["subnet"])
             kind = "overlay" if driver == "vxlan" else "bridge"
-            told = element("p", {"class": f"net {kind}"}, element("span", {}, f"{kind} ", subnet))
+            network_line = element("p", {"class": f"net {kind}"}, element("span", {}, f"{kind} ", subnet))
         return element(
             "li",
             {
@@ -196,7 +205,7 @@ class Topology:
             },
             button,
             None if self.dense else chips,
-            None if self.dense else told,
+            None if self.dense else network_line,
         )
 
     def _mark(self, session: Mapping[str, Any]) -> Mark:
@@ -220,4 +229,6 @@ def _held(replica: Mapping[str, Any], kind: str) -> int:
 def _worst(replicas: Sequence[Mapping[str, Any]]) -> str:
     """Return the status that matters most among replicas."""
     order = ("bad", "wait", "done", "good")
-    return str(min((one["status"] for one in replicas), key=lambda status: order.index(SEVERITY.get(status, "wait"))))
+    return str(
+        min((replica["status"] for replica in replicas), key=lambda status: order.index(SEVERITY.get(status, "wait")))
+    )

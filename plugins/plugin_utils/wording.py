@@ -43,9 +43,9 @@ def part_of(part: int, whole: int, form: Callable[[int], str]) -> str:
 
 def why(reason: Sequence[str]) -> str:
     """Return the sentences of a reason, without its table and what explains that."""
-    told = [line.partition(" Asked per host")[0] for line in reason if line.endswith(".")]
-    told = [line for line in told if not line.endswith(" are shown.")]
-    return " ".join(told or reason[:1])
+    sentences = [line.partition(" Asked per host")[0] for line in reason if line.endswith(".")]
+    sentences = [line for line in sentences if not line.endswith(" are shown.")]
+    return " ".join(sentences or reason[:1])
 
 
 def devices(held: Mapping[str, Sequence[str]]) -> list[str]:
@@ -60,9 +60,9 @@ def images(replicas: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, list[s
     a host has yet to get the image.
     """
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for one in replicas:
-        meaning = (one["image_digest"] or one["image_id"] or "").rpartition("@")[2]
-        found.setdefault((one["image"], meaning), {})[one["host"]] = None
+    for replica in replicas:
+        meaning = (replica["image_digest"] or replica["image_id"] or "").rpartition("@")[2]
+        found.setdefault((replica["image"], meaning), {})[replica["host"]] = None
     return [(reference, meaning, list(hosts)) for (reference, meaning), hosts in found.items()]
 
 

@@ -54,7 +54,7 @@ def detect(declared: object) -> dict[str, dict[str, Any]]:
             else:
                 devices = cdi(source)
                 paths = {device.name: sorted(device.paths) for device in devices}
-                links = _links(path for some in paths.values() for path in some)
+                links = _links(path for device_paths in paths.values() for path in device_paths)
                 found[kind] = {"names": list(paths), "paths": paths, "links": links, "problem": ""}
         except AcceleratorError as error:
             found[kind] = {"names": [], "paths": {}, "links": {}, "problem": str(error)}
@@ -71,10 +71,10 @@ def nvidia() -> list[str]:
 
     if shutil.which(PROGRAM) is None:
         raise AcceleratorError(f"{PROGRAM} is not installed; it comes with NVIDIA's driver.")
-    said = run([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE)
-    found = parse_nvidia(said)
+    output = run([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE)
+    found = parse_nvidia(output)
     if not found:
-        raise AcceleratorError(f"'{PROGRAM} -L' lists no card: {said.strip()}")
+        raise AcceleratorError(f"'{PROGRAM} -L' lists no card: {output.strip()}")
     return found
 
 

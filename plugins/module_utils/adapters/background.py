@@ -57,8 +57,8 @@ def family(leader: int, mark: str) -> set[int]:
     mark: ``NAME=value`` in the environment that they were started with (proc(5), environ), which they hand on even
     where they leave their parent and their session.
     """
-    about = {int(name): fields for name in os.listdir("/proc") if name.isdigit() and (fields := _fields(int(name)))}
-    alive = {pid: fields for pid, fields in about.items() if fields[0] not in ("Z", "X")}
+    processes = {int(name): fields for name in os.listdir("/proc") if name.isdigit() and (fields := _fields(int(name)))}
+    alive = {pid: fields for pid, fields in processes.items() if fields[0] not in ("Z", "X")}
     found = {pid for pid, fields in alive.items() if pid == leader or int(fields[3]) == leader or _bears(pid, mark)}
     grown = True
     while grown:

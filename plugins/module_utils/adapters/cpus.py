@@ -39,9 +39,9 @@ def topology(usable: Collection[int], system: str = SYSTEM) -> dict[str, Any]:
     node_of = {cpu: node for node, path in nodes.items() for cpu in numbers(_text(path / "cpulist"))}
     cores: dict[tuple[int, ...], tuple[int, int]] = {}
     for cpu in sorted(usable):
-        about = Path(system) / f"cpu/cpu{cpu}/topology"
-        siblings = sorted(set(usable) & numbers(_text(about / "thread_siblings_list"))) or [cpu]
-        package = _text(about / "physical_package_id")
+        topology_folder = Path(system) / f"cpu/cpu{cpu}/topology"
+        siblings = sorted(set(usable) & numbers(_text(topology_folder / "thread_siblings_list"))) or [cpu]
+        package = _text(topology_folder / "physical_package_id")
         cores[tuple(siblings)] = (node_of.get(cpu, 0), int(package) if package.isdigit() else 0)
     in_order = sorted(cores, key=lambda cpus: (cores[cpus], cpus))
     return {

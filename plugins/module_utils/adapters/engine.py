@@ -251,15 +251,15 @@ class Engine:
         """Tell whether this engine writes its rules with nftables instead of iptables (Engine API, SystemInfo)."""
         if self.api_version < API_FIREWALL:
             return False
-        about = self._get("describe itself", "/info").get("FirewallBackend") or {}
-        return str(about.get("Driver", "")).startswith("nftables")
+        backend = self._get("describe itself", "/info").get("FirewallBackend") or {}
+        return str(backend.get("Driver", "")).startswith("nftables")
 
     def containers(self, labels: Iterable[str] = ()) -> list[dict[str, Any]]:
         """Return every container, running or not, whoever owns it, that bears all *labels*; sorted by name."""
-        asked: dict[str, Any] = {"all": True}
+        query: dict[str, Any] = {"all": True}
         if labels:
-            asked["filters"] = {"label": list(labels)}
-        return sorted(self._get("list containers", "/containers/json", asked), key=container_name)
+            query["filters"] = {"label": list(labels)}
+        return sorted(self._get("list containers", "/containers/json", query), key=container_name)
 
     def session_containers(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return the containers, running or not, that belong to sessions, narrowed by *labels*; sorted by name."""
@@ -292,11 +292,11 @@ class Engine:
         Raises EngineError where it is not to be had.
         """
         what = f"pull the image {reference}"
-        asked = dict(zip(("fromImage", "tag"), _name_and_tag(reference)))
+        query = dict(zip(("fromImage", "tag"), _name_and_tag(reference)))
         sizes: dict[str, int] = {}
         with _keeping_secret(login):
             headers = self._registry_headers(what, reference, login)
-            with self._ask(what, "POST", "/images/create", asked, headers=headers) as answer, _saying(what):
+            with self._ask(what, "POST", "/images/create", query, headers=headers) as answer, _saying(what):
                 for event in answer.events():
                     if event.get("error"):
                         # A pull can fail after it began well, and then the stream says so.
@@ -309,9 +309,9 @@ class Engine:
         """Return what tells the registry who asks; without *login* as whom somebody logged in on this host."""
         import base64
 
-        told: Mapping[str, str] | None
+        credentials: Mapping[str, str] | None
         if login is not None:
-            told = {**{key: login[key] for key in ("username", "password")}, "serveraddress": login["registry"]}
+            credentials = {**{key: login[key] for key in ("username", "password")}, "serveraddress": login["registry"]}
         else:
             from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.registry_login import (
                 LoginError,
@@ -319,12 +319,12 @@ class Engine:
             )
 
             try:
-                told = login_of_host(reference)
+                credentials = login_of_host(reference)
             except LoginError as error:
                 raise EngineError(f"Docker Engine could not {what}: {error}") from error
-        if not told:
+        if not credentials:
             return {}
-        return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
+        return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(credentials).encode()).decode()}
 
     def image_names(self) -> dict[str, str]:
         """Return every image that the engine has: its id by id, and by each of its names."""
@@ -368,8 +368,8 @@ class Engine:
 
     def networks(self, labels: dict[str, str] | None = None) -> list[dict[str, Any]]:
         """Return the engine's networks; with *labels* only those that bear them; sorted by name."""
-        asked = {"filters": {"label": [f"{name}={value}" for name, value in labels.items()]}} if labels else None
-        return sorted(self._get("list networks", "/networks", asked), key=lambda one: one["Name"])
+        query = {"filters": {"label": [f"{name}={value}" for name, value in labels.items()]}} if labels else None
+        return sorted(self._get("list networks", "/networks", query), key=lambda network: network["Name"])
 
     def create_network(
         self,
@@ -498,8 +498,8 @@ class Engine:
 
         what = f"read {path} in the container {container}"
         content = b""
-        asked = {"path": found["path"]}
-        with self._ask(what, "GET", f"/containers/{in_path(container)}/archive", asked) as answer, _saying(what):
+        query = {"path": found["path"]}
+        with self._ask(what, "GET", f"/containers/{in_path(container)}/archive", query) as answer, _saying(what):
             for piece in answer.pieces():
                 content += piece
                 if len(content) > LARGEST_FILE:
@@ -543,8 +543,8 @@ class Engine:
         target = path
         for _step in range(2):  # the engine follows all links at once, but does not say whether they lead anywhere
             try:
-                asked = {"path": target}
-                with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", asked) as answer:
+                query = {"path": target}
+                with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", query) as answer:
                     status = json.loads(base64.b64decode(answer.headers["x-docker-container-path-stat"]))
             except _Refused as error:
                 if error.status == 404:
@@ -572,8 +572,8 @@ class Engine:
         Memory is what cannot be given back at once, as ``docker stats`` counts it: without files that were read and
         are not needed any more (Docker Engine API, ContainerStats; ``one-shot`` exists from 1.41 on).
         """
-        asked = {"stream": False, "one-shot": True}
-        found = self._find(f"measure the container {container}", f"/containers/{in_path(container)}/stats", asked)
+        query = {"stream": False, "one-shot": True}
+        found = self._find(f"measure the container {container}", f"/containers/{in_path(container)}/stats", query)
         if found is None:
             return None
         memory = found.get("memory_stats") or {}
@@ -587,8 +587,8 @@ class Engine:
     def logs(self, container: str, lines: int) -> str:
         """Return the last *lines* lines that the container wrote, standard output and error merged."""
         what = f"read the log of {container}"
-        asked = {"stdout": True, "stderr": True, "tail": str(lines)}
-        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", asked) as answer, _saying(what):
+        query = {"stdout": True, "stderr": True, "tail": str(lines)}
+        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", query) as answer, _saying(what):
             return b"".join(found for _stream, found in answer.frames()).decode("utf-8", "replace")
 
     def log_stream(self, container: str, since: str = "", tail: int | None = None) -> Iterator[bytes]:
@@ -597,10 +597,10 @@ class Engine:
         since: seconds since 1970 as text, which may have a fraction. tail: only so many messages from the end.
         """
         what = f"read the log of {container}"
-        asked = {"stdout": True, "stderr": True, "timestamps": True, "tail": "all" if tail is None else str(tail)}
+        query = {"stdout": True, "stderr": True, "timestamps": True, "tail": "all" if tail is None else str(tail)}
         if since:
-            asked["since"] = since
-        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", asked) as answer, _saying(what):
+            query["since"] = since
+        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", query) as answer, _saying(what):
             yield from answer.pieces()
 
     def execute(
@@ -661,8 +661,8 @@ class Engine:
 
     def command_state(self, command: str) -> tuple[bool, int, int | None]:
         """Return whether a command runs, its process on the host, and its exit code where it has ended."""
-        about = self._get("look at a command", f"/exec/{in_path(command)}/json")
-        return bool(about["Running"]), int(about.get("Pid") or 0), about.get("ExitCode")
+        state = self._get("look at a command", f"/exec/{in_path(command)}/json")
+        return bool(state["Running"]), int(state.get("Pid") or 0), state.get("ExitCode")
 
 
 def container_name(entry: dict[str, Any]) -> str:

@@ -274,7 +274,9 @@ class Api:
         JSON. seconds: for how much longer than usual the engine may say nothing. What the pieces of *body* raise
         passes through.
         """
-        asked = {key: value if isinstance(value, str) else json.dumps(value) for key, value in (query or {}).items()}
+        parameters = {
+            key: value if isinstance(value, str) else json.dumps(value) for key, value in (query or {}).items()
+        }
         head = {"Host": "docker", "User-Agent": "cluster-compute-session", **(headers or {})}
         pieces: Iterable[bytes] | None = None
         content = b""
@@ -289,7 +291,7 @@ class Api:
             head["Transfer-Encoding"] = "chunked"
         elif content or method in ("POST", "PUT"):
             head["Content-Length"] = str(len(content))
-        lines = [f"{method} {self.prefix}{path}{'?' if asked else ''}{urlencode(asked)} HTTP/1.1"]
+        lines = [f"{method} {self.prefix}{path}{'?' if parameters else ''}{urlencode(parameters)} HTTP/1.1"]
         lines += [f"{key}: {value}" for key, value in head.items()]
         try:
             connection = self._connect(self.timeout + seconds)

@@ -124,8 +124,8 @@ class Iptables:
                 if _EVERYTHING.fullmatch(rule):
                     reached = rules[:number]
                     break
-            if some := [digest for rule in reached if (digest := _digest(rule, session_id))]:
-                result[chain] = some
+            if chain_digests := [digest for rule in reached if (digest := _digest(rule, session_id))]:
+                result[chain] = chain_digests
         if USER_CHAIN in result and not self._asks_users():
             result[USER_CHAIN].append("?")  # nobody gets there
         return result
@@ -150,9 +150,9 @@ class Iptables:
         own = isolation.chain_name(session_id)
         chains = [chain for chain in rules if _is_own(chain, own)]
         lines += [f"-N {chain}" for chain in chains]
-        for chain, some in rules.items():
+        for chain, chain_rules in rules.items():
             # One after the other before all others, so the last one first.
-            for rule in some if chain in chains else reversed(some):
+            for rule in chain_rules if chain in chains else reversed(chain_rules):
                 comment = isolation.iptables_comment(session_id, session_name, rule)
                 where = f"-A {chain}" if chain in chains else f"-I {chain} 1"
                 match, _jump, target = rule.rpartition("-j ")
@@ -229,9 +229,9 @@ def nft_found(table: str) -> Found:
     result: Found = {}
     for entry in _nft_json(["list", "table", "inet", table]):
         if "chain" in entry:
-            about = entry["chain"]
-            known = about.get("hook") == about["name"] and about.get("policy") == "accept"
-            result.setdefault(about["name"], [] if known else ["?"])
+            chain = entry["chain"]
+            known = chain.get("hook") == chain["name"] and chain.get("policy") == "accept"
+            result.setdefault(chain["name"], [] if known else ["?"])
         elif "rule" in entry:
             result.setdefault(entry["rule"]["chain"], []).append(entry["rule"].get("comment", "?"))
     return result
@@ -293,4 +293,4 @@ def _alone() -> Iterator[None]:
 
 def digests(rules: Mapping[str, list[str]]) -> Found:
     """Return what `Iptables.found` and `nft_found` return where exactly *rules* are there."""
-    return {chain: [isolation.digest(rule) for rule in some] for chain, some in rules.items()}
+    return {chain: [isolation.digest(rule) for rule in chain_rules] for chain, chain_rules in rules.items()}

@@ -75,9 +75,9 @@ def _plain(text: str) -> str:
 def mount_of(path: str) -> Mounted:
     """Return the mount that a real path is on."""
     best = Mounted("/", (), "unknown", "unknown")
-    for one in mounted():
-        if is_below(path, one.point) and len(one.point) >= len(best.point):
-            best = one
+    for mount in mounted():
+        if is_below(path, mount.point) and len(mount.point) >= len(best.point):
+            best = mount
     return best
 
 
@@ -146,9 +146,9 @@ def _descend(path: str, top: str, names: list[str]) -> int:
         raise FolderError(f"{path} cannot be opened: {error.strerror}.") from error
 
 
-def identity(about: os.stat_result) -> tuple[int, int]:
+def identity(status: os.stat_result) -> tuple[int, int]:
     """Return what tells a folder or file from all others of this host."""
-    return about.st_dev, about.st_ino
+    return status.st_dev, status.st_ino
 
 
 def bind_mount_path(session_id: str, number: int) -> str:
@@ -186,10 +186,10 @@ def bind_mount(descriptor: int, path: str, read_only: bool) -> None:
         _mount(None, path, MS_REC | MS_PRIVATE)
         if read_only:
             # Engines before 25 make only the topmost mount read-only.
-            for one in mounted():
-                if is_below(one.point, path):
-                    kept = sum(flag for option, flag in FLAGS.items() if option in one.options)
-                    _mount(None, one.point, MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+            for mount in mounted():
+                if is_below(mount.point, path):
+                    kept = sum(flag for option, flag in FLAGS.items() if option in mount.options)
+                    _mount(None, mount.point, MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
     except FolderError:
         release(path)
         raise
@@ -207,7 +207,7 @@ def remove_bind_mount(path: str) -> None:
 
 def release(path: str) -> None:
     """Unmount a bind mount and remove the place it had, which is empty then. Gone already is fine."""
-    while any(one.point == path for one in mounted()):
+    while any(mount.point == path for mount in mounted()):
         _call("umount2", path, os.fsencode(path), MNT_DETACH)
     try:
         os.rmdir(path)
@@ -226,15 +226,15 @@ def _call(function: str, place: str, *arguments: bytes | int | None) -> None:
     """Call mount(2) or umount2(2), for which Python has no function of its own."""
     import ctypes  # most sessions get by without
 
-    told = [ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments]
-    if getattr(ctypes.CDLL(None, use_errno=True), function)(*told) != 0:
+    converted = [ctypes.c_ulong(argument) if isinstance(argument, int) else argument for argument in arguments]
+    if getattr(ctypes.CDLL(None, use_errno=True), function)(*converted) != 0:
         raise FolderError(f"The kernel refuses to {function} {place}: {os.strerror(ctypes.get_errno())}.")
 
 
 def sees(pid: int, wanted: tuple[int, int]) -> bool:
     """Tell whether a folder or file, by its `identity`, is mounted anywhere for a process. Gone already is fine."""
     try:
-        points = [one.point for one in mounted(pid)]
+        points = [mount.point for mount in mounted(pid)]
     except OSError:
         return True
     for point in points:
@@ -321,13 +321,13 @@ def _as_root_or_owner(folder: int, act: Callable[[], None]) -> None:
         act()
         return
     except PermissionError:
-        about = os.fstat(folder)
-        if about.st_uid == 0:
+        status = os.fstat(folder)
+        if status.st_uid == 0:
             raise
     groups = os.getgroups()
     os.setgroups([])
-    os.setegid(about.st_gid)
-    os.seteuid(about.st_uid)
+    os.setegid(status.st_gid)
+    os.seteuid(status.st_uid)
     try:
         act()
     finally:
@@ -336,14 +336,14 @@ def _as_root_or_owner(folder: int, act: Callable[[], None]) -> None:
         os.setgroups(groups)
 
 
-def owner_of(about: os.stat_result) -> str:
+def owner_of(status: os.stat_result) -> str:
     """Return "uid:gid"."""
-    return f"{about.st_uid}:{about.st_gid}"
+    return f"{status.st_uid}:{status.st_gid}"
 
 
-def mode_of(about: os.stat_result) -> str:
+def mode_of(status: os.stat_result) -> str:
     """Return the mode as four octal digits."""
-    return f"{about.st_mode & 0o7777:04o}"
+    return f"{status.st_mode & 0o7777:04o}"
 
 
 def path_facts(path: str) -> dict[str, Any]:
@@ -353,23 +353,23 @@ def path_facts(path: str) -> dict[str, Any]:
     parts = [part for part in path.split("/") if part]
     ancestors = ["/" + "/".join(parts[:number]) for number in range(len(parts) + 1)]
     try:
-        about: os.stat_result | None = os.stat(path)
+        status: os.stat_result | None = os.stat(path)
     except OSError:
-        about = None
-    kind = "missing" if about is None else "directory" if os.path.isdir(path) else "file"
+        status = None
+    kind = "missing" if status is None else "directory" if os.path.isdir(path) else "file"
     parent = os.path.dirname(path)
     mount = mount_of(real)
     return {
         "kind": kind,
         "real": real,
-        "ancestors": {one: os.path.realpath(one) for one in ancestors},
+        "ancestors": {ancestor: os.path.realpath(ancestor) for ancestor in ancestors},
         "parent": os.path.isdir(parent) and not os.path.islink(path),
-        "owner": about and owner_of(about),
-        "mode": about and mode_of(about),
+        "owner": status and owner_of(status),
+        "mode": status and mode_of(status),
         "filesystem": mount.filesystem,
         "origin": mount.origin,
-        "inode": about and about.st_ino,
-        "read_only": "ro" in mount.options or _is_read_only(path if about else parent),
+        "inode": status and status.st_ino,
+        "read_only": "ro" in mount.options or _is_read_only(path if status else parent),
     }
 
 

@@ -149,8 +149,8 @@ def _serve(
         try:
             plain.settimeout(CONNECT)
             with context.wrap_socket(plain, server_side=True) as connection:
-                said = _read(connection, len(expected))
-                if hmac.compare_digest(said, expected.encode()) and first.acquire(blocking=False):
+                received = _read(connection, len(expected))
+                if hmac.compare_digest(received, expected.encode()) and first.acquire(blocking=False):
                     chosen.set()
                     try:
                         _watch(connection)

@@ -88,7 +88,7 @@ class LedgerFile:
         except DamagedLedger:
             return {}
         kept = rules.live(entries, self._boot(), self._clock())
-        return {key: one for key, one in entries.items() if key not in kept}
+        return {key: reservation for key, reservation in entries.items() if key not in kept}
 
     def reserve(
         self,

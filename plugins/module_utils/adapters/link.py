@@ -268,8 +268,8 @@ def change_peers(
 
 def vnis(links: Links) -> list[int]:
     """Return the VXLAN network identifiers in use on this host, sorted."""
-    about = [link.get("linkinfo", {}) for link in links]
-    return sorted(int(one["info_data"]["id"]) for one in about if one.get("info_kind") == "vxlan")
+    link_infos = [link.get("linkinfo", {}) for link in links]
+    return sorted(int(info["info_data"]["id"]) for info in link_infos if info.get("info_kind") == "vxlan")
 
 
 def addresses(links: Links) -> list[str]:

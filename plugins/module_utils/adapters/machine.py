@@ -32,13 +32,13 @@ def disk(path: str) -> dict[str, Any]:
     there = Path(path)
     while not there.exists() and there != there.parent:
         there = there.parent
-    about = os.statvfs(there)
+    file_system = os.statvfs(there)
     return {
         "path": path,
-        "free": about.f_bavail * about.f_frsize,
-        "size": about.f_blocks * about.f_frsize,
-        "files": about.f_files,
-        "files_free": about.f_favail,
+        "free": file_system.f_bavail * file_system.f_frsize,
+        "size": file_system.f_blocks * file_system.f_frsize,
+        "files": file_system.f_files,
+        "files_free": file_system.f_favail,
     }
 
 

@@ -103,8 +103,8 @@ class SessionOutput:
         """Write down whose output this is. ended: seconds since 1970, None while the session runs."""
         make_directory(self.path.parent)
         make_directory(self.path)
-        about = {"schema": ABOUT_SCHEMA, "name": name, "ended": ended, "replicas": dict(replicas)}
-        write_file(self.about_file, json.dumps(about, sort_keys=True) + "\n", mode=0o600)
+        description = {"schema": ABOUT_SCHEMA, "name": name, "ended": ended, "replicas": dict(replicas)}
+        write_file(self.about_file, json.dumps(description, sort_keys=True) + "\n", mode=0o600)
 
     def ended(self) -> float:
         """Return when the session ended here, in seconds since 1970, or else when anything was last kept of it."""
@@ -179,11 +179,13 @@ class JobOutput:
         good = isinstance(found, dict) and found.get("schema") == ABOUT_SCHEMA and isinstance(found.get("here"), list)
         return found if good else None
 
-    def write_about(self, about: Mapping[str, Any]) -> None:
+    def write_about(self, description: Mapping[str, Any]) -> None:
         """Write down what is run, ``here`` being the replicas of this host."""
         for folder in (self.path.parent.parent.parent, self.path.parent.parent, self.path.parent, self.path):
             make_directory(folder)
-        write_file(self.about_file, json.dumps({"schema": ABOUT_SCHEMA, **about}, sort_keys=True) + "\n", mode=0o600)
+        write_file(
+            self.about_file, json.dumps({"schema": ABOUT_SCHEMA, **description}, sort_keys=True) + "\n", mode=0o600
+        )
 
     def read_end(self, replica: str) -> dict[str, Any] | None:
         """Return how it ended in a replica; None while it has not."""
@@ -205,7 +207,9 @@ class JobOutput:
         except FileNotFoundError:
             return {}
         found = [name.partition(f"{replica}.log.")[2] for name in names if name.startswith(f"{replica}.log.")]
-        return {number: self.log_file(replica, number) for number in sorted(int(one) for one in found if one.isdigit())}
+        return {
+            number: self.log_file(replica, number) for number in sorted(int(file) for file in found if file.isdigit())
+        }
 
     def log_file(self, replica: str, number: int) -> Path:
         """Return where the lines from one change of files to the next are written."""

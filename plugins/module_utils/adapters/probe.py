@@ -113,21 +113,21 @@ def start(
     others = list(peers)
     listener = image_stream.listen(own.endpoint, *ports)
     plain = _plain(own.endpoint, *encrypted) if encrypted else None
-    asked = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    asked.bind(_door(token))
-    asked.listen(4)
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    control.bind(_door(token))
+    control.listen(4)
     to_child, to_parent = socket.socketpair()
     pid = os.fork()
     if not pid:
-        _become_the_process(listener, asked, plain, to_parent, own, others, mtu, token, at_end)
-    asked.close()
+        _become_the_process(listener, control, plain, to_parent, own, others, mtu, token, at_end)
+    control.close()
     to_parent.close()
     server = {"pid": pid, "start": background.start_of(pid) or 0}
     tcp = int(listener.getsockname()[1])
     udp = int(plain.getsockname()[1]) if plain is not None else 0
-    for one in (listener, plain):
-        if one is not None:
-            one.close()
+    for channel in (listener, plain):
+        if channel is not None:
+            channel.close()
     try:
         to_child.settimeout(30)
         _expect(to_child)
@@ -167,19 +167,19 @@ def _door(token: str) -> str:
 
 def _expect(channel: socket.socket) -> None:
     """Read the line with which the other side says that it is ready, or why it is not."""
-    said = b""
-    while not said.endswith(b"\n"):
+    received = b""
+    while not received.endswith(b"\n"):
         more = channel.recv(4096)
         if not more:
-            raise ProbeError(said.decode("utf-8", "replace") or "The process that holds the link ended at once.")
-        said += more
-    if said != b"ready\n":
-        raise ProbeError(said.decode("utf-8", "replace").strip())
+            raise ProbeError(received.decode("utf-8", "replace") or "The process that holds the link ended at once.")
+        received += more
+    if received != b"ready\n":
+        raise ProbeError(received.decode("utf-8", "replace").strip())
 
 
 def _become_the_process(
     listener: socket.socket,
-    asked: socket.socket,
+    control: socket.socket,
     plain: socket.socket | None,
     parent: socket.socket,
     own: Peer,
@@ -194,7 +194,7 @@ def _become_the_process(
         for number in (signal.SIGALRM, signal.SIGTERM):
             signal.signal(number, _stop)
         signal.alarm(LONGEST)
-        kept = [one.fileno() for one in (listener, asked, plain, parent) if one is not None]
+        kept = [channel.fileno() for channel in (listener, control, plain, parent) if channel is not None]
         background.let_go_of_everything_but(*kept)
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write(PROCESS_NAME)
@@ -210,7 +210,7 @@ def _become_the_process(
         parent.sendall(b"ready\n")
         parent.close()
         try:
-            _Process(listener, asked, inside, plain, {peer.endpoint for peer in peers}, token).run()
+            _Process(listener, control, inside, plain, {peer.endpoint for peer in peers}, token).run()
         finally:
             at_end()
     finally:
@@ -240,14 +240,14 @@ class _Process:
     def __init__(
         self,
         listener: socket.socket,
-        asked: socket.socket,
+        control: socket.socket,
         inside: socket.socket,
         plain: socket.socket | None,
         peers: set[str],
         token: str,
     ) -> None:
         self.listener = listener
-        self.asked = asked
+        self.control = control
         self.inside = inside
         self.plain = plain
         self.peers = peers
@@ -257,9 +257,9 @@ class _Process:
         self.measuring = threading.Lock()
 
     def run(self) -> None:
-        every = [self.listener, self.asked, self.inside] + ([self.plain] if self.plain is not None else [])
-        for one in every:
-            one.setblocking(False)  # what was ready may be gone by the time it is taken
+        every = [self.listener, self.control, self.inside] + ([self.plain] if self.plain is not None else [])
+        for channel in every:
+            channel.setblocking(False)  # what was ready may be gone by the time it is taken
         while time.monotonic() < self.last + IDLE:
             ready, _dummy, _dummy = select.select(every, [], [], PAUSE)
             if self.inside in ready:
@@ -268,7 +268,7 @@ class _Process:
                 self._hear(self.plain, self.heard[PLAIN])
             if self.listener in ready:
                 self._welcome()
-            if self.asked in ready and self._tell():
+            if self.control in ready and self._tell():
                 return
 
     def _hear(self, channel: socket.socket, heard: dict[int, int]) -> None:
@@ -297,10 +297,10 @@ class _Process:
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, ProbeError), connection:
             connection.settimeout(CONNECT)
-            said = _read(connection, len(self.token) + 1)
-            if not hmac.compare_digest(said[:-1], self.token.encode()):
+            received = _read(connection, len(self.token) + 1)
+            if not hmac.compare_digest(received[:-1], self.token.encode()):
                 return
-            kind = said[-1:]
+            kind = received[-1:]
             if kind == _CHECK:
                 _read(connection, BULK)
                 connection.sendall(_CHECK)
@@ -323,11 +323,11 @@ class _Process:
     def _tell(self) -> bool:
         """Say what was heard; return whether it was root who asked, after which the process ends."""
         with contextlib.suppress(OSError):
-            channel, _dummy = self.asked.accept()
+            channel, _dummy = self.control.accept()
             with channel:
                 channel.settimeout(CONNECT)
-                about = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-                if struct.unpack("3i", about)[1] == 0:
+                peer_credentials = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+                if struct.unpack("3i", peer_credentials)[1] == 0:
                     channel.sendall(json.dumps(self.heard).encode())
                     return True
         return False
@@ -343,10 +343,10 @@ def end(server: Mapping[str, int], token: str) -> dict[str, dict[str, int]] | No
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
             channel.settimeout(10)
             channel.connect(_door(token))
-            said = b""
+            received = b""
             while more := channel.recv(65536):
-                said += more
-        return dict(json.loads(said))
+                received += more
+        return dict(json.loads(received))
     except (OSError, ValueError):
         return None
     finally:
@@ -449,14 +449,14 @@ class Tries:
         """
         low = dict.fromkeys(most, SMALL)
         high = dict(most)
-        while open_ones := [one for one in most if high[one] - low[one] > 1]:
-            middle = {one: (low[one] + high[one]) // 2 for one in open_ones}
+        while open_ones := [address for address in most if high[address] - low[address] > 1]:
+            middle = {address: (low[address] + high[address]) // 2 for address in open_ones}
             arrived = self.reach(middle, tries=2, wait=WAIT / 2)
-            for one in open_ones:
-                if one in arrived:
-                    low[one] = middle[one]
+            for address in open_ones:
+                if address in arrived:
+                    low[address] = middle[address]
                 else:
-                    high[one] = middle[one]
+                    high[address] = middle[address]
 
 
 def try_ports(targets: Mapping[str, int], own: str, token: str) -> dict[str, dict[str, Any]]:

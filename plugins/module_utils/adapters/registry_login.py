@@ -38,25 +38,27 @@ def login_of_host(reference: str) -> dict[str, str] | None:
     folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
     try:
         with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
-            about = json.load(file)
+            configuration = json.load(file)
     except (OSError, ValueError):
         return None
     registry = registry_of(reference)
     place = HUB if registry == DEFAULT_REGISTRY else registry
-    helper = _part(about, "credHelpers").get(place) or (about.get("credsStore") if isinstance(about, dict) else None)
+    helper = _part(configuration, "credHelpers").get(place) or (
+        configuration.get("credsStore") if isinstance(configuration, dict) else None
+    )
     if helper:
         found = _ask_helper(str(helper), place)
         if found is not None:
             return found
-    kept = _part(about, "auths")
+    kept = _part(configuration, "auths")
     for name in (place, *kept):
         if name in kept and _host(name) == _host(place):
             return _login(name, kept[name])
     return None
 
 
-def _part(about: Any, name: str) -> dict[str, Any]:
-    found = about.get(name) if isinstance(about, dict) else None
+def _part(configuration: Any, name: str) -> dict[str, Any]:
+    found = configuration.get(name) if isinstance(configuration, dict) else None
     return found if isinstance(found, dict) else {}
 
 

@@ -31,10 +31,10 @@ def host_key(pid: int, address: str, port: int) -> str | None:
         return ""
     command = ["ssh-keyscan", "-T", f"{SECONDS:.0f}", "-p", str(port), "-t", "ed25519", address]
     try:
-        said = run_in_network_of(pid, command)
+        output = run_in_network_of(pid, command)
     except LinkError:
         return None
-    lines = [line.split() for line in said.splitlines() if not line.startswith("#")]
+    lines = [line.split() for line in output.splitlines() if not line.startswith("#")]
     return " ".join(lines[0][1:3]) if lines else None
 
 

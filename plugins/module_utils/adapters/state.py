@@ -150,15 +150,19 @@ class StateDirectory:
             return []
         found = []
         for path in sorted(folder.glob("*.json")):
-            one = _read_json(path)
-            schema = one.get("schema") if isinstance(one, dict) else None
+            tombstone = _read_json(path)
+            schema = tombstone.get("schema") if isinstance(tombstone, dict) else None
             if isinstance(schema, int) and schema > TOMBSTONE_SCHEMA:
                 raise StateError(f"The tombstone {path} has schema {schema}. Use the release that wrote it.")
-            good = schema == TOMBSTONE_SCHEMA and one.get("id") == path.stem and isinstance(one.get("name"), str)
-            hosts = one.get("hosts") if good else None
+            good = (
+                schema == TOMBSTONE_SCHEMA
+                and tombstone.get("id") == path.stem
+                and isinstance(tombstone.get("name"), str)
+            )
+            hosts = tombstone.get("hosts") if good else None
             if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
                 raise DamagedFile(path, f"The tombstone {path} is malformed. The repair playbook sets it aside.")
-            found.append(one)
+            found.append(tombstone)
         return found
 
     def tombstone_file(self, session_id: str) -> Path:
@@ -219,7 +223,7 @@ class SessionDirectory:
     def read_logins(self) -> dict[str, str]:
         """Return the names of the users that the replicas here run as, by replica."""
         files = sorted(self.replicas.glob("*.owner"))
-        return {one.stem: one.read_text(encoding="utf-8", errors="replace").strip().split(":")[-1] for one in files}
+        return {file.stem: file.read_text(encoding="utf-8", errors="replace").strip().split(":")[-1] for file in files}
 
     def write_owner(self, name: str, uid: int, gid: int, login: str) -> None:
         """Remember uid, gid and name of the user that the replica *name* runs as."""

@@ -97,9 +97,11 @@ def problem() -> str:
     try:
         link.run(["unshare", "--net", "ip", "-batch", "-"], TRIAL)
     except LinkError as error:
-        said = "; ".join(str(error).rpartition(": ")[2].splitlines()) if "Unknown device type" not in str(error) else ""
-        if said:
-            return f"Its kernel cannot make a VXLAN over IPv6 in a WireGuard link ({said})."
+        reason = (
+            "; ".join(str(error).rpartition(": ")[2].splitlines()) if "Unknown device type" not in str(error) else ""
+        )
+        if reason:
+            return f"Its kernel cannot make a VXLAN over IPv6 in a WireGuard link ({reason})."
         return (
             "Its kernel has no WireGuard ('ip link add type wireguard': Unknown device type). Boot one that has "
             "(CONFIG_WIREGUARD, since Linux 5.6), with the module at hand."
@@ -162,7 +164,7 @@ def read(name: str) -> Tunnel | None:
                 f"The link {name} exists and is no WireGuard link; it is not ours to change. Rename or remove it."
             )
         device = _read_device(name)
-        own = [one["local"] for one in link.addresses_on(name) if one["family"] == "inet6"]
+        own = [address["local"] for address in link.addresses_on(name) if address["family"] == "inet6"]
         return Tunnel(
             name=name,
             address=own[0] if len(own) == 1 else "",
@@ -284,9 +286,13 @@ def _write_device(name: str, private_key: bytes, port: int, peers: list[Peer]) -
         _attribute(_DEVICE_FLAGS, struct.pack("=I", _REPLACE_PEERS)),
     ]
     for start in range(0, max(1, len(peers)), PEERS_A_MESSAGE):
-        some = [_peer_attribute(peer, port) for peer in peers[start : start + PEERS_A_MESSAGE]]
-        told = [_attribute(_DEVICE_NAME, name.encode() + b"\0"), *first, _attribute(_DEVICE_PEERS | _NESTED, *some)]
-        _talk(_SET_DEVICE, _ACK, told)
+        peer_attributes = [_peer_attribute(peer, port) for peer in peers[start : start + PEERS_A_MESSAGE]]
+        attributes = [
+            _attribute(_DEVICE_NAME, name.encode() + b"\0"),
+            *first,
+            _attribute(_DEVICE_PEERS | _NESTED, *peer_attributes),
+        ]
+        _talk(_SET_DEVICE, _ACK, attributes)
         first = []
 
 
@@ -335,21 +341,21 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         data = data[(length + 3) & ~3 :]
 
 
-def _talk(command: int, flags: int, told: list[bytes]) -> list[bytes]:
+def _talk(command: int, flags: int, message: list[bytes]) -> list[bytes]:
     """Tell the kernel's WireGuard something and return its answers. Raises LinkError with what it says."""
     try:
         with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)) as channel:
             channel.bind((0, 0))
             name = _attribute(_FAMILY_NAME, b"wireguard\0")
-            (about,) = _exchange(channel, _CONTROL, _GET_FAMILY, _ACK, [name])
-            (family,) = struct.unpack("=H", dict(attributes(about))[_FAMILY_ID])
-            return _exchange(channel, family, command, flags, told)
+            (family_reply,) = _exchange(channel, _CONTROL, _GET_FAMILY, _ACK, [name])
+            (family,) = struct.unpack("=H", dict(attributes(family_reply))[_FAMILY_ID])
+            return _exchange(channel, family, command, flags, message)
     except OSError as error:
         raise LinkError(f"The kernel's WireGuard refused: {error.strerror or error}.") from error
 
 
-def _exchange(channel: socket.socket, family: int, command: int, flags: int, told: list[bytes]) -> list[bytes]:
-    body = struct.pack("=BBH", command, 1, 0) + b"".join(told)
+def _exchange(channel: socket.socket, family: int, command: int, flags: int, message: list[bytes]) -> list[bytes]:
+    body = struct.pack("=BBH", command, 1, 0) + b"".join(message)
     channel.send(struct.pack("=IHHII", len(body) + 16, family, _REQUEST | flags, 1, 0) + body)
     found: list[bytes] = []
     while True:

@@ -111,8 +111,8 @@ def _parse_key(entry: object) -> PublicKey:
     if kind not in TYPES:
         if any(known in rest for known in TYPES):
             raise ValueError("Options before the key are not taken. Begin with the key's type, such as ssh-ed25519.")
-        about = f"Keys of type {show(kind)} are not taken. " if kind.startswith(("ssh-", "ecdsa-", "sk-")) else ""
-        raise ValueError(f"{about or _FORM + ' '}Types are {', '.join(TYPES)}.")
+        hint = f"Keys of type {show(kind)} are not taken. " if kind.startswith(("ssh-", "ecdsa-", "sk-")) else ""
+        raise ValueError(f"{hint or _FORM + ' '}Types are {', '.join(TYPES)}.")
     try:
         content = base64.b64decode(blob.encode("ascii"), validate=True)
         fields = list(_fields(content))

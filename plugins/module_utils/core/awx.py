@@ -42,14 +42,14 @@ _RULE = re.compile(r"(?P<kind>RRULE|EXRULE|RDATE|EXDATE)(?:;[^:\s]+)?:(?P<parts>
 def make_survey(
     name: str,
     description: str,
-    asked: Sequence[str | Mapping[str, Any]],
+    entries: Sequence[str | Mapping[str, Any]],
     choices: Mapping[str, Sequence[str]],
     defaults: Mapping[str, Any],
     own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Return a survey that the server accepts and whose defaults a launch accepts.
 
-    asked: questions, or names of such: of one of *own*, of a variable of a launch, or `LAUNCH`, for all that is asked
+    entries: questions, or names of such: of one of *own*, of a variable of a launch, or `LAUNCH`, for all that is asked
     before one. own: further questions by name, which is their variable where they name no other; text that may be left
     out where they do not say. choices: what there is to choose from, by variable; a question of text with choices
     becomes one of a choice, and then its default is the first choice unless it is among them. Without choices it stays
@@ -58,7 +58,7 @@ def make_survey(
     """
     spec = [
         _with_choices(question, choices.get(question["variable"], ()), defaults)
-        for entry in asked
+        for entry in entries
         for question in _questions(name, entry, own or {})
     ]
     survey = {"name": name, "description": description, "spec": spec}

@@ -160,7 +160,9 @@ def cluster_state(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: C
     host_info returns them. unreachable: hosts of the group that did not answer.
     """
     result = ClusterState()
-    tombstones = {one["id"]: one for facts in facts_by_host.values() for one in facts.get("tombstones") or ()}
+    tombstones = {
+        tombstone["id"]: tombstone for facts in facts_by_host.values() for tombstone in facts.get("tombstones") or ()
+    }
     # A host whose ledger cannot be read does not tell who is at work there.
     unheard = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.get("ledger_is_damaged"))}
     sessions = _sessions(facts_by_host)
@@ -187,10 +189,10 @@ def _sessions(facts_by_host: Mapping[str, Mapping[str, Any]]) -> list[_Session]:
             session = found.setdefault(record["id"], _Session(record["id"]))
             session.copies[host] = record
             session.name = record["name"]
-        for key, about in (facts.get("objects") or {}).items():
+        for key, parts in (facts.get("objects") or {}).items():
             session = found.setdefault(key, _Session(key))
-            session.objects[host] = set(about["kinds"])
-            session.name = session.name or about["name"]
+            session.objects[host] = set(parts["kinds"])
+            session.name = session.name or parts["name"]
         for held in facts.get("reservations") or ():
             claim = held["claim"]
             if not claim["replicas"]:

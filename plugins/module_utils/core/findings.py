@@ -94,7 +94,7 @@ class Check:
         """Return what was found, the worst first, each in the order in which it was noted."""
         found = [Finding(self.name, *key, hosts=tuple(hosts)) for key, hosts in self._hosts.items()]
         found += [Finding(self.name, *key, pairs=tuple(pairs)) for key, pairs in self._pairs.items()]
-        return sorted(found, key=lambda one: SEVERITIES.index(one.severity))
+        return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def name_ranges(names: Iterable[str]) -> list[str]:
@@ -165,5 +165,5 @@ def some_pairs(pairs: Sequence[Pair], tried: Iterable[Pair]) -> list[str]:
             lines.append(arrow.format(some_names(named, 0)))
             left = {pair: None for pair in left if pair[end] not in hosts}
     rest = list(left)
-    lines += [f"{one} -> {other}" for one, other in rest[:SHOWN_PAIRS]]
+    lines += [f"{source} -> {other}" for source, other in rest[:SHOWN_PAIRS]]
     return lines + ([f"and {len(rest) - SHOWN_PAIRS} more pairs"] if len(rest) > SHOWN_PAIRS else [])

@@ -132,7 +132,7 @@ class GroupFacts:
         ended = advance(record, status, why, report=[why])
         view.records[session_id] = view.changed[session_id] = ended
         for host, facts in self.facts.items():
-            others = [one for one in view.orphaned.get(host, []) if one.session_id != session_id]
+            others = [removal for removal in view.orphaned.get(host, []) if removal.session_id != session_id]
             # Hosts that carry none of it have the rules that kept others out.
             if host in record["hosts"] or session_id in facts["objects"]:
                 removal = Removal(session_id, record["name"], True, f"The session has ended: {why}", ended["revision"])
@@ -171,8 +171,8 @@ class GroupFacts:
                 if session_id in held:
                     used = used.plus(held[session_id])
                 elif record["request"] is not None:
-                    asked = amounts_of(Request.from_dict(record["request"]))
-                    used = used.plus(replace(asked, sessions=0))
+                    requested = amounts_of(Request.from_dict(record["request"]))
+                    used = used.plus(replace(requested, sessions=0))
         return used
 
 
@@ -196,7 +196,11 @@ def cleanup_actions(group: GroupFacts, view: ClusterState, removals: Mapping[str
     work = {
         "records": [view.changed[key] for key in sorted(view.changed)],
         "stubs": {host: view.stubs[host] for host in sorted(view.stubs)},
-        "removals": {host: [removal.to_dict() for removal in some] for host, some in sorted(removals.items()) if some},
+        "removals": {
+            host: [removal.to_dict() for removal in host_removals]
+            for host, host_removals in sorted(removals.items())
+            if host_removals
+        },
         "forget": view.cleaned,
     }
     return {**work, "recorded": group.recorded} if any(work.values()) else {}

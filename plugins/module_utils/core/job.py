@@ -114,8 +114,8 @@ def _command(variable: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         argv = ["/bin/sh", "-c", value]
     elif isinstance(value, (list, tuple)) and value:
-        argv = [str(int(one)) if isinstance(one, int) and not isinstance(one, bool) else one for one in value]
-    if not argv or not all(isinstance(one, str) and is_plain(one, "\t\n\r") for one in argv):
+        argv = [str(int(word)) if isinstance(word, int) and not isinstance(word, bool) else word for word in value]
+    if not argv or not all(isinstance(word, str) and is_plain(word, "\t\n\r") for word in argv):
         raise InvalidInput.single(
             variable, value, "It must be text for /bin/sh, or a list of words without control characters."
         )
@@ -124,7 +124,9 @@ def _command(variable: str, value: object) -> tuple[str, ...]:
 
 def _on(variable: str, value: object) -> tuple[str, ...]:
     words = re.split(r"[\s,]+", value.strip()) if isinstance(value, str) else value
-    if not isinstance(words, (list, tuple)) or not all(isinstance(one, str) and _WORD.fullmatch(one) for one in words):
+    if not isinstance(words, (list, tuple)) or not all(
+        isinstance(word, str) and _WORD.fullmatch(word) for word in words
+    ):
         raise InvalidInput.single(
             variable, value, "It must be main1, all, or a list of roles and replicas, such as sub or main1,sub2."
         )
@@ -173,19 +175,21 @@ def plan_job(on: Iterable[str], name: str, known: Mapping[str, Mapping[str, Any]
     ``status``, ``hosts`` and ``members``, which tells the state of each replica that runs there.
     Raises InvalidInput where it cannot run, by name.
     """
-    status = next((one["status"] for one in known.values() if one["members"]), "")
-    status = status or next((one["status"] for one in known.values() if one["status"]), "")
+    status = next((answer["status"] for answer in known.values() if answer["members"]), "")
+    status = status or next((answer["status"] for answer in known.values() if answer["status"]), "")
     if status != RUNNING:
         word = f"It is {status}" if status else "It has ended"
         raise InvalidInput.single("session_name", name, f"{word}; a job needs a session that runs.")
-    hosts = sorted({host for one in known.values() for host in one["hosts"]})
+    hosts = sorted({host for answer in known.values() for host in answer["hosts"]})
     missing = [host for host in hosts if not known.get(host, {}).get("members")]
     if missing:
         why = f"A job needs all of the session, and {', '.join(missing)} cannot be asked for its replicas."
         raise InvalidInput.single("session_name", name, why)
     host_of = {replica: host for host in hosts for replica in known[host]["members"]}
     states = {replica: known[host]["members"][replica] for replica, host in host_of.items()}
-    unready = [f"{one} is {states[one]}" for one in sorted(states, key=rank_order) if states[one] != READY]
+    unready = [
+        f"{replica} is {states[replica]}" for replica in sorted(states, key=rank_order) if states[replica] != READY
+    ]
     if unready:
         why = f"Not all of its replicas are ready: {', '.join(unready)}. Run the repair playbook."
         raise InvalidInput.single("session_name", name, why)
@@ -197,7 +201,7 @@ def _chosen(on: Iterable[str], replicas: Iterable[str]) -> set[str]:
     names = set(replicas)
     found: set[str] = set()
     for word in on:
-        meant = names if word == ALL else {one for one in names if one == word or re.fullmatch(rf"{word}\d+", one)}
+        meant = names if word == ALL else {name for name in names if name == word or re.fullmatch(rf"{word}\d+", name)}
         if not meant:
             known = ", ".join(sorted(names, key=rank_order)[:20])
             raise InvalidInput.single("job_on", word, f"The session has no such replica or role. It has {known}.")

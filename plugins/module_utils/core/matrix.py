@@ -62,17 +62,17 @@ def slow_pairs(measured: Sequence[Measured], ratio: float) -> list[Slow]:
 
     A difference of less than `LEAST_DELAY` is none.
     """
-    delays = [one.delay for one in measured if one.delay is not None]
+    delays = [measurement.delay for measurement in measured if measurement.delay is not None]
     if not measured:
         return []
-    median_delay, median_rate = median(delays) if delays else 0.0, median(one.rate for one in measured)
+    median_delay, median_rate = median(delays) if delays else 0.0, median(measurement.rate for measurement in measured)
     found = []
-    for one in measured:
-        less = median_rate / one.rate if one.rate else float("inf")
-        more = one.delay / median_delay if one.delay is not None and median_delay else 0.0
-        late = one.delay is not None and more >= ratio and one.delay - median_delay >= LEAST_DELAY
+    for measurement in measured:
+        less = median_rate / measurement.rate if measurement.rate else float("inf")
+        more = measurement.delay / median_delay if measurement.delay is not None and median_delay else 0.0
+        late = measurement.delay is not None and more >= ratio and measurement.delay - median_delay >= LEAST_DELAY
         if less >= ratio or late:
-            found.append(Slow(one, more if late else None, less if less >= ratio else None))
+            found.append(Slow(measurement, more if late else None, less if less >= ratio else None))
     return sorted(found, key=lambda slow: (-max(slow.rates or 0, slow.delays or 0), slow.measured.pair))
 
 
@@ -80,16 +80,19 @@ def matrix_lines(measured: Sequence[Measured], hosts: Sequence[str]) -> list[str
     """Return the matrix as lines: from the row's host to the column's; of many hosts the slowest pairs instead."""
     if not measured:
         return []
-    rates = {one.pair: one for one in measured}
-    delays = [one.delay for one in measured if one.delay is not None]
+    rates = {measurement.pair: measurement for measurement in measured}
+    delays = [measurement.delay for measurement in measured if measurement.delay is not None]
     lines = [
-        f"{len(measured)} directed pairs: median {format_rate(median(one.rate for one in measured))}"
+        f"{len(measured)} directed pairs: median {format_rate(median(measurement.rate for measurement in measured))}"
         + (f", round trip {format_delay(median(delays))}." if delays else ".")
     ]
     if len(hosts) > LARGEST_TABLE:
-        worst = sorted(measured, key=lambda one: (one.rate, one.pair))[:SHOWN]
+        worst = sorted(measured, key=lambda measurement: (measurement.rate, measurement.pair))[:SHOWN]
         rows = [["FROM", "TO", "RATE", "ROUND-TRIP"]]
-        rows += [[*one.pair, format_rate(one.rate, ""), format_delay(one.delay, "")] for one in worst]
+        rows += [
+            [*measurement.pair, format_rate(measurement.rate, ""), format_delay(measurement.delay, "")]
+            for measurement in worst
+        ]
         return [*lines, f"The {len(worst)} with the least rate:", *table(rows)]
     rows = [["FROM/TO", *hosts]]
     for host in hosts:
@@ -98,8 +101,8 @@ def matrix_lines(measured: Sequence[Measured], hosts: Sequence[str]) -> list[str
             [
                 host,
                 *(
-                    "-" if one is None else f"{format_rate(one.rate, '')}/{format_delay(one.delay, '')}"
-                    for one in cells
+                    "-" if cell is None else f"{format_rate(cell.rate, '')}/{format_delay(cell.delay, '')}"
+                    for cell in cells
                 ),
             ]
         )
@@ -124,7 +127,7 @@ def format_delay(seconds: float | None, space: str = " ") -> str:
 def read_measured(answers: Iterable[Mapping[str, Any]]) -> list[Measured]:
     """Return what hosts measured: from, to, delay, and the rates there and back."""
     found = []
-    for one in answers:
-        found.append(Measured((one["from"], one["to"]), one["delay"], one["there"]))
-        found.append(Measured((one["to"], one["from"]), one["delay"], one["back"]))
+    for answer in answers:
+        found.append(Measured((answer["from"], answer["to"]), answer["delay"], answer["there"]))
+        found.append(Measured((answer["to"], answer["from"]), answer["delay"], answer["back"]))
     return sorted(found, key=lambda measured: measured.pair)

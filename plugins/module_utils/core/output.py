@@ -198,8 +198,8 @@ def stored(line: Line) -> str:
 def read_stored(text: str) -> Line | None:
     """Read a line of such a file; None for what is none, such as one that was written in half."""
     time, _blank, rest = text.rstrip("\n").partition(" ")
-    stream, _blank, said = rest.partition(" ")
-    return (time, stream, said) if stream in (OUT, ERR) else None
+    stream, _blank, line = rest.partition(" ")
+    return (time, stream, line) if stream in (OUT, ERR) else None
 
 
 class Selection:
@@ -246,8 +246,8 @@ def merge(sources: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, str
 
     sources: ``replica``, ``job`` and ``lines`` of each.
     """
-    ordered = sorted(sources, key=lambda one: (rank_order(one["replica"]), one["job"]))
-    lines = [(line[0], speaker(one), line[1], line[2]) for one in ordered for line in one["lines"]]
+    ordered = sorted(sources, key=lambda source: (rank_order(source["replica"]), source["job"]))
+    lines = [(line[0], speaker(source), line[1], line[2]) for source in ordered for line in source["lines"]]
     return sorted(lines, key=lambda line: line[0])
 
 
@@ -257,7 +257,7 @@ def files_of(sources: Iterable[Mapping[str, Any]], lines: Iterable[tuple[str, st
     for source in sources:
         name = f"{source['replica']}.{source['job']}" if source["job"] else source["replica"]
         found.setdefault(name, []).extend(f"{time} {stream} {text}" for time, stream, text in source["lines"])
-    return {f"{name}.log": "".join(f"{line}\n" for line in some) for name, some in found.items()}
+    return {f"{name}.log": "".join(f"{line}\n" for line in lines) for name, lines in found.items()}
 
 
 def speaker(source: Mapping[str, Any]) -> str:
@@ -376,7 +376,7 @@ def parse_replicas(variable: str, value: object) -> tuple[str, ...]:
     """Return names of replicas: a list, or text with commas or blanks between them. Raises InvalidInput."""
     words = re.split(r"[\s,]+", value.strip()) if isinstance(value, str) else value
     if not isinstance(words, (list, tuple)) or not all(
-        isinstance(one, str) and _REPLICA.fullmatch(one) for one in words
+        isinstance(word, str) and _REPLICA.fullmatch(word) for word in words
     ):
         raise InvalidInput.single(variable, value, "It must be a list of names of replicas, such as main1,sub2.")
     return tuple(sorted(set(words), key=rank_order))
@@ -398,7 +398,7 @@ def parse_since(variable: str, value: object) -> dict[str, Any]:
     text = str(value).strip() if not isinstance(value, bool) else ""
     match = _SPAN.fullmatch(text)
     if text and match is not None:
-        days, hours, minutes, seconds = (int(one or 0) for one in match.groups())
+        days, hours, minutes, seconds = (int(group or 0) for group in match.groups())
         return {"seconds": ((days * 24 + hours) * 60 + minutes) * 60 + seconds}
     try:
         moment = datetime.datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))

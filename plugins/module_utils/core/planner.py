@@ -90,10 +90,10 @@ def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str
 def undetected(hosts: Mapping[str, Any]) -> list[str]:
     """Return which classes of accelerators could not be detected on which hosts, and why."""
     return [
-        f"Accelerators {kind} of {name} were not detected: {about['problem']}"
+        f"Accelerators {kind} of {name} were not detected: {detected['problem']}"
         for name, result in hosts.items()
-        for kind, about in ((result.get("host") or {}).get("accelerators") or {}).items()
-        if about["problem"]
+        for kind, detected in ((result.get("host") or {}).get("accelerators") or {}).items()
+        if detected["problem"]
     ]
 
 
@@ -148,7 +148,9 @@ class Planner:
         waits: its record as it was last seen.
         """
         record = self.view.records.get(waits["id"])
-        has_tombstone = any(one["id"] == waits["id"] for facts in self.facts.values() for one in facts["tombstones"])
+        has_tombstone = any(
+            tombstone["id"] == waits["id"] for facts in self.facts.values() for tombstone in facts["tombstones"]
+        )
         unsure = bool(self.group.missing) or any(facts["damaged"] for facts in self.facts.values())
         if unsure and not has_tombstone and (record is None or record["revision"] < waits["revision"]):
             report = [f"Session {self.request.name} waits on: hosts that know it cannot be looked at."]
@@ -172,7 +174,7 @@ class Planner:
             if self.group.missing:
                 # What a host that is away could give is not for this run to say.
                 return self._answer("PENDING", report=str(error).splitlines())
-            waiting = [one for one in self.view.named(self.request.name) if one["status"] == PENDING]
+            waiting = [record for record in self.view.named(self.request.name) if record["status"] == PENDING]
             if not waiting:
                 raise
             refused = advance(waiting[0], ERROR, "It could not be launched.", report=report)
@@ -181,8 +183,8 @@ class Planner:
     def run(self, cleaned_up: bool) -> dict[str, Any]:
         """Return the decision. cleaned_up: whether what nobody owns has been removed already."""
         removals = dict(self.view.orphaned)
-        for host, some in self._ended_before().items():
-            removals[host] = removals.get(host, []) + some
+        for host, ended in self._ended_before().items():
+            removals[host] = removals.get(host, []) + ended
         work = cleanup_actions(self.group, self.view, removals)
         if work and not cleaned_up:
             return self._answer("CLEANUP", cleanup_actions=work, report=["Removing what nobody owns any more."])
@@ -194,16 +196,16 @@ class Planner:
         before = Request.from_dict(current["request"])
         changes = diff_requests(before, self.request)
         if changes and current["status"] == RUNNING and differ_in_keys_only(before, self.request):
-            asked = self.request.to_dict()
-            plan = {**current["plan"], "request": asked}
-            renewed = advance(current, RUNNING, "Other keys may log in.", request=asked, plan=plan)
+            request = self.request.to_dict()
+            plan = {**current["plan"], "request": request}
+            renewed = advance(current, RUNNING, "Other keys may log in.", request=request, plan=plan)
             return {**self._placed_already(renewed), "diff": _difference(changes)}
         if changes and not self.recreate:
             return _refusal(self.request.name, changes)
         if current["status"] == PENDING:
-            asked = self.request.to_dict()
-            if current["request"] != asked:  # it keeps its place in the queue
-                current = advance(current, PENDING, "It was asked for differently.", request=asked)
+            request = self.request.to_dict()
+            if current["request"] != request:  # it keeps its place in the queue
+                current = advance(current, PENDING, "It was asked for differently.", request=request)
             return self._new_plan(current)
         if not changes:
             return self._placed_already(current)
@@ -211,8 +213,16 @@ class Planner:
 
     def _is_being_launched(self, session_id: str) -> bool:
         """Tell whether a run still holds room for a session of which some hosts have finished their part."""
-        held = [one for facts in self.facts.values() for one in facts["reservations"] if one["claim"]["replicas"]]
-        return any(one["claim"]["session_id"] == session_id and one["stage"] != COMMITTED for one in held)
+        held = [
+            reservation
+            for facts in self.facts.values()
+            for reservation in facts["reservations"]
+            if reservation["claim"]["replicas"]
+        ]
+        return any(
+            reservation["claim"]["session_id"] == session_id and reservation["stage"] != COMMITTED
+            for reservation in held
+        )
 
     def _ended_before(self) -> dict[str, list[Removal]]:
         """Return what is left of sessions of this name that have ended: this launch takes their place."""
@@ -220,7 +230,7 @@ class Planner:
         ended = [record for record in self.view.named(self.request.name) if record["status"] in ENDED]
         for record in ended:
             for host, facts in self.facts.items():
-                if any(one["id"] == record["id"] for one in facts["records"]):
+                if any(copy["id"] == record["id"] for copy in facts["records"]):
                     why = f"It has ended and is launched anew. {' '.join(record['report'])}"
                     found.setdefault(host, []).append(
                         Removal(record["id"], record["name"], False, why, record["revision"])
@@ -261,7 +271,10 @@ class Planner:
             return record
         for host, facts in self.facts.items():
             known = {record["id"] for record in records}
-            if any(one["session_name"] == name and one["session_id"] not in known for one in facts["containers"]):
+            if any(
+                container["session_name"] == name and container["session_id"] not in known
+                for container in facts["containers"]
+            ):
                 raise InvalidInput.single(
                     "session_name",
                     name,

@@ -146,7 +146,8 @@ class Options:
         try:
             mounts = split_list(wanted.get("session_mounts") or [])
             mounts += [
-                {"source": one, "target": f"/preflight/{number}", "shared": True} for number, one in enumerate(folders)
+                {"source": folder, "target": f"/preflight/{number}", "shared": True}
+                for number, folder in enumerate(folders)
             ]
             basis = {"session_name": "preflight", "session_image": NO_IMAGE, **wanted, "session_mounts": mounts}
             request = parse_request(basis)
@@ -179,22 +180,22 @@ class Options:
 
 def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> ProbePlan:
     """Return who tries whom. Hosts whose underlay is not known, or of another family than most have, are left out."""
-    underlays = {host: about["underlay"] for host, about in observed.items() if about.get("underlay")}
-    versions = Counter(":" in one["address"] for one in underlays.values())
+    underlays = {host: host_facts["underlay"] for host, host_facts in observed.items() if host_facts.get("underlay")}
+    versions = Counter(":" in underlay["address"] for underlay in underlays.values())
     family = versions.most_common(1)[0][0] if versions else False
-    addresses = Counter(one["address"] for one in underlays.values())
+    addresses = Counter(underlay["address"] for underlay in underlays.values())
     left_out: dict[str, str] = {}
     kept: dict[str, dict[str, Any]] = {}
-    for host, one in underlays.items():
+    for host, underlay in underlays.items():
         try:
-            session_mtu = overlay_mtu({host: one})
+            session_mtu = overlay_mtu({host: underlay})
         except InvalidInput as error:
             left_out[host] = str(error)
             continue
-        if (":" in one["address"]) == family and addresses[one["address"]] == 1:
-            kept[host] = {"address": one["address"], "mtu": one["mtu"], "session_mtu": session_mtu}
+        if (":" in underlay["address"]) == family and addresses[underlay["address"]] == 1:
+            kept[host] = {"address": underlay["address"], "mtu": underlay["mtu"], "session_mtu": session_mtu}
     kept = dict(list(kept.items())[:MOST_HOSTS])
-    used = {int(vni) for about in observed.values() for vni in (about.get("vnis") or ())}
+    used = {int(vni) for host_facts in observed.values() for vni in (host_facts.get("vnis") or ())}
     return ProbePlan(kept, choose_probe_vni(settings.vni_pool, used, seed), offsets(len(kept), most), left_out)
 
 
@@ -244,9 +245,9 @@ class Results:
     def facts(self) -> dict[str, dict[str, Any]]:
         """What a launch would plan with, of the hosts that it could use."""
         return {
-            host: about["host"]
-            for host, about in self.observed.items()
-            if about.get("root") and about.get("host", {}).get("usable")
+            host: host_facts["host"]
+            for host, host_facts in self.observed.items()
+            if host_facts.get("root") and host_facts.get("host", {}).get("usable")
         }
 
     def tried(self) -> list[Pair]:
@@ -332,18 +333,18 @@ def _reach(results: Results) -> Check:
 
 
 def _looked(results: Results) -> Iterable[tuple[str, dict[str, Any]]]:
-    return ((host, about) for host, about in results.observed.items() if about.get("root"))
+    return ((host, host_facts) for host, host_facts in results.observed.items() if host_facts.get("root"))
 
 
 def _engine(results: Results) -> Check:
     check = Check("engine")
-    for host, about in _looked(results):
-        engine, facts = about.get("engine"), about.get("host", {})
+    for host, host_facts in _looked(results):
+        engine, facts = host_facts.get("engine"), host_facts.get("host", {})
         if engine is None:
             check.bad(
                 ERROR,
                 host,
-                _sentence(about.get("engine_problem")),
+                _sentence(host_facts.get("engine_problem")),
                 "Docker Engine 20.10 or newer runs and answers.",
                 "Start it (systemctl start docker), or run the prepare_hosts playbook.",
             )
@@ -377,8 +378,8 @@ def _engine(results: Results) -> Check:
 
 def _prepared(results: Results) -> Check:
     check = Check("prepared")
-    for host, about in _looked(results):
-        packages = about["packages"]
+    for host, host_facts in _looked(results):
+        packages = host_facts["packages"]
         for missing in packages["missing"]:
             check.bad(ERROR, host, f"It lacks {missing}.", "All that sessions need is installed.", PREPARE)
         if packages["boot"]:
@@ -395,8 +396,8 @@ def _prepared(results: Results) -> Check:
 
 def _kernel(options: Options, settings: Settings, results: Results) -> Check:
     check = Check("kernel")
-    for host, about in _looked(results):
-        kernel = about["kernel"]
+    for host, host_facts in _looked(results):
+        kernel = host_facts["kernel"]
         for what, problem in (("links", kernel["links"]), ("firewall rules", kernel["rules"])):
             if problem:
                 check.bad(
@@ -443,7 +444,7 @@ def _kernel(options: Options, settings: Settings, results: Results) -> Check:
 
 def _clock(options: Options, results: Results, clocks: Mapping[str, tuple[float, float]]) -> Check:
     check = Check("clock")
-    for host, about in _looked(results):
+    for host, host_facts in _looked(results):
         if host not in clocks:
             continue
         low, high = clocks[host]
@@ -457,7 +458,7 @@ def _clock(options: Options, results: Results, clocks: Mapping[str, tuple[float,
                 f"At most {options.clock_seconds} s, or certificates, file systems of the network and builds go wrong.",
                 "Set it, and have it kept by chrony or systemd-timesyncd.",
             )
-        elif about["clock"]["unsynchronized"]:
+        elif host_facts["clock"]["unsynchronized"]:
             check.bad(
                 WARNING,
                 host,
@@ -480,8 +481,8 @@ def format_seconds(seconds: float) -> str:
 
 def _disk(options: Options, results: Results) -> Check:
     check = Check("disk")
-    for host, about in _looked(results):
-        for purpose, disk in about["disks"].items():
+    for host, host_facts in _looked(results):
+        for purpose, disk in host_facts["disks"].items():
             where = f"{disk['path']} ({purpose})"
             if disk["free"] < options.disk_free:
                 check.bad(
@@ -523,8 +524,8 @@ def _consistent(results: Results) -> Check:
         "cgroup version": "Boot the hosts with the same version, or expect limits to act differently.",
         "MTU of the underlay": "The least counts for a whole session; set it alike on all hosts, and on the switches.",
     }
-    for host, about in _looked(results):
-        engine, underlay = about.get("engine"), about.get("underlay")
+    for host, host_facts in _looked(results):
+        engine, underlay = host_facts.get("engine"), host_facts.get("underlay")
         if engine:
             traits["architecture"][host] = engine["architecture"]
             traits["image store"][host] = engine["image_store"]
@@ -556,31 +557,31 @@ def _addresses(settings: Settings, results: Results) -> Check:
     check = Check("addresses")
     by_address: dict[str, list[str]] = {}
     hosts_by_address: dict[str, list[str]] = {}
-    for host, about in _looked(results):
-        if about.get("underlay"):
-            by_address.setdefault(about["underlay"]["address"], []).append(host)
-        for address in about.get("addresses") or ():
+    for host, host_facts in _looked(results):
+        if host_facts.get("underlay"):
+            by_address.setdefault(host_facts["underlay"]["address"], []).append(host)
+        for address in host_facts.get("addresses") or ():
             hosts_by_address.setdefault(address, []).append(host)
     families = Counter(":" in address for address, hosts in by_address.items() for _host in hosts)
     most_common = families.most_common(1)[0][0] if families else False
-    in_use = {subnet for _host, about in _looked(results) for subnet in about.get("subnets") or ()}
+    in_use = {subnet for _host, host_facts in _looked(results) for subnet in host_facts.get("subnets") or ()}
     try:
         choose_subnets(settings.subnet_pool, 2, max(2, len(results.known)), in_use, "preflight")
         full = ""
     except CoreError as error:
         full = str(error)
-    for host, about in _looked(results):
-        underlay = about.get("underlay")
+    for host, host_facts in _looked(results):
+        underlay = host_facts.get("underlay")
         if underlay is None:
             check.bad(
                 ERROR,
                 host,
-                _sentence(about.get("underlay_problem")),
+                _sentence(host_facts.get("underlay_problem")),
                 "The host has the address by which the others reach it.",
                 "Set cluster_compute_underlay_address for it.",
             )
         else:
-            others = [one for one in hosts_by_address.get(underlay["address"], ()) if one != host]
+            others = [other for other in hosts_by_address.get(underlay["address"], ()) if other != host]
             if others:
                 check.bad(
                     ERROR,
@@ -612,8 +613,10 @@ def _addresses(settings: Settings, results: Results) -> Check:
 def _inventory(results: Results) -> Check:
     """Judge what the inventory says of a host, which a launch on it would refuse."""
     check = Check("inventory")
-    for one in cluster_state(results.facts).renamed:
-        check.bad(ERROR, one.host, one.problem, "The inventory calls it what sessions on it do.", one.advice)
+    for renaming in cluster_state(results.facts).renamed:
+        check.bad(
+            ERROR, renaming.host, renaming.problem, "The inventory calls it what sessions on it do.", renaming.advice
+        )
     for host, facts in results.facts.items():
         try:
             hosts_from_facts({host: facts}, results.inventory)
@@ -629,8 +632,8 @@ def _inventory(results: Results) -> Check:
 def _encryption(options: Options, results: Results) -> Check:
     check = Check("encryption")
     if options.request.encrypted:
-        for host, about in _looked(results):
-            problem = about.get("encryption")
+        for host, host_facts in _looked(results):
+            problem = host_facts.get("encryption")
             if problem:
                 check.bad(
                     ERROR,
@@ -727,16 +730,16 @@ def _transfer(settings: Settings, results: Results) -> Check:
     first, last = settings.image_ports
     ports = str(first) if first == last else f"{first}-{last}"
     for host, other in results.tried():
-        about = results.probed[host].get(other)
-        if about is None:
+        tcp_result = results.probed[host].get(other)
+        if tcp_result is None:
             continue
-        if not about["problem"]:
+        if not tcp_result["problem"]:
             check.good_pair((host, other), f"TCP {ports} is open.")
         else:
             check.bad_pair(
                 WARNING,
                 (host, other),
-                f"TCP port {results.ports[other]} does not answer: {_sentence(about['problem'])}",
+                f"TCP port {results.ports[other]} does not answer: {_sentence(tcp_result['problem'])}",
                 f"TCP {ports} (cluster_compute_image_ports) is open between the hosts.",
                 "Open it, or have all images in a registry.",
             )
@@ -750,9 +753,9 @@ def _image(options: Options, results: Results) -> Check:
         try:
             (need,) = images.needs_of({reference: list(facts)}, facts, options.request.image_pull)
         except InvalidInput as error:
-            found = {host: (about.get("images") or {}).get(reference) for host, about in facts.items()}
-            most_common = _most_common(one["id"] for one in found.values() if one)
-            odd = [host for host, one in found.items() if one and one["id"] != most_common] or list(facts)
+            found = {host: (host_facts.get("images") or {}).get(reference) for host, host_facts in facts.items()}
+            most_common = _most_common(image["id"] for image in found.values() if image)
+            odd = [host for host, image in found.items() if image and image["id"] != most_common] or list(facts)
             for host in odd:
                 check.bad(
                     ERROR,
@@ -830,8 +833,8 @@ def _data(options: Options, results: Results) -> Check:
 def _roots(check: Check, results: Results) -> None:
     """Judge the folders that the site lets sessions mount: there, and of the same kind on all hosts."""
     kinds: dict[str, dict[str, str]] = {}
-    for host, about in _looked(results):
-        for root, found in (about.get("roots") or {}).items():
+    for host, host_facts in _looked(results):
+        for root, found in (host_facts.get("roots") or {}).items():
             if found["kind"] == "missing":
                 check.bad(
                     WARNING,
@@ -855,12 +858,12 @@ def _accelerators(results: Results) -> Check:
     described: list[str] = []
     traits: dict[str, dict[str, str]] = {}
     for host, facts in results.facts.items():
-        for kind, about in (facts.get("accelerators") or {}).items():
-            if about["problem"]:
+        for kind, detected in (facts.get("accelerators") or {}).items():
+            if detected["problem"]:
                 check.bad(
                     ERROR,
                     host,
-                    f"{kind} were not detected: {about['problem']}",
+                    f"{kind} were not detected: {detected['problem']}",
                     "The devices that cluster_compute_accelerators tells of are found.",
                     "Mend driver or specification, or take the class out of the host's inventory.",
                 )
@@ -894,18 +897,18 @@ def _accelerators(results: Results) -> Check:
 
 def _matrix(options: Options, results: Results) -> Check:
     check = Check(MATRIX)
-    slow = {one.measured.pair: one for one in slow_pairs(results.measured, options.matrix_ratio)}
-    for one in results.measured:
-        if one.pair in slow:
+    slow = {slow.measured.pair: slow for slow in slow_pairs(results.measured, options.matrix_ratio)}
+    for measurement in results.measured:
+        if measurement.pair in slow:
             check.bad_pair(
                 WARNING,
-                one.pair,
-                f"Slow: {slow[one.pair].describe()}.",
+                measurement.pair,
+                f"Slow: {slow[measurement.pair].describe()}.",
                 f"Less than {options.matrix_ratio} times from the median of all pairs (preflight_matrix_ratio).",
                 "See cable, switch port, duplex and load of both hosts.",
             )
         else:
-            check.good_pair(one.pair, "Near the median of all pairs.")
+            check.good_pair(measurement.pair, "Near the median of all pairs.")
     for pair, why in results.unmeasured.items():
         check.bad_pair(
             ERROR, pair, f"It could not be measured: {_sentence(why)}", "Each pair is measured.", "See image ports."

@@ -44,7 +44,7 @@ class ProbePlan:
         """Return all pairs that are tried, each one way."""
         names = list(self.hosts)
         count = len(names)
-        return [(one, names[(own + offset) % count]) for own, one in enumerate(names) for offset in self.offsets]
+        return [(name, names[(own + offset) % count]) for own, name in enumerate(names) for offset in self.offsets]
 
     def size(self, host: str, other: str) -> int:
         """Return the size of the largest packet of a session over these two, in bytes with its IP header."""
@@ -72,7 +72,7 @@ def offsets(hosts: int, most: int) -> list[int]:
         return list(range(1, hosts))
     half, steps = others // 2, max(1, most // 2)
     near = {1 + number * half // steps for number in range(min(steps, half))} or {1}
-    return sorted(near | {hosts - one for one in near})
+    return sorted(near | {hosts - offset for offset in near})
 
 
 def rounds(hosts: int, most: int) -> list[list[tuple[int, int]]]:
@@ -96,4 +96,4 @@ def rounds(hosts: int, most: int) -> list[list[tuple[int, int]]]:
 
 
 def _spread(number: int, most: int) -> list[int]:
-    return list(range(number)) if most >= number else [one * number // most for one in range(most)]
+    return list(range(number)) if most >= number else [index * number // most for index in range(most)]

@@ -33,25 +33,25 @@ def answer_of(
     findings: Sequence[Finding], results: Results, clocks: Mapping[str, tuple[float, float]]
 ) -> dict[str, Any]:
     """Return what was found for programs: all names, and SI units."""
-    counted = Counter(one.severity for one in findings)
+    counted = Counter(finding.severity for finding in findings)
     return {
         "schema": SCHEMA,
         "counts": {severity: counted[severity] for severity in SEVERITIES},
-        "findings": [one.to_dict() for one in findings],
+        "findings": [finding.to_dict() for finding in findings],
         "hosts": {
             host: {
                 "reached": host in results.observed,
-                "engine": about.get("engine"),
-                "kernel": (about.get("kernel") or {}).get("release"),
-                "underlay": about.get("underlay"),
-                "disks": about.get("disks"),
+                "engine": host_facts.get("engine"),
+                "kernel": (host_facts.get("kernel") or {}).get("release"),
+                "underlay": host_facts.get("underlay"),
+                "disks": host_facts.get("disks"),
                 "clock_ahead_seconds": list(clocks[host]) if host in clocks else None,
             }
-            for host, about in ((one, results.observed.get(one) or {}) for one in results.known)
+            for host, host_facts in ((name, results.observed.get(name) or {}) for name in results.known)
         },
         "pairs_tried": 0 if results.plan is None else len(results.tried()),
         "pairs": 0 if results.plan is None else len(results.plan.hosts) * (len(results.plan.hosts) - 1),
-        "matrix": [one.to_dict() for one in results.measured],
+        "matrix": [measurement.to_dict() for measurement in results.measured],
     }
 
 
@@ -60,17 +60,17 @@ def report(findings: Sequence[Finding], results: Results) -> list[str]:
     of, tried = len(results.known), _tried(results)
     rows = [("RESULT", "CHECK", "WHERE", "FOUND")]
     notes: dict[int, list[str]] = {}
-    for one in findings:
-        locations = _where(one, of, tried)
-        rows += [(one.severity, one.check, locations[0], printable(one.found))]
+    for finding in findings:
+        locations = _where(finding, of, tried)
+        rows += [(finding.severity, finding.check, locations[0], printable(finding.found))]
         rows += [("", "", location, "") for location in locations[1:]]
-        if one.severity != OK:
-            notes[len(rows) - 1] = [f"right: {printable(one.expected)}", f"next:  {printable(one.advice)}"]
+        if finding.severity != OK:
+            notes[len(rows) - 1] = [f"right: {printable(finding.expected)}", f"next:  {printable(finding.advice)}"]
     # Only what stands in columns is aligned; the last one is as long as it is.
     lines = []
     for number, line in enumerate(table(rows)):
         lines += [line, *(f"         {note}" for note in notes.get(number, ()))]
-    counted = Counter(one.severity for one in findings)
+    counted = Counter(finding.severity for finding in findings)
     lines.append(f"{of} hosts: {_many(counted[ERROR], 'error')}, {_many(counted[WARNING], 'warning')}.")
     plan = results.plan
     if plan is not None and len(plan.offsets) < len(plan.hosts) - 1:
@@ -84,16 +84,18 @@ def problems_of(findings: Sequence[Finding], results: Results, strict: bool) -> 
     """Return what preflight fails for, a line for each finding. strict: for warnings as well."""
     tried = _tried(results)
     lines = []
-    for one in findings:
-        if one.severity == ERROR or (strict and one.severity == WARNING):
-            where = ", ".join(_where(one, len(results.known), tried))
-            lines.append(f"{one.severity}: {one.check}: {where}: {printable(one.found)} {printable(one.advice)}")
+    for finding in findings:
+        if finding.severity == ERROR or (strict and finding.severity == WARNING):
+            where = ", ".join(_where(finding, len(results.known), tried))
+            lines.append(
+                f"{finding.severity}: {finding.check}: {where}: {printable(finding.found)} {printable(finding.advice)}"
+            )
     return lines
 
 
 def _tried(results: Results) -> dict[bool, list[Pair]]:
     """Return the pairs that were tried, and those that were to be measured, by whether they are of the matrix."""
-    measured = [one.pair for one in results.measured] + list(results.unmeasured)
+    measured = [measurement.pair for measurement in results.measured] + list(results.unmeasured)
     return {False: results.tried(), True: measured}
 
 

@@ -105,13 +105,13 @@ def closure(name: str) -> dict[str, str]:
     found: dict[str, str] = {}
     wanted = [name]
     while wanted:
-        one = wanted.pop()
-        spec = _find(one)
+        module = wanted.pop()
+        spec = _find(module)
         # A folder of modules has no text of its own; what is imported of it is asked for by its own name as well.
-        if one in found or spec is None or spec.submodule_search_locations is not None:
+        if module in found or spec is None or spec.submodule_search_locations is not None:
             continue
-        found[one] = _source(one, spec)
-        wanted += _imports(found[one])
+        found[module] = _source(module, spec)
+        wanted += _imports(found[module])
     return found
 
 

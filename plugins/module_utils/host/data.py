@@ -51,7 +51,7 @@ class SessionData:
         self.hosts: dict[str, Any] = record["plan"]["hosts"]
         self.mounts: list[Mount] = record["plan"]["request"]["mounts"]
         self.roots: list[str] = self.hosts[host]["mount_roots"]
-        self.about: dict[str, dict[str, Any]] = self.hosts[host]["data"]
+        self.planned: dict[str, dict[str, Any]] = self.hosts[host]["data"]
         self.directory = directory
         self.engine = engine
         self._noting = threading.Lock()
@@ -81,7 +81,7 @@ class SessionData:
             # One that the hosts share is made by one of them, the others have to find it.
             if (
                 (mount["owner"] or mount["mode"])
-                and self.about[source]["proof"] != READS
+                and self.planned[source]["proof"] != READS
                 and not os.path.lexists(source)
             ):
                 actions.append(f"create folder {source}")
@@ -90,7 +90,7 @@ class SessionData:
                     self._told(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
                     self._note("folders", source)
         for source in self.paths:
-            if self.about[source]["proof"] == WRITES and not check_mode:
+            if self.planned[source]["proof"] == WRITES and not check_mode:
                 self._note("proofs", source)
                 self._write_probe(source, secret)
         return actions
@@ -109,10 +109,12 @@ class SessionData:
         """Read in each shared folder what another host has written there. Raises FolderError where it is not there."""
         if not self.is_new:
             return
-        for source, about in self.about.items():
-            if about["proof"] is None:
+        for source, folder in self.planned.items():
+            if folder["proof"] is None:
                 continue
-            writer = next(name for name, one in self.hosts.items() if one["data"][source]["proof"] == WRITES)
+            writer = next(
+                name for name, host_plan in self.hosts.items() if host_plan["data"][source]["proof"] == WRITES
+            )
             if not finds_probe(source, self.roots, self.session_id, probe_text(secret, source)):
                 raise FolderError(
                     f"The folder {source} on {self.host} is not the folder that {writer} has there (session_mounts): "
@@ -132,7 +134,7 @@ class SessionData:
 
     def _bind_mount_steps(self, is_running: bool, unseen: bool) -> Stage:
         steps = []
-        points = {one.point for one in folders.mounted()} if self.paths else set()
+        points = {mounted.point for mounted in folders.mounted()} if self.paths else set()
         for number, mount in enumerate(self.mounts):
             source, path = mount["source"], folders.bind_mount_path(self.session_id, number)
             if source is None or (path in points and (is_running or self._is_same(source, path))):
@@ -165,15 +167,15 @@ class SessionData:
     def _check_open(self, mount: Mount, found: int) -> None:
         source = mount["source"]
         if self.is_new:
-            about = os.fstat(found)
-            for name, value in (("owner", folders.owner_of(about)), ("mode", folders.mode_of(about))):
+            status = os.fstat(found)
+            for name, value in (("owner", folders.owner_of(status)), ("mode", folders.mode_of(status))):
                 if mount[name] not in (None, value):
                     raise FolderError(f"{source} has {name} {value} where {mount[name]} is asked, and is not changed.")
             return
         filesystem = folders.mount_of(os.path.realpath(source)).filesystem
-        if filesystem != self.about[source]["filesystem"]:
+        if filesystem != self.planned[source]["filesystem"]:
             raise FolderError(
-                f"{source} is on a file system of type {filesystem}, and was on {self.about[source]['filesystem']} "
+                f"{source} is on a file system of type {filesystem}, and was on {self.planned[source]['filesystem']} "
                 "when the session was launched: it seems not to be mounted."
             )
 
@@ -226,7 +228,7 @@ class SessionData:
                 continue
             path = folders.bind_mount_path(self.session_id, number)
             try:
-                if any(one.point == path for one in folders.mounted()):
+                if any(mounted.point == path for mounted in folders.mounted()):
                     wanted = folders.identity(os.stat(path))
                 else:
                     with folders.opened(mount["source"], self.roots) as found:
@@ -299,7 +301,7 @@ def removal_steps(
             remove = partial(folders.remove_folder, source, made["roots"])
             rest.append(Step("remove", "folder", source, remove, before="present"))
     # A folder is empty when the probe in it has gone.
-    return [unmounts, *([one] for one in rest)]
+    return [unmounts, *([single] for single in rest)]
 
 
 def _remove_volume(engine: Engine, name: str, session_id: str) -> None:

@@ -96,14 +96,17 @@ def host_facts(
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
-        in_full = {*(one["session_id"] for one in facts["containers"] if one["failure"]), *facts["batches"]}
+        in_full = {
+            *(container["session_id"] for container in facts["containers"] if container["failure"]),
+            *facts["batches"],
+        }
         recorded = _records(state, session_name, records, whole_records, in_full)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
         recorded["signature"] = waited_for
         if ways_in:
-            mine = [state.session(one["id"]) for one in records if one["name"] == session_name]
-            recorded["public_keys"] = {one.path.name: one.read_public_keys() for one in mine}
-            recorded["users"] = {one.path.name: one.read_logins() for one in mine}
+            mine = [state.session(record["id"]) for record in records if record["name"] == session_name]
+            recorded["public_keys"] = {directory.path.name: directory.read_public_keys() for directory in mine}
+            recorded["users"] = {directory.path.name: directory.read_logins() for directory in mine}
         return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
     except SessionError as error:
         return {"usable": False, "problem": str(error)}
@@ -178,14 +181,14 @@ def _records(
         damaged.append(str(error))
     return {
         "records": [
-            one
-            if whole_records or one["name"] == session_name or one["status"] != RUNNING or one["id"] in in_full
-            else stub_of(one)
-            for one in records
+            record
+            if whole_records or record["name"] == session_name or record["status"] != RUNNING or record["id"] in in_full
+            else stub_of(record)
+            for record in records
         ],
-        "public_keys": {one["id"]: state.session(one["id"]).read_public_keys() for one in records}
+        "public_keys": {record["id"]: state.session(record["id"]).read_public_keys() for record in records}
         if whole_records
-        else _own_public_keys(state, [one for one in records if one["name"] == session_name]),
+        else _own_public_keys(state, [record for record in records if record["name"] == session_name]),
         "damaged": damaged,
         "tombstones": tombstones,
         "host_names": _host_names(state),
@@ -252,9 +255,11 @@ def signature(state: StateDirectory, session_name: str) -> str:
 def _signature(
     session_name: str, reservations: list[Reservation], records: list[Record], batches: Mapping[str, Mapping[str, Any]]
 ) -> str:
-    held = [[one.claim.to_dict(), one.stage] for one in reservations]
+    held = [[reservation.claim.to_dict(), reservation.stage] for reservation in reservations]
     waiting = [
-        [one["id"], one["revision"]] for one in records if one["status"] == PENDING and one["name"] != session_name
+        [record["id"], record["revision"]]
+        for record in records
+        if record["status"] == PENDING and record["name"] != session_name
     ]
     ended = [session_id for session_id, outcome in batches.items() if outcome["status"] != RUNNING]
     return hashlib.sha256(json.dumps([held, waiting, ended], sort_keys=True).encode()).hexdigest()
@@ -271,10 +276,10 @@ def _objects(
     found: dict[str, dict[str, Any]] = {}
 
     def add(session_id: str, name: str, kind: str) -> None:
-        about = found.setdefault(session_id, {"name": name, "kinds": []})
-        about["name"] = about["name"] or name
-        if kind not in about["kinds"]:
-            about["kinds"].append(kind)
+        session = found.setdefault(session_id, {"name": name, "kinds": []})
+        session["name"] = session["name"] or name
+        if kind not in session["kinds"]:
+            session["kinds"].append(kind)
 
     for kind, entries in ((cluster_state.CONTAINER, containers), (cluster_state.NETWORK, networks)):
         for entry in entries:

@@ -183,8 +183,8 @@ def _different(forms: _Forms) -> dict[str, Rules]:
 
 def _shown(rules: Rules, found: firewall.Found) -> Any:
     """Return the rules that were found, in words; of those of others only that there are some."""
-    known = {isolation.digest(rule): rule for some in rules.values() for rule in some}
-    return {chain: [known.get(digest, "another rule") for digest in some] for chain, some in found.items()}
+    known = {isolation.digest(rule): rule for chain_rules in rules.values() for rule in chain_rules}
+    return {chain: [known.get(digest, "another rule") for digest in digests] for chain, digests in found.items()}
 
 
 def removal_steps(sessions: Mapping[str, str]) -> Stage:

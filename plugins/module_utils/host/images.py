@@ -57,7 +57,7 @@ def _each(function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[An
 
 def resolve(engine: Engine, references: Sequence[str], logins: Logins) -> tuple[dict[str, str], dict[str, str]]:
     """Return the digests that registries have by these names now, and by name why there is none."""
-    found, problems = _each(lambda one: engine.resolve_image(one, _login(logins, one)), references)
+    found, problems = _each(lambda reference: engine.resolve_image(reference, _login(logins, reference)), references)
     digests = {name: digest for name, digest in zip(references, found) if digest is not None}
     return digests, {references[number]: why for number, why in problems.items()}
 

@@ -94,7 +94,7 @@ def start(
     if not_running:
         raise JobError(f"Not running: {', '.join(not_running)}. Run the repair playbook.")
     output = OutputDirectory(str(state.root)).session(session_id)
-    _forget([one for one in output.jobs() if one.id != batch_job(session_id)])
+    _forget([earlier for earlier in output.jobs() if earlier.id != batch_job(session_id)])
     job = output.job(job_id)
     env = {**command.env, MARK: job_id}
     prepared = {
@@ -103,7 +103,7 @@ def start(
     }
     known = output.read_about()
     output.write_about(record["name"], known["ended"], known["replicas"])
-    about = {
+    description = {
         "command": list(command.argv),
         "on": dict(on),
         "here": replicas,
@@ -112,21 +112,21 @@ def start(
         "boot": _boot(),
         "runner": None,
     }
-    job.write_about(about)
+    job.write_about(description)
     runner = run_in_background(PROCESS_NAME, lambda: _run_all(job, prepared, command))
-    job.write_about({**about, "runner": runner})
+    job.write_about({**description, "runner": runner})
 
 
 def _forget(jobs: Sequence[JobOutput]) -> None:
     """Remove the oldest jobs that have ended where there are too many."""
     for job in jobs[: max(0, len(jobs) - MOST_JOBS + 1)]:
-        if all(one["status"] != RUNNING for one in outcomes(job)):
+        if all(outcome["status"] != RUNNING for outcome in outcomes(job)):
             shutil.rmtree(job.path, ignore_errors=True)
 
 
 def _run_all(job: JobOutput, prepared: Mapping[str, str], command: Command) -> None:
     """Run in all replicas side by side; the work of the process in the background."""
-    runs = [threading.Thread(target=_run, args=(job, *one, command)) for one in prepared.items()]
+    runs = [threading.Thread(target=_run, args=(job, *run, command)) for run in prepared.items()]
     for run in runs:
         run.start()
     for run in runs:
@@ -209,7 +209,7 @@ def _end(leader: int, job_id: str) -> None:
 
 def stop(job: JobOutput) -> None:
     """End a job on this host, also where nobody watches it any more."""
-    if any(one["status"] == RUNNING for one in outcomes(job)):
+    if any(outcome["status"] == RUNNING for outcome in outcomes(job)):
         job.stop_file.touch(mode=0o600)
     else:
         _end(0, job.id)
@@ -217,15 +217,15 @@ def stop(job: JobOutput) -> None:
 
 def outcomes(job: JobOutput) -> list[dict[str, Any]]:
     """Return what can be said of a job in each replica of this host."""
-    about = job.read_about()
-    if about is None:
+    description = job.read_about()
+    if description is None:
         return []
-    runner = about["runner"]
+    runner = description["runner"]
     # Who starts a job writes down at once what watches it, unless it is killed.
-    is_alive = start_of(runner["pid"]) == runner["start"] if runner else time.time() - about["started"] < SETTLE
-    watched = about["boot"] == _boot() and is_alive
+    is_alive = start_of(runner["pid"]) == runner["start"] if runner else time.time() - description["started"] < SETTLE
+    watched = description["boot"] == _boot() and is_alive
     found = []
-    for replica in about["here"]:
+    for replica in description["here"]:
         end = job.read_end(replica)
         if end is None and not watched:
             end = job.read_end(replica)  # it may have ended between the two looks

@@ -62,7 +62,7 @@ def hold(
     leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, lease_owner, check_mode)
     if leased and not check_mode:
         answer = reservation.refused_by_name(state, ledger, claim, lease_owner)
-    told = {
+    result = {
         "changed": False,
         "granted": answer.granted,
         "reasons": list(answer.reasons),
@@ -70,7 +70,7 @@ def hold(
         "actions": [],
     }
     if not answer.granted:
-        return told
+        return result
     try:
         with state.working_on(record["id"]):
             _refuse_if_gone(state, record, recorded, check_mode)
@@ -82,11 +82,11 @@ def hold(
             public_keys, made = make_keys(session, record["plan"], host, regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
         roll_back(state, ledger, record, lease_owner, check_mode)
-        return {**told, "failed": True, "msg": message_of(error)}
+        return {**result, "failed": True, "msg": message_of(error)}
     actions += [f"create key {key}" for key in made]
     difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
     made_here = {"public_keys": public_keys, "actions": actions, "diff": difference}
-    return {**told, **made_here, "changed": leased or bool(actions)}
+    return {**result, **made_here, "changed": leased or bool(actions)}
 
 
 def _refuse_if_gone(state: StateDirectory, record: Record, recorded: Collection[str], check_mode: bool) -> None:

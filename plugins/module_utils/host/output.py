@@ -122,19 +122,19 @@ def known_sessions(
                 "hosts": record["hosts"],
                 "members": _members(record, state.session(record["id"]).read_host()),
             }
-    for key, one in found.items():
-        if states and one["members"]:
-            one["members"].update(_states(key))
+    for key, session in found.items():
+        if states and session["members"]:
+            session["members"].update(_states(key))
     directory = OutputDirectory(str(state.root))
     for key in directory.session_ids():
         output = directory.session(key)
-        about = output.read_about()
-        if about["name"] == session_name and (session_id or key) == key:
-            one = found.setdefault(key, _nothing_known(key))
+        description = output.read_about()
+        if description["name"] == session_name and (session_id or key) == key:
+            session = found.setdefault(key, _nothing_known(key))
             jobs = {job.id: job.read_about() for job in output.jobs()}
-            one.update(
+            session.update(
                 ended=output.ended(),
-                replicas=about["replicas"],
+                replicas=description["replicas"],
                 jobs={key: {"on": job["on"], "command": job["command"]} for key, job in jobs.items() if job},
             )
     return [found[key] for key in sorted(found)]
@@ -226,13 +226,18 @@ class OutputReader:
         # What still runs is asked for before what was written, so that of what has ended nothing is missing.
         if self._question.job != NO_JOB:
             self._add_jobs(sources)
-        self.running = sum(one["status"] == RUNNING for one in self.jobs)
+        self.running = sum(job["status"] == RUNNING for job in self.jobs)
         if not only_job:
             self._add_containers(sources)
         self._reads_on = True
         return [
-            {"replica": replica, "job": job, "lines": [list(line) for line in one.lines], "left_out": one.left_out}
-            for (replica, job), one in sources.items()
+            {
+                "replica": replica,
+                "job": job,
+                "lines": [list(line) for line in selection.lines],
+                "left_out": selection.left_out,
+            }
+            for (replica, job), selection in sources.items()
         ]
 
     def _add_jobs(self, sources: dict[tuple[str, str], Selection]) -> None:
@@ -269,7 +274,7 @@ class OutputReader:
         deadline = time.monotonic() + seconds
         while True:
             found = self.read()
-            if any(one["lines"] for one in found) or not self.running or time.monotonic() > deadline:
+            if any(source["lines"] for source in found) or not self.running or time.monotonic() > deadline:
                 return found
             time.sleep(POLL)
 

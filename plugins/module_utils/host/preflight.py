@@ -112,7 +112,7 @@ def examine(
         "kernel": _kernel(nftables),
         "clock": {"unsynchronized": machine.is_unsynchronized()},
         "disks": {"images and containers": machine.disk(root), "state of sessions": machine.disk(state_directory)},
-        "roots": {one: folders.path_facts(one) for one in roots},
+        "roots": {root: folders.path_facts(root) for root in roots},
     }
 
 
@@ -215,11 +215,11 @@ def listen(
     except BaseException:
         remove()
         raise
-    return {**started, "wrote": [one for one in wrote if one not in problems], "problems": problems}
+    return {**started, "wrote": [source for source in wrote if source not in problems], "problems": problems}
 
 
-def _peer(about: Mapping[str, Any]) -> Peer:
-    return Peer(about["number"], about["address"], about["mac"], about["endpoint"])
+def _peer(peer: Mapping[str, Any]) -> Peer:
+    return Peer(peer["number"], peer["address"], peer["mac"], peer["endpoint"])
 
 
 def reach(
@@ -243,19 +243,21 @@ def reach(
         tries = probe.Tries(channel, own["number"], token)
         small = tries.reach(dict.fromkeys(sizes, probe.SMALL))
         full = tries.reach(sizes)
-        tries.largest({one: size for one, size in sizes.items() if one in small - full})
-        tries.spread({one: size for one, size in sizes.items() if one not in small | full})
+        tries.largest({address: size for address, size in sizes.items() if address in small - full})
+        tries.spread({address: size for address, size in sizes.items() if address not in small | full})
     udp = {peer["endpoint"]: int(peer["udp"]) for peer in targets if peer["udp"]}
     with probe.outside(own["endpoint"]) as channel:
         probe.Tries(channel, own["number"], token, udp).reach(dict.fromkeys(udp, probe.SMALL))
     tcp = {peer["endpoint"]: int(peer["tcp"]) for peer in targets if peer["tcp"]}
-    said = probe.try_ports(tcp, own["endpoint"], token)
+    tcp_results = probe.try_ports(tcp, own["endpoint"], token)
     found = {
         source: data.finds_probe(source, roots, settings["probe_id"], data.probe_text(token, source))
         for source in storage
     }
     return {
-        "peers": {str(peer["number"]): said[peer["endpoint"]] for peer in targets if peer["endpoint"] in said},
+        "peers": {
+            str(peer["number"]): tcp_results[peer["endpoint"]] for peer in targets if peer["endpoint"] in tcp_results
+        },
         "shared": found,
     }
 

@@ -120,14 +120,14 @@ def keep_tombstones(
 ) -> list[str]:
     """Set *tombstones* (id, name, hosts) and forget those of the ids in *forget*; return what was done."""
     actions = []
-    known = {one["id"]: one for one in state.tombstones()}
-    for one in tombstones:
-        before = known.get(one["id"])
-        hosts = sorted({*one["hosts"], *(before["hosts"] if before else ())})
+    known = {tombstone["id"]: tombstone for tombstone in state.tombstones()}
+    for tombstone in tombstones:
+        before = known.get(tombstone["id"])
+        hosts = sorted({*tombstone["hosts"], *(before["hosts"] if before else ())})
         if before is None or before["hosts"] != hosts:
-            actions.append(f"set tombstone {one['name']}")
+            actions.append(f"set tombstone {tombstone['name']}")
             if not check_mode:
-                state.write_tombstone(one["id"], one["name"], hosts)
+                state.write_tombstone(tombstone["id"], tombstone["name"], hosts)
     for session_id in forget:
         if session_id in known:
             actions.append(f"remove tombstone {known[session_id]['name']}")

@@ -26,8 +26,8 @@ _CALLS = f"{__name__.rpartition('.')[0]}.calls"
 
 def main() -> int:
     """Read what is asked, do it, say what came of it."""
-    asked = json.loads(zlib.decompress(sys.stdin.buffer.read()))
-    answer = run(asked["call"], asked["arguments"], asked["check_mode"])
+    question = json.loads(zlib.decompress(sys.stdin.buffer.read()))
+    answer = run(question["call"], question["arguments"], question["check_mode"])
     sys.stdout.write(f"\n{MARK}{json.dumps(answer)}\n")
     sys.stdout.flush()
     return 0

@@ -87,26 +87,29 @@ def removal_stages(
         *(firewall_rules.rule_steps(kept[key], engine.uses_nftables()) for key in sorted(kept)),
         *(
             stage
-            for one in sorted(ids)
-            for stage in data.removal_steps(state.session(one), one, engine, undo, keep_data)
+            for session_id in sorted(ids)
+            for stage in data.removal_steps(state.session(session_id), session_id, engine, undo, keep_data)
         ),
         [
             Step(
                 "remove",
                 "state",
-                str(state.session(one).path),
-                partial(_remove_state, state, one, keep_record),
+                str(state.session(session_id).path),
+                partial(_remove_state, state, session_id, keep_record),
                 before="present",
             )
-            for one in sorted(ids)
-            if (state.session(one).replicas if keep_record else state.session(one).path).exists()
+            for session_id in sorted(ids)
+            if (state.session(session_id).replicas if keep_record else state.session(session_id).path).exists()
         ],
         [
-            Step("remove", "output", what, partial(shutil.rmtree, output.session(one).path), before="present")
-            for one in sorted(ids)
-            if undo and output.session(one).path.exists()
+            Step("remove", "output", what, partial(shutil.rmtree, output.session(session_id).path), before="present")
+            for session_id in sorted(ids)
+            if undo and output.session(session_id).path.exists()
         ],
-        [Step("release", "reservation", what, partial(ledger.release, one), before="held") for one in reserved],
+        [
+            Step("release", "reservation", what, partial(ledger.release, session_id), before="held")
+            for session_id in reserved
+        ],
     ]
 
 

@@ -66,7 +66,11 @@ class Repair:
     @property
     def problems(self) -> list[str]:
         """What could not be repaired."""
-        of_sessions = [f"Session {one['name']}: {one['problem']}" for one in self.sessions.values() if one["problem"]]
+        of_sessions = [
+            f"Session {session['name']}: {session['problem']}"
+            for session in self.sessions.values()
+            if session["problem"]
+        ]
         return [*self.faults, *of_sessions]
 
 
@@ -152,7 +156,7 @@ class _Repairer:
         Of tombstones one a run; the next finds the next.
         """
         _records, damaged = self.state.records()
-        paths = [one.path for one in damaged if isinstance(one, DamagedFile)]
+        paths = [damage.path for damage in damaged if isinstance(damage, DamagedFile)]
         try:
             self.state.tombstones()
         except DamagedFile as error:
@@ -178,16 +182,16 @@ class _Repairer:
 
     def repair(self, record: Record, host: str | None, was_here: bool) -> None:
         """Make what this host owes the session as its record says. was_here: this host had a copy not long ago."""
-        about: dict[str, Any] = {"name": record["name"], "actions": [], "problem": ""}
+        session: dict[str, Any] = {"name": record["name"], "actions": [], "problem": ""}
         first = len(self.result.actions)
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record["id"]):
                 self._repair(record, host, was_here)
         except (SessionError, OSError) as error:
-            about["problem"] = str(error)
-        about["actions"] = self.result.actions[first:]
-        if about["actions"] or about["problem"]:
-            self.result.sessions[record["id"]] = about
+            session["problem"] = str(error)
+        session["actions"] = self.result.actions[first:]
+        if session["actions"] or session["problem"]:
+            self.result.sessions[record["id"]] = session
 
     def _repair(self, record: Record, host: str | None, was_here: bool) -> None:
         if was_here:
@@ -226,10 +230,10 @@ class _Repairer:
     def _perform(self, stages: Sequence[Stage]) -> None:
         if not self.check_mode:
             perform(stages, undo=False)
-        told = difference(stages)
+        diff = difference(stages)
         self.result.actions += descriptions(stages)
-        self.result.before.update(told["before"])
-        self.result.after.update(told["after"])
+        self.result.before.update(diff["before"])
+        self.result.after.update(diff["after"])
 
     def _did(self, action: str, kind: str, name: str, before: Any, after: Any) -> None:
         self.result.actions.append(action)

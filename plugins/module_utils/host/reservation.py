@@ -59,7 +59,11 @@ def lease(
     before = ledger.read().get(claim.session_id)
     if check_mode:
         # The session of this name that the claim's session replaces is still there, and will not be.
-        held = {key: one for key, one in ledger.read().items() if one.claim.session_name != claim.session_name}
+        held = {
+            key: reservation
+            for key, reservation in ledger.read().items()
+            if reservation.claim.session_name != claim.session_name
+        }
         untracked = [other for other in untracked if other.session_name != claim.session_name]
         answer = Answer(True) if before else rules.answer(claim, held, untracked, limits)
     else:

@@ -105,8 +105,8 @@ def _sources() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="cluster-compute-ssh-") as folder:
         archives = os.path.join(folder, "archives")
         os.makedirs(os.path.join(archives, "partial"))
-        told = ("-o", f"Dir::Cache::archives={archives}", "-o", f"DPkg::Lock::Timeout={SECONDS:.0f}")
-        _run("apt-get", "--yes", "--download-only", "--no-install-recommends", *told, "install", *PACKAGES)
+        options = ("-o", f"Dir::Cache::archives={archives}", "-o", f"DPkg::Lock::Timeout={SECONDS:.0f}")
+        _run("apt-get", "--yes", "--download-only", "--no-install-recommends", *options, "install", *PACKAGES)
         root = os.path.join(folder, "root")
         for archive in sorted(Path(archives).glob("*.deb")):
             _run("dpkg-deb", "--extract", str(archive), root)
@@ -122,12 +122,12 @@ def _closure(root: str) -> dict[str, str]:
             files[f"libexec/{name}"] = found
         elif name in PROGRAMS:
             raise BuildFailed(f"The program {source} is not on this host and in none of {', '.join(PACKAGES)}.")
-    folders = [str(one.parent) for one in Path(root).rglob("*.so*")] if root else []
+    folders = [str(library_file.parent) for library_file in Path(root).rglob("*.so*")] if root else []
     environment = {**os.environ, "LC_ALL": "C", "LD_LIBRARY_PATH": ":".join(dict.fromkeys(folders))}
-    for one in list(files.values()):
-        for name, library, missing in _LIBRARY.findall(_run("ldd", one, environment=environment)):
+    for file in list(files.values()):
+        for name, library, missing in _LIBRARY.findall(_run("ldd", file, environment=environment)):
             if missing:
-                raise BuildFailed(f"The library {missing} of {one} is not on this host.")
+                raise BuildFailed(f"The library {missing} of {file} is not on this host.")
             files[f"lib/{os.path.basename(name or library)}"] = library
     return files
 
@@ -157,8 +157,8 @@ def _build(target: Path, root: str, files: dict[str, str], manifest: str) -> Non
         loader = next(name for name in files if re.fullmatch(r"lib/ld-?linux.*|lib/ld64.*", name))
         for name in files:
             if name.startswith("libexec/"):
-                told = ("--set-interpreter", f"{RUNTIME}/{loader}", "--force-rpath", "--set-rpath", f"{RUNTIME}/lib")
-                _run("patchelf", *told, str(made / name))
+                options = ("--set-interpreter", f"{RUNTIME}/{loader}", "--force-rpath", "--set-rpath", f"{RUNTIME}/lib")
+                _run("patchelf", *options, str(made / name))
         _keep_licences(made / "share" / "licences", root, files.values())
         (made / RUNTIME_MANIFEST).write_text(manifest, encoding="utf-8")
         _move(made, target)
@@ -171,9 +171,9 @@ def _move(made: Path, target: Path) -> None:
 
     The folder itself stays: running replicas have it mounted. Who has a file open keeps the old one.
     """
-    new = sorted(str(one.relative_to(made)) for one in made.rglob("*") if one.is_file())
+    new = sorted(str(file.relative_to(made)) for file in made.rglob("*") if file.is_file())
     (target / RUNTIME_MANIFEST).unlink(missing_ok=True)
-    for name in sorted(new, key=lambda one: (one == RUNTIME_MANIFEST, one)):
+    for name in sorted(new, key=lambda file: (file == RUNTIME_MANIFEST, file)):
         _make_folder((target / name).parent)
         os.replace(made / name, target / name)
     for old in [target, *target.rglob("*")]:

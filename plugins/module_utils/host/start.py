@@ -44,14 +44,14 @@ def trusted(path: str) -> bool:
     """Tell whether *path* is there. Ends the process, saying why, where somebody else could have put it there."""
     for place in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path), path):
         try:
-            about = os.lstat(place)
+            status = os.lstat(place)
         except OSError:
             return False
         why = ""
-        if about.st_uid not in (0, os.geteuid()):
-            why = f"it belongs to the user with the number {about.st_uid}"
-        elif about.st_mode & 0o022 or about.st_mode & 0o170000 == 0o120000:
-            why = f"others can change it (mode {about.st_mode & 0o7777:04o})"
+        if status.st_uid not in (0, os.geteuid()):
+            why = f"it belongs to the user with the number {status.st_uid}"
+        elif status.st_mode & 0o022 or status.st_mode & 0o170000 == 0o120000:
+            why = f"others can change it (mode {status.st_mode & 0o7777:04o})"
         if why:
             tell(f"{REFUSED}{place} is not trusted: {why}. Look who put it there, then remove it.")
             raise SystemExit(0)

@@ -100,7 +100,7 @@ def difference(stages: Sequence[Stage]) -> dict[str, dict[str, Any]]:
 
 def seconds_until(kind: str, stages: Sequence[Stage], seconds: Sequence[float]) -> tuple[float, float]:
     """Return the seconds of the stages before the first that has to do with things of a kind, and those from it on."""
-    first = next((place for place, stage in enumerate(stages) if any(one.kind == kind for one in stage)), len(stages))
+    first = next((place for place, stage in enumerate(stages) if any(step.kind == kind for step in stage)), len(stages))
     return round(sum(seconds[:first]), 3), round(sum(seconds[first:]), 3)
 
 

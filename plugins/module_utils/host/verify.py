@@ -159,9 +159,9 @@ def _prove_interface(plan: dict[str, Any], replica: dict[str, Any], pid: int) ->
     else:
         del wanted["mac"], have["mac"]  # a local bridge learns MACs by itself, so the engine may choose them
     if wanted != have:
-        told = "; ".join(f"{key} {have[key]}, planned {wanted[key]}" for key in wanted if have[key] != wanted[key])
+        changes = "; ".join(f"{key} {have[key]}, planned {wanted[key]}" for key in wanted if have[key] != wanted[key])
         raise VerificationFailed(
-            f"The session interface of the replica {replica['name']} on {replica['host']} is not as planned: {told}."
+            f"The session interface of the replica {replica['name']} on {replica['host']} is not as planned: {changes}."
         )
     return {"interface": link["ifname"], "mtu": link["mtu"]}
 
@@ -206,7 +206,7 @@ def _prove_tunnel(plan: dict[str, Any], host: str) -> None:
     tunnel = wireguard.read(name)
     peers = {address: key for key, address in tunnel.peers} if tunnel is not None else {}
     seen = wireguard.traffic(name) if peers else {}
-    for other, about in plan["hosts"].items():
-        found = seen.get(peers.get(about["tunnel_address"], ""))
+    for other, host_plan in plan["hosts"].items():
+        found = seen.get(peers.get(host_plan["tunnel_address"], ""))
         if other != host and (found is None or not (found.handshake and found.received and found.sent)):
             raise VerificationFailed(f"The tunnel {name} on {host} has carried nothing to and from {other}.")

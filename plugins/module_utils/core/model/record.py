@@ -173,8 +173,10 @@ def read_record(data: object, session_id: str | None = None) -> Record:
     queue = data["queue"]
     expect(queue is None or (isinstance(queue, Mapping) and _is_whole(queue.get("number"))), "queue")
     for key in ("hosts", "report"):
-        expect(isinstance(data[key], list) and all(isinstance(one, str) for one in data[key]), key)
-    expect(isinstance(data["history"], list) and all(isinstance(one, Mapping) for one in data["history"]), "history")
+        expect(isinstance(data[key], list) and all(isinstance(item, str) for item in data[key]), key)
+    expect(
+        isinstance(data["history"], list) and all(isinstance(entry, Mapping) for entry in data["history"]), "history"
+    )
     request, plan = data["request"], data["plan"]
     expect(request is None or isinstance(request, Mapping), "request")
     if isinstance(request, Mapping) and request.get("name") != data["name"]:
@@ -212,7 +214,7 @@ def tunnel_of(plan: Mapping[str, Any]) -> dict[str, Any] | None:
     network = plan.get("network")
     if network is None or network["vni"] is None or network["tunnel"] is not None:
         return None
-    endpoints = [str(one["underlay_address"]) for one in plan["hosts"].values()]
+    endpoints = [str(host["underlay_address"]) for host in plan["hosts"].values()]
     return {"vni": network["vni"], "port": network["port"], "endpoints": endpoints}
 
 
@@ -228,7 +230,7 @@ def _are_addresses(found: object) -> bool:
     if not isinstance(found, list) or not found:
         return False
     try:
-        return len({ipaddress.ip_address(str(one)).version for one in found}) == 1
+        return len({ipaddress.ip_address(str(address)).version for address in found}) == 1
     except ValueError:
         return False
 

@@ -202,8 +202,8 @@ def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -
         roles = (Role.of(MAIN, 1, base), *((Role.of("sub", total - 1, base),) if total > 1 else ()))
     values["mode"] = values["mode"] or (SINGLE_NODE if total == 1 else MULTI_NODE)
     _check_together(reader, values, has)
-    asked = {field.name: values[field.name] for field in _of(REQUEST, kind.fields)}
-    return reader.finish(kind(roles=roles, **asked))
+    given = {field.name: values[field.name] for field in _of(REQUEST, kind.fields)}
+    return reader.finish(kind(roles=roles, **given))
 
 
 def read_variable(name: str, variables: Mapping[str, Any]) -> Any:

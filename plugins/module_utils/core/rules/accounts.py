@@ -51,13 +51,13 @@ def ensure(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -
     own = next((number for number, entry in enumerate(entries) if _uid(entry) == uid), None)
     if own is None:
         taken = {entry[0] for entry in entries}
-        name = "root" if uid == 0 else next(one for one in _names() if one not in taken)
+        name = "root" if uid == 0 else next(candidate for candidate in _names() if candidate not in taken)
         lines.append(f"{name}:*:{uid}:{gid}:Replica:/:{shell}")
     else:
-        name, password, *about, has = entries[own][:7]
+        name, password, *ids_and_names, has = entries[own][:7]
         if has == missing or has.rpartition("/")[2] in NO_LOGIN:
             has = shell
-        lines[own] = ":".join([name, "*" if password.startswith("!") else password, *about, has])
+        lines[own] = ":".join([name, "*" if password.startswith("!") else password, *ids_and_names, has])
     shadow = found.shadow
     if uid == 0:
         if all(entry[0] != SERVER for entry in entries):

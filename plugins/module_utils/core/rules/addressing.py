@@ -241,7 +241,7 @@ def _choose(
 ) -> int:
     low, high = span
     number = high - low + 1
-    taken = {one for one in in_use if low <= one <= high}
+    taken = {subnet for subnet in in_use if low <= subnet <= high}
     if len(taken) >= number:
         raise PoolExhausted(
             variable, pool, f"{variable} {pool} has no free {what} left. Set a larger pool, or take sessions down."

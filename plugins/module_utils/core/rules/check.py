@@ -177,8 +177,8 @@ def _check_proofs(check: _Checker, hosts: Mapping[str, PlannedHost], request: Re
         if mount.source is not None:
             proofs = [host.data[mount.source].proof for host in hosts.values()]
             shared = len(hosts) > 1 and mount.shared is not False
-            some = shared and proofs.count(WRITES) == 1 and proofs.count(READS) == len(hosts) - 1
-            good = some or all(proof is None for proof in proofs)
+            is_probed = shared and proofs.count(WRITES) == 1 and proofs.count(READS) == len(hosts) - 1
+            good = is_probed or all(proof is None for proof in proofs)
             check.expect(good, f"proof of {mount.source}", proofs, "one host that writes, the others that read")
 
 

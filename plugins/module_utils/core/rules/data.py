@@ -69,7 +69,7 @@ def parse_roots(value: object) -> tuple[str, ...]:
             raise ValueError("It must be a list of absolute paths of folders without '..', such as [/srv/shared].")
     plain = {"/" + "/".join(part for part in root.split("/") if part not in ("", ".")) for root in roots}
     # Links in a root's path are the site's own. In one below another root, users may have put them there.
-    return tuple(sorted(one for one in plain if not any(one != root and is_below(one, root) for root in plain)))
+    return tuple(sorted(path for path in plain if not any(path != root and is_below(path, root) for root in plain)))
 
 
 def parse_drivers(value: object) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def mount_problems(
 ) -> list[Problem]:
     """Return what is wrong with the mounts on *hosts*: the first thing of each mount. Raises InvalidInput."""
     problems = []
-    for mount in {(one.source, one.volume): one for one in request.mounts}.values():
+    for mount in {(mount.source, mount.volume): mount for mount in request.mounts}.values():
         for judge in _PATH_RULES if mount.source is not None else _VOLUME_RULES:
             found: dict[str, list[str]] = {}
             for host in hosts:
@@ -199,9 +199,9 @@ def _driver(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mappin
     return f"On {{hosts}} the site allows only volumes of {allowed} ({DRIVERS}), and this is one of {_text(wanted)}."
 
 
-def same_driver(one: str, other: str) -> bool:
+def same_driver(first: str, other: str) -> bool:
     """Tell whether two names are of one volume driver: engines name a plugin with its tag, people may leave it out."""
-    return one.removesuffix(":latest") == other.removesuffix(":latest")
+    return first.removesuffix(":latest") == other.removesuffix(":latest")
 
 
 def volume_conflict(mount: Mapping[str, Any], found: Mapping[str, Any] | None) -> str:
@@ -248,8 +248,8 @@ def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str,
             message = "That hosts have the same can be proven of folders only. Leave shared out, or mount the folder."
         elif "file" not in by_kind and _writer(mount, hosts, facts) is None:
             found = {
-                (about["filesystem"], about["origin"], about["inode"])
-                for about in (_path(facts[host], mount) for host in hosts)
+                (path_facts["filesystem"], path_facts["origin"], path_facts["inode"])
+                for path_facts in (_path(facts[host], mount) for host in hosts)
             }
             if len(found) > 1 or next(iter(found))[0] not in NETWORK_FILESYSTEMS:
                 message = (
@@ -278,12 +278,12 @@ def data_of_hosts(
         folders = {}
         for mount in request.mounts:
             if mount.source is not None:
-                about = _path(facts[host], mount)
+                path_facts = _path(facts[host], mount)
                 proof = None
-                if len(hosts) > 1 and mount.shared is not False and about["kind"] != "file":
+                if len(hosts) > 1 and mount.shared is not False and path_facts["kind"] != "file":
                     writer = _writer(mount, hosts, facts)
                     proof = None if writer is None else WRITES if writer == host else READS
-                folders[mount.source] = Folder(about["filesystem"], proof)
+                folders[mount.source] = Folder(path_facts["filesystem"], proof)
         roots = tuple(root for root in roots_of(inventory, host) if any(is_below(source, root) for source in folders))
         found[host] = (roots, folders)
     return found

@@ -88,7 +88,7 @@ def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], ha
         kind: entry if sources[kind] is None else found.get(kind, {}).get("names", []) for kind, entry in value.items()
     }
     devices = parse_devices(names)
-    every = [name for _kind, some in devices for name in some]
+    every = [name for _kind, names_of_class in devices for name in names_of_class]
     if not has_cdi and any(source not in (None, NVIDIA) for source in (*sources.values(), *filter(is_cdi_name, every))):
         raise ValueError(
             f"The host's Docker Engine, {engine}, does not hand over CDI devices. It takes 25.0 or newer, with the "
@@ -99,7 +99,7 @@ def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], ha
             "NVIDIA cards are known by UUID and by CDI name here, so that one card could be given away twice. Use one "
             "way for all of them."
         )
-    links = {path: real for about in found.values() for path, real in about.get("links", {}).items()}
+    links = {path: real for detected in found.values() for path, real in detected.get("links", {}).items()}
 
     def really(paths: Iterable[str]) -> set[str]:
         return {links.get(path, path) for path in paths}
@@ -109,11 +109,15 @@ def parse_site_devices(value: object, found: Mapping[str, Mapping[str, Any]], ha
         for (name, mine), (other, theirs) in combinations(declared.items(), 2):
             if mine <= theirs or theirs <= mine:
                 raise ValueError(f"{name} and {other} are the same device by a symbolic link. Name it once.")
-    files = {name: really(paths) for about in found.values() for name, paths in about.get("paths", {}).items()}
-    of_classes = [{name: files[name] for name in about.get("paths", {}) if files[name]} for about in found.values()]
-    for number, some in enumerate(of_classes):
-        for name, paths in some.items():
-            for other, theirs in ((other, theirs) for one in of_classes[:number] for other, theirs in one.items()):
+    files = {name: really(paths) for detected in found.values() for name, paths in detected.get("paths", {}).items()}
+    of_classes = [
+        {name: files[name] for name in detected.get("paths", {}) if files[name]} for detected in found.values()
+    ]
+    for number, class_files in enumerate(of_classes):
+        for name, paths in class_files.items():
+            for other, theirs in (
+                (other, theirs) for earlier in of_classes[:number] for other, theirs in earlier.items()
+            ):
                 if paths <= theirs or theirs <= paths:
                     raise ValueError(f"The CDI devices {other} and {name} share their files. Detect one of the kinds.")
     for name, mine in declared.items():

@@ -41,7 +41,7 @@ def next_round(needs: Sequence[Need], limit: int) -> list[Transfer]:
                 return found
             if receiver in receiving:
                 continue
-            sender = next((one for one in need.senders(receiver) if one not in sending), None)
+            sender = next((sender for sender in need.senders(receiver) if sender not in sending), None)
             if sender is None and CONTROLLER not in sending and _only_the_controller(need, receiver):
                 sender = CONTROLLER
             if sender is not None:
@@ -64,6 +64,6 @@ def rounds_left(needs: Sequence[Need], limit: int) -> int:
     while transfers := next_round(ahead, limit):
         rounds += 1
         for transfer in transfers:
-            need = next(one for one in ahead if one.reference == transfer.reference)
+            need = next(need for need in ahead if need.reference == transfer.reference)
             need.arrived(transfer.receiver, transfer.sender, "")
     return rounds

@@ -170,7 +170,7 @@ def replica_environment(
     taken = sorted(CONTRACT_NAMES.intersection(environment))
     if taken:
         raise ValueError("{} is set by the collection and cannot be set by the user.".format(", ".join(taken)))
-    names = [name for some in (devices or {}).values() for name in some]
+    names = [name for device_names in (devices or {}).values() for name in device_names]
     cards = sum(is_nvidia_uuid(name) or name.startswith("nvidia.com/") for name in names)
     if cards:
         # CUDA numbers what a container has from 0 on; some programs read numbers only. Users may narrow it down.

@@ -154,12 +154,12 @@ class Need:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form that JSON can carry."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Need:
         """Read what `to_dict` made."""
-        return cls(**{one.name: _plain(data[one.name]) for one in fields(cls)})
+        return cls(**{item.name: _plain(data[item.name]) for item in fields(cls)})
 
     def wanted(self, host: str) -> str | None:
         """Return the id that the image has to have on *host*; None while nobody knows it."""
@@ -192,7 +192,7 @@ class Need:
             self.pulls = True
             for host, image in self.has.items():
                 known = (facts[host].get("images") or {}).get(self.reference) or {}
-                if any(digest_of(one) == digest for one in known.get("digests") or ()):
+                if any(digest_of(known_digest) == digest for known_digest in known.get("digests") or ()):
                     self.ids.setdefault(self.platforms[host], image)
             return
         self.problems = dict.fromkeys(self.hosts, f"{asks} asked the registry: {why}")
@@ -297,12 +297,12 @@ def needs_of(
 def _need(
     reference: str, hosts: Sequence[str], facts: Facts, policy: str, archive: Mapping[str, Mapping[str, str]]
 ) -> Need:
-    images = {host: (about.get("images") or {}).get(reference) for host, about in facts.items()}
+    images = {host: (host_facts.get("images") or {}).get(reference) for host, host_facts in facts.items()}
     need = Need(
         reference=reference,
         policy=policy,
         hosts=list(hosts),
-        platforms={host: platform_of(about) for host, about in facts.items()},
+        platforms={host: platform_of(host_facts) for host, host_facts in facts.items()},
         has={host: image["id"] for host, image in images.items() if image is not None},
     )
     archived = archive.get(reference if is_image_id(reference) else full_name(reference))
@@ -420,7 +420,7 @@ def needs_again(
             reference=reference,
             policy=policy,
             hosts=list(hosts),
-            platforms={host: platform_of(about) for host, about in facts.items()},
+            platforms={host: platform_of(host_facts) for host, host_facts in facts.items()},
             digest=kept.digest,
             pulls=policy != NEVER and kept.digest is not None,
         )
@@ -428,8 +428,8 @@ def needs_again(
             if image is not None and host in need.platforms:
                 need.ids[need.platforms[host]] = image
                 need.archived = need.archived or image in archived
-        for host, about in facts.items():
-            images = about.get("images") or {}
+        for host, host_facts in facts.items():
+            images = host_facts.get("images") or {}
             for image in need.ids.values():
                 if images.get(image) is not None:
                     need.has[host] = image

@@ -71,7 +71,7 @@ class Tunnel:
     @property
     def peers(self) -> tuple[str, ...]:
         """The endpoints of the other hosts."""
-        return tuple(one for one in self.endpoints if one != self.local)
+        return tuple(endpoint for endpoint in self.endpoints if endpoint != self.local)
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,11 @@ def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
             else:
                 wanted = None if address.is_unspecified else str(address)
                 published.append(PublishedPort(port["protocol"], port["host_port"], port["container_port"], wanted))
-    about = tunnel_of(plan)
+    tunnel_plan = tunnel_of(plan)
     tunnel = None
-    if about is not None:
+    if tunnel_plan is not None:
         own = plan["hosts"][host]
-        tunnel = read_tunnel(about, own["underlay_interface"], own["underlay_address"])
+        tunnel = read_tunnel(tunnel_plan, own["underlay_interface"], own["underlay_address"])
     return Isolation(
         session["id"],
         session["name"],
@@ -182,9 +182,9 @@ def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
     )
 
 
-def read_tunnel(about: Mapping[str, Any], interface: str | None, local: str | None = None) -> Tunnel:
+def read_tunnel(tunnel: Mapping[str, Any], interface: str | None, local: str | None = None) -> Tunnel:
     """Return the tunnel from the JSON form that `record.tunnel_of` gives, and from what is this host's own."""
-    return Tunnel(about["vni"], about["port"], tuple(about["endpoints"]), interface, local)
+    return Tunnel(tunnel["vni"], tunnel["port"], tuple(tunnel["endpoints"]), interface, local)
 
 
 # ---- iptables -------------------------------------------------------------------------------------------------------
@@ -255,11 +255,11 @@ def _iptables_egress(found: Rules, isolation: Isolation) -> None:
         found[USER_CHAIN] += [f"-i {bridge} -j {isolation.chain}", f"-o {bridge} -j {isolation.chain}"]
         own += [f"-i {bridge} -o {bridge} -j RETURN", f"! -s {isolation.egress} -i {bridge} -j DROP"]
         own.append(f"-o {bridge} -m conntrack --ctstate RELATED,ESTABLISHED -j RETURN")
-        for one in isolation.published:
-            asked = f"--ctorigdst {one.address} " if one.address else ""
+        for published in isolation.published:
+            original = f"--ctorigdst {published.address} " if published.address else ""
             own.append(
-                f"-o {bridge} -p {one.protocol} -m {one.protocol} --dport {one.container_port} "
-                f"-m conntrack --ctstate DNAT {asked}--ctorigdstport {one.host_port} -j RETURN"
+                f"-o {bridge} -p {published.protocol} -m {published.protocol} --dport {published.container_port} "
+                f"-m conntrack --ctstate DNAT {original}--ctorigdstport {published.host_port} -j RETURN"
             )
         own.append(f"-o {bridge} -j DROP")
     for protocol, address, port in isolation.closed:
@@ -341,11 +341,11 @@ def nft_rules(isolation: Isolation) -> Rules:
             f'iifname "{bridge}" meta nfproto ipv6 drop',
             f'oifname "{bridge}" ct state established,related accept',
         ]
-        for one in isolation.published:
-            asked = f"ct original ip daddr {one.address} " if one.address else ""
+        for published in isolation.published:
+            original = f"ct original ip daddr {published.address} " if published.address else ""
             found["forward"].append(
-                f'oifname "{bridge}" {one.protocol} dport {one.container_port} ct status dnat {asked}'
-                f"ct original proto-dst {one.host_port} accept"
+                f'oifname "{bridge}" {published.protocol} dport {published.container_port} ct status dnat {original}'
+                f"ct original proto-dst {published.host_port} accept"
             )
         found["forward"].append(f'oifname "{bridge}" drop')
     for protocol, address, port in isolation.closed:
@@ -367,8 +367,8 @@ def _set(addresses: Iterable[str]) -> str:
 def nft_table(name: str, rules: Rules) -> str:
     """Return what ``nft -f`` takes to put the table in place of one of the same name, in one transaction."""
     lines = [f"table inet {name}", f"delete table inet {name}", f"table inet {name} {{"]
-    for chain, some in rules.items():
+    for chain, chain_rules in rules.items():
         lines += [f"chain {chain} {{", HOOKS[chain]]
-        lines += [f'{rule} comment "{digest(rule)}"' for rule in some]
+        lines += [f'{rule} comment "{digest(rule)}"' for rule in chain_rules]
         lines.append("}")
     return "\n".join([*lines, "}"]) + "\n"

@@ -262,12 +262,12 @@ def _conflicts(claim: Claim, held: Sequence[Claim], allocatable: Allocatable | N
     if allocatable is None:
         return collisions(claim, held)
     reasons = []
-    for what, asked, limit, used, form in (
+    for what, wanted, limit, used, form in (
         ("CPUs", claim.cpus, allocatable.cpus, sum(other.cpus for other in held), format_cpus),
         ("memory", claim.memory, allocatable.memory, sum(other.memory for other in held), format_memory),
     ):
-        if asked > limit - used:
-            reasons.append(f"{form(asked)} {what} asked, {form(max(0, limit - used))} free of {form(limit)}.")
+        if wanted > limit - used:
+            reasons.append(f"{form(wanted)} {what} asked, {form(max(0, limit - used))} free of {form(limit)}.")
     there = [name for _kind, names in allocatable.devices for name in names]
     for kind, names in claim.devices:
         reasons += [

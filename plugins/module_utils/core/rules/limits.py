@@ -119,23 +119,23 @@ class Limits:
             problems.append(
                 Problem("session_mode", request.mode, f"Group {group} allows {', '.join(self.modes)} only.")
             )
-        asked = amounts_of(request)
-        if self.replicas_per_session is not None and asked.replicas > self.replicas_per_session:
+        requested = amounts_of(request)
+        if self.replicas_per_session is not None and requested.replicas > self.replicas_per_session:
             problems.append(
                 Problem(
                     "session_size",
-                    asked.replicas,
-                    f"Requested are {asked.replicas} replicas; the limit of group {group} is "
+                    requested.replicas,
+                    f"Requested are {requested.replicas} replicas; the limit of group {group} is "
                     f"{self.replicas_per_session} a session.",
                 )
             )
         compared: list[tuple[str, str, int | None, int, int, Callable[[int], str]]] = [
-            ("session_owner", "sessions", self.sessions_per_owner, used.sessions, asked.sessions, str),
-            ("session_size", "replicas", self.replicas_per_owner, used.replicas, asked.replicas, str),
-            ("session_cpus", "CPUs", self.cpus_per_owner, used.cpus, asked.cpus, format_cpus),
-            ("session_memory", "memory", self.memory_per_owner, used.memory, asked.memory, format_memory),
+            ("session_owner", "sessions", self.sessions_per_owner, used.sessions, requested.sessions, str),
+            ("session_size", "replicas", self.replicas_per_owner, used.replicas, requested.replicas, str),
+            ("session_cpus", "CPUs", self.cpus_per_owner, used.cpus, requested.cpus, format_cpus),
+            ("session_memory", "memory", self.memory_per_owner, used.memory, requested.memory, format_memory),
         ]
-        have_of, want_of = dict(used.accelerators), dict(asked.accelerators)
+        have_of, want_of = dict(used.accelerators), dict(requested.accelerators)
         for kind, most in self.accelerators_per_owner:
             variable = f"session_accelerators.{kind}"
             compared.append((variable, f"Accelerators {kind}", most, have_of.get(kind, 0), want_of.get(kind, 0), str))

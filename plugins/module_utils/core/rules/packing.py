@@ -206,8 +206,8 @@ class Task:
             # Only the budgeted search can fail to find again what it found before.
             return Chosen(least.found or {}, not levels)
         # One group at every level cannot be improved on, however the search for it ended.
-        one = all(len({level[i] for i in best[1]}) == 1 for level in levels)
-        return Chosen(best[1], one or (proven and not self.cut))
+        is_compact = all(len({level[i] for i in best[1]}) == 1 for level in levels)
+        return Chosen(best[1], is_compact or (proven and not self.cut))
 
     def preference(self, i: int) -> Vector:
         """The policy's order of hosts."""

@@ -219,14 +219,14 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
         if role.resources in seen:
             continue
         seen.add(role.resources)
-        asked = _asked(role.resources)
+        requested = _asked(role.resources)
         free = [_amounts(host.allocatable) for host in hosts]
         wanted = [_asked(role.resources, host.threads) for host in hosts]
         if any(all(r.get(resource, 0) >= amount for resource, amount in w.items()) for r, w in zip(free, wanted)):
             continue
         place_ = "session_" if common else f"session_roles[{position}] ({role.name})."
         too_much = False
-        for resource, amount in asked.items():
+        for resource, amount in requested.items():
             most = max(r.get(resource, 0) for r in free)
             if all(w[resource] > r.get(resource, 0) for r, w in zip(free, wanted)):
                 too_much = True
@@ -242,7 +242,7 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
                     )
                 )
         if not too_much:
-            shown = ", ".join(f"{resource} {format_amount(resource, amount)}" for resource, amount in asked.items())
+            shown = ", ".join(f"{resource} {format_amount(resource, amount)}" for resource, amount in requested.items())
             problems.append(
                 Problem(place_ + CPUS, shown, "No single host has all of that for one replica, though each for itself.")
             )
@@ -286,9 +286,9 @@ class _Shapes:
         counts: list[int] = []
         self.of_role: list[int] = []
         for role in request.roles:
-            asked = dict(role.resources.accelerators)
+            requested = dict(role.resources.accelerators)
             pinned = [dict(role.resources.devices(number)).get(PINNED, 0) for number in threads]
-            amounts = (asked.get(name, 0) for name in classes)
+            amounts = (requested.get(name, 0) for name in classes)
             shape = (role.resources.cpus, role.resources.memory, *amounts, *pinned, 1)
             if shape not in shapes:
                 shapes.append(shape)
@@ -350,12 +350,12 @@ def _shortfall(request: Request, hosts: Sequence[Host], numbers: _Shapes, proven
     task = numbers.task
     single = request.mode == SINGLE_NODE
     total = task.total(task.counts)
-    asked = total if single else [max(shape[d] for shape in task.shapes) for d in range(task.dimensions)]
+    requested = total if single else [max(shape[d] for shape in task.shapes) for d in range(task.dimensions)]
     rows = tuple(
         HostShortfall(
             host.name,
             max(task.slots_of(capacity, shape) for shape in range(len(task.shapes))),
-            tuple(_missing(numbers, asked, capacity, host.threads)),
+            tuple(_missing(numbers, requested, capacity, host.threads)),
         )
         for host, capacity in zip(hosts, task.capacities)
     )
@@ -375,9 +375,9 @@ def _shortfall(request: Request, hosts: Sequence[Host], numbers: _Shapes, proven
     return Shortfall(request.mode, request.size, largest, rows, totals, when_idle, proven and size_proven)
 
 
-def _missing(numbers: _Shapes, asked: Sequence[int], free: Sequence[int], threads: int | None) -> Iterator[Missing]:
-    for name, about, ask, have in zip(numbers.names, numbers.threads, asked, free):
-        if ask and about in (None, threads):
+def _missing(numbers: _Shapes, requested: Sequence[int], free: Sequence[int], threads: int | None) -> Iterator[Missing]:
+    for name, of_threads, ask, have in zip(numbers.names, numbers.threads, requested, free):
+        if ask and of_threads in (None, threads):
             yield Missing(name, ask, have, max(0, ask - have))
 
 

@@ -59,7 +59,7 @@ def next_number(records: Iterable[Mapping[str, Any]]) -> int:
 
 def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
     """Return the queue: by priority, then by number; two launches that took the same number go by their id."""
-    return sorted(waiting, key=lambda one: (-one.request.priority, one.number, one.session_id))
+    return sorted(waiting, key=lambda entry: (-entry.request.priority, entry.number, entry.session_id))
 
 
 def schedule_queue(
@@ -71,22 +71,22 @@ def schedule_queue(
     """
     entries = []
     head: str | None = None
-    for position, one in enumerate(in_order(waiting), 1):
+    for position, session in enumerate(in_order(waiting), 1):
         try:
-            found = place(one.request, hosts, topology_keys, known_hosts)
+            found = place(session.request, hosts, topology_keys, known_hosts)
         except InvalidInput as error:
-            entries.append(QueueEntry(one, position, problem=error))
+            entries.append(QueueEntry(session, position, problem=error))
             continue
         if isinstance(found, Placement):
-            hosts = without(hosts, one.request, found)
-            entries.append(QueueEntry(one, position, placement=found))
+            hosts = without(hosts, session.request, found)
+            entries.append(QueueEntry(session, position, placement=found))
             continue
-        entries.append(QueueEntry(one, position, shortfall=found, blocked_by=head))
+        entries.append(QueueEntry(session, position, shortfall=found, blocked_by=head))
         if head is None:
-            kept = place(one.request, [idle(host) for host in hosts], topology_keys, known_hosts)
+            kept = place(session.request, [idle(host) for host in hosts], topology_keys, known_hosts)
             if isinstance(kept, Placement):
-                head = one.request.name
-                hosts = without(hosts, one.request, kept)
+                head = session.request.name
+                hosts = without(hosts, session.request, kept)
     return entries
 
 
@@ -112,8 +112,8 @@ def without(hosts: Sequence[Host], request: Request, placement: Placement) -> li
             for key, count in resources.devices(host.threads):
                 devices[key] = max(0, devices.get(key, 0) - count)
         free = Capacity(
-            max(0, host.free.cpus - sum(one.cpus for one in there)),
-            max(0, host.free.memory - sum(one.memory for one in there)),
+            max(0, host.free.cpus - sum(resources.cpus for resources in there)),
+            max(0, host.free.memory - sum(resources.memory for resources in there)),
             tuple(sorted(devices.items())),
         )
         limit = None if host.max_replicas is None else max(0, host.max_replicas - len(there))

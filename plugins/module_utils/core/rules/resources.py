@@ -188,12 +188,12 @@ def is_cdi_name(name: str) -> bool:
     return _CDI.fullmatch(name) is not None
 
 
-def same_device(one: str, other: str) -> bool:
+def same_device(first: str, other: str) -> bool:
     """Tell whether two names mean the same: one is all of the other, in whatever order, as far as they are paths.
 
     Devices that only share a path, as all AMD cards do /dev/kfd, are different.
     """
-    mine, theirs = set(one.split("+")), set(other.split("+"))
+    mine, theirs = set(first.split("+")), set(other.split("+"))
     return mine <= theirs or theirs <= mine
 
 

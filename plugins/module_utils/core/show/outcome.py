@@ -39,13 +39,17 @@ def artifact(plan: Mapping[str, Any], status: str, report: Sequence[str]) -> dic
         "hosts": list(plan["hosts"]) if placed else [],
         "replicas": [
             {
-                **{key: one[key] for key in ("name", "role", "rank", "host", "address", "container", "image")},
-                "image_id": images[one["image"]]["ids"][one["host"]],
+                **{key: replica[key] for key in ("name", "role", "rank", "host", "address", "container", "image")},
+                "image_id": images[replica["image"]]["ids"][replica["host"]],
                 "status": status,
             }
-            for one in entries
+            for replica in entries
         ],
-        "ports": [{"replica": one["name"], "host": one["host"], **port} for one in entries for port in one["ports"]],
+        "ports": [
+            {"replica": replica["name"], "host": replica["host"], **port}
+            for replica in entries
+            for port in replica["ports"]
+        ],
         "ssh_port": record["plan"]["ssh_port"] if placed else None,
         "report": list(report),
     }
@@ -56,11 +60,11 @@ def table_of(record: Mapping[str, Any] | None, replicas: Iterable[Mapping[str, A
     if record is None or record["plan"] is None:
         return []
     plan = record["plan"]
-    status = {one["name"]: one["status"] for one in replicas}
+    status = {replica["name"]: replica["status"] for replica in replicas}
     rows: list[tuple[str, ...]] = [COLUMNS]
-    for one in plan["replicas"]:
-        state = status.get(one["name"], PLANNED)
-        rows.append((one["name"], one["host"], one["address"] or "-", str(one["rank"]), state))
+    for replica in plan["replicas"]:
+        state = status.get(replica["name"], PLANNED)
+        rows.append((replica["name"], replica["host"], replica["address"] or "-", str(replica["rank"]), state))
     main = plan["replicas"][0]
     return [*table(rows), f"Log in on {main['host']}: docker exec -it {main['container']} /bin/sh", *_login(plan)]
 

@@ -54,18 +54,18 @@ def overview(
     found: list[str] = []
     hosts = []
     for name in known:
-        about = _host(
+        host = _host(
             name, facts.get(name), inventory.get(name, {}), why_missing.get(name, ""), name not in unreachable_hosts
         )
-        if about["usable"] and about["problem"]:
-            found.append(f"{name}: {about['problem']}")
-        hosts.append(about)
+        if host["usable"] and host["problem"]:
+            found.append(f"{name}: {host['problem']}")
+        hosts.append(host)
     return {
         "resource_group": resource_group,
         "hosts": hosts,
         "sessions": [
             session_of(record, facts)
-            for record in sorted(view.records.values(), key=lambda one: (one["name"], one["id"]))
+            for record in sorted(view.records.values(), key=lambda record: (record["name"], record["id"]))
         ],
         "pending": [queue_entry(entry, view.records[entry.waiting.session_id]) for entry in entries],
         "findings": [
@@ -79,7 +79,7 @@ def _host(
     name: str, facts: Mapping[str, Any] | None, variables: Mapping[str, Any], why_missing: str, reachable: bool
 ) -> dict[str, Any]:
     problem = why_missing
-    about: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "name": name,
         "reachable": reachable,
         "usable": facts is not None,
@@ -93,22 +93,22 @@ def _host(
         "sessions": [],
     }
     if facts is None:
-        return about
-    about["engine"] = dict(facts["engine"])
-    about["underlay"] = dict(facts["underlay"] or {}) or None
+        return shown
+    shown["engine"] = dict(facts["engine"])
+    shown["underlay"] = dict(facts["underlay"] or {}) or None
     try:
         host = hosts_from_facts({name: facts}, {name: variables})[0]
     except InvalidInput as error:
-        return {**about, "problem": str(error)}
+        return {**shown, "problem": str(error)}
     claims = held_claims(facts, None, True)
     replicas = sum(claim.replicas for claim in claims)
     cpus, memory = sum(claim.cpus for claim in claims), sum(claim.memory for claim in claims)
     taken = {
-        kind: tuple(one for one in names if one not in dict(host.free_devices).get(kind, ()))
+        kind: tuple(label for label in names if label not in dict(host.free_devices).get(kind, ()))
         for kind, names in host.devices
     }
     return {
-        **about,
+        **shown,
         "labels": dict(host.labels),
         "capacity": _amounts(host.allocatable.cpus, host.allocatable.memory, host.replica_limit, host.devices),
         "used": _amounts(cpus, memory, replicas, tuple(taken.items())),
@@ -134,22 +134,25 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
     record: whole, or a stub, of which little can be said. facts: of the usable hosts.
     """
     plan, request = record["plan"], record["request"]
-    about = plan["session"] if plan is not None else {}
+    planned_session = plan["session"] if plan is not None else {}
     containers = {
-        (host, one["replica"]): one
+        (host, container["replica"]): container
         for host, reported in facts.items()
-        for one in reported.get("containers") or ()
-        if one["session_id"] == record["id"]
+        for container in reported.get("containers") or ()
+        if container["session_id"] == record["id"]
     }
     without = REMOVED if record["status"] in ENDED else MISSING
     replicas = [
-        {**replica_of(plan, one), **_seen(containers.get((one["host"], one["name"])), one["host"] in facts, without)}
-        for one in (plan["replicas"] if plan is not None else ())
+        {
+            **replica_of(plan, replica),
+            **_seen(containers.get((replica["host"], replica["name"])), replica["host"] in facts, without),
+        }
+        for replica in (plan["replicas"] if plan is not None else ())
     ]
     return {
         **{key: record[key] for key in _SESSION},
         "resource_group": request["resource_group"] if request is not None else None,
-        "mode": about.get("mode"),
+        "mode": planned_session.get("mode"),
         "requested_mode": request["mode"] if request is not None else None,
         "size": sum(role["replicas"] for role in request["roles"]) if request is not None else None,
         "priority": request["priority"] if request is not None else None,
@@ -161,16 +164,20 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
         "report": list(record["report"]),
         "history": [dict(entry) for entry in record["history"]],
         "replicas": replicas,
-        "ports": [{"replica": one["name"], "host": one["host"], **port} for one in replicas for port in one["ports"]],
+        "ports": [
+            {"replica": replica["name"], "host": replica["host"], **port}
+            for replica in replicas
+            for port in replica["ports"]
+        ],
         "failures": [
             {
-                "replica": one["replica"],
+                "replica": container["replica"],
                 "host": host,
-                **one["failure"],
-                "message": Failure(replica=one["replica"], host=host, **one["failure"]).describe(),
+                **container["failure"],
+                "message": Failure(replica=container["replica"], host=host, **container["failure"]).describe(),
             }
-            for (host, _replica), one in sorted(containers.items())
-            if one["failure"]
+            for (host, _replica), container in sorted(containers.items())
+            if container["failure"]
         ],
     }
 
@@ -203,11 +210,11 @@ def _mounts(mounts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**mount, "driver_options": sorted(mount["driver_options"])} for mount in mounts]
 
 
-def _seen(container: Mapping[str, Any] | None, asked: bool, without: str) -> dict[str, Any]:
-    """Return what a host says of a replica. asked: whether it could be asked. without: status without a container."""
+def _seen(container: Mapping[str, Any] | None, answers: bool, without: str) -> dict[str, Any]:
+    """Return what a host says of a replica. answers: whether it could be asked. without: status without a container."""
     nothing: dict[str, Any] = {"exit_code": None, "oom_killed": False, "finished": None, "restarts": 0, "usage": None}
     if container is None:
-        return {"status": without if asked else UNKNOWN, **nothing}
+        return {"status": without if answers else UNKNOWN, **nothing}
     state = str(container["state"]).upper()
     failure = container["failure"]
     return {
@@ -247,12 +254,12 @@ def findings(facts: Mapping[str, Mapping[str, Any]], why_missing: Mapping[str, s
     """Return what is not as it should be beyond what a host can see alone, as sentences."""
     found = []
     for kind, removals in (("abandoned", view.orphaned), ("leak", view.leaked)):
-        for host, some in sorted(removals.items()):
-            found += [f"{host}: {kind}: session {_shown(one)}: {one.why}" for one in some]
+        for host, host_removals in sorted(removals.items()):
+            found += [f"{host}: {kind}: session {_shown(removal)}: {removal.why}" for removal in host_removals]
     found += [f"unknown: {why}" for _key, why in sorted(view.unknown.items())]
     found += map(str, view.renamed)
     for host, reported in facts.items():
-        found += [f"{host}: damaged: {one}" for one in reported["damaged"]]
+        found += [f"{host}: damaged: {problem}" for problem in reported["damaged"]]
     found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]
     names: dict[str, set[str]] = {}
     for record in view.records.values():

@@ -30,10 +30,10 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
     record = answer["record"]
     plan = record["plan"] if record is not None else None
     placed = set(answer["hosts"])
-    told = {host: list(some) for host, some in actions.items() if some or host in placed}
+    changes = {host: list(host_actions) for host, host_actions in actions.items() if host_actions or host in placed}
     for host in answer["fetches"]:
-        told[host] = ["fetch the images that it lacks", *told.get(host, [])]
-    about: dict[str, Any] = {
+        changes[host] = ["fetch the images that it lacks", *changes.get(host, [])]
+    plan_preview: dict[str, Any] = {
         "session_name": answer["session_name"],
         "status": answer["status"],
         "report": list(report),
@@ -46,17 +46,17 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
         "ssh_port": None,
         "replicas": [],
         "hosts": [
-            {"name": host, "replicas": [], "changes": told[host]} for host in answer["reachable"] if host in told
+            {"name": host, "replicas": [], "changes": changes[host]} for host in answer["reachable"] if host in changes
         ],
     }
     if plan is None:
-        return about
+        return plan_preview
     typed = read_plan(plan)
     variables = {name: found for host in typed.hosts for name, found in environments(typed, host).items()}
-    for host in about["hosts"]:
+    for host in plan_preview["hosts"]:
         host["replicas"] = list(plan["hosts"].get(host["name"], {}).get("replicas", ()))
     return {
-        **about,
+        **plan_preview,
         "session_id": plan["session"]["id"],
         "is_new": answer["fresh"] and record["revision"] == 1,
         "mode": plan["session"]["mode"],
@@ -65,13 +65,13 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
         "ssh_port": plan["ssh_port"],
         "replicas": [
             {
-                **replica_of(plan, one),
+                **replica_of(plan, replica),
                 "environment": {
-                    name: value for name, value in variables[one["name"]].items() if name in CONTRACT_NAMES
+                    name: value for name, value in variables[replica["name"]].items() if name in CONTRACT_NAMES
                 },
-                "own_variables": sorted(name for name in variables[one["name"]] if name not in CONTRACT_NAMES),
+                "own_variables": sorted(name for name in variables[replica["name"]] if name not in CONTRACT_NAMES),
             }
-            for one in plan["replicas"]
+            for replica in plan["replicas"]
         ],
     }
 
@@ -79,4 +79,8 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
 def common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return the variables that have the same value in all of *environments*."""
     first = environments[0] if environments else {}
-    return {name: value for name, value in first.items() if all(one.get(name) == value for one in environments)}
+    return {
+        name: value
+        for name, value in first.items()
+        if all(environment.get(name) == value for environment in environments)
+    }

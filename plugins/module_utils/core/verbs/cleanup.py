@@ -34,8 +34,12 @@ def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, 
     }
     state_directory = {"state_directory": variables["state_directory"]}
     calls = [call("session_record", records, {"forget": actions["forget"]}, (), state_directory)]
-    for number in range(max((len(some) for some in actions["removals"].values()), default=0)):
-        removals = {host: some[number] for host, some in actions["removals"].items() if len(some) > number}
+    for number in range(max((len(host_removals) for host_removals in actions["removals"].values()), default=0)):
+        removals = {
+            host: host_removals[number]
+            for host, host_removals in actions["removals"].items()
+            if len(host_removals) > number
+        }
         calls.append(_removal(removals, variables))
     return step(NAME, "Remove what nobody owns any more", then, calls)
 

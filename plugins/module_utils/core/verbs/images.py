@@ -41,10 +41,10 @@ class Distribution:
         self.ports = ports
         self.limit = limit
         self.check_mode = check_mode
-        self.needs = [Need.from_dict(one) for one in previous.get("needs") or plan["images"]]
+        self.needs = [Need.from_dict(need) for need in previous.get("needs") or plan["images"]]
         self.round = int(previous.get("round") or 0)
         self.useless: dict[str, list[Any]] = {
-            host: list(some) for host, some in (previous.get("useless") or {}).items()
+            host: list(servers) for host, servers in (previous.get("useless") or {}).items()
         }
         self.report: list[str] = []
 
@@ -77,13 +77,13 @@ class Distribution:
                 if self.check_mode and "pulled" in result:
                     self._pretend(need, host)
                     continue
-                one = done.get(need.reference)
+                pull = done.get(need.reference)
                 why = sentence(str(problems.get(need.reference) or why_not(result)))
-                need.pulled(host, None if one is None else one["id"], why)
+                need.pulled(host, None if pull is None else pull["id"], why)
                 self.report.append(
                     f"{host} could not pull {need.reference}: {why}"
-                    if one is None
-                    else f"{host} pulled {need.reference} ({_amount(one)})."
+                    if pull is None
+                    else f"{host} pulled {need.reference} ({_amount(pull)})."
                 )
         if results:
             for need in self.needs:
@@ -98,7 +98,7 @@ class Distribution:
         """Take what became of the transfers of a round."""
         for receiver, plain in (self.previous.get("receives") or {}).items():
             transfer = Transfer(**plain)
-            need = next(one for one in self.needs if one.reference == transfer.reference)
+            need = next(known for known in self.needs if known.reference == transfer.reference)
             result = results.get(receiver) or {}
             source = served.get(transfer.sender) or {}
             if "bytes" in result:
@@ -165,9 +165,9 @@ class Distribution:
             "progress": f"round {self.round} of {rounds}, hosts: {len(transfers)}"
             if transfers
             else f"hosts: {len(pulls)}",
-            "loads": [one.receiver for one in transfers if one.sender == CONTROLLER],
-            "serves": {one.sender: vars(one) for one in transfers if one.sender != CONTROLLER},
-            "receives": {one.receiver: vars(one) for one in transfers},
+            "loads": [transfer.receiver for transfer in transfers if transfer.sender == CONTROLLER],
+            "serves": {transfer.sender: vars(transfer) for transfer in transfers if transfer.sender != CONTROLLER},
+            "receives": {transfer.receiver: vars(transfer) for transfer in transfers},
             "addresses": _addresses(transfers, self.facts),
             "ports": list(self.ports),
             "useless": self.useless,
@@ -179,7 +179,7 @@ class Distribution:
 
 def _addresses(transfers: Sequence[Transfer], facts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return by sender the address on which it serves, that of its tunnels."""
-    senders = [one.sender for one in transfers if one.sender != CONTROLLER]
+    senders = [transfer.sender for transfer in transfers if transfer.sender != CONTROLLER]
     return {host: str((facts[host].get("underlay") or {}).get("address")) for host in senders}
 
 

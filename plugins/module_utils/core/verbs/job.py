@@ -80,7 +80,9 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
         return _failed(state)
     if name == "end":
         # Of one that is out of reach the next step says so.
-        failed = [(host, one) for host, one in answers.items() if one.get("failed") and not one.get("unreachable")]
+        failed = [
+            (host, answer) for host, answer in answers.items() if answer.get("failed") and not answer.get("unreachable")
+        ]
         problems = [f"{host}: The job could not be stopped. {why_not(answer)}" for host, answer in failed]
         return _read({**state, "problems": problems})
     return _judged(state, answers)
@@ -143,8 +145,10 @@ def _judged(state: State, answers: Answers) -> State:
 
     outcome: for programs; report: for people; failures: why it did not succeed, replica by replica.
     """
-    answered = {one["replica"]: one for answer in answers.values() for one in answer.get("jobs") or ()}
-    lines = {one["replica"]: one["lines"] for answer in answers.values() for one in answer.get("sources") or ()}
+    answered = {job["replica"]: job for answer in answers.values() for job in answer.get("jobs") or ()}
+    lines = {
+        source["replica"]: source["lines"] for answer in answers.values() for source in answer.get("sources") or ()
+    }
     replicas: dict[str, dict[str, Any]] = {}
     failures = list(state["problems"])
     for name in sorted(state["on"], key=rank_order):
@@ -155,10 +159,10 @@ def _judged(state: State, answers: Answers) -> State:
         if failure:
             last = [shown(name, 0, stream, text) for _time, stream, text in lines.get(name, [])[-LAST_LINES:]]
             failures.append("\n".join([failure, *last]))
-    found = [one["status"] for one in replicas.values()]
-    status = next((one for one in (RUNNING, UNKNOWN, LOST) if one in found), ENDED)
+    found = [replica["status"] for replica in replicas.values()]
+    status = next((candidate for candidate in (RUNNING, UNKNOWN, LOST) if candidate in found), ENDED)
     report = [f"Job {state['job']} of session {state['session_name']}: {state['command']}"]
-    report += [f"{name} on {one['host']}: {_in_words(one)}" for name, one in replicas.items()]
+    report += [f"{name} on {replica['host']}: {_in_words(replica)}" for name, replica in replicas.items()]
     if status in (RUNNING, UNKNOWN):
         report.append(f"Come back to it with run_job, job_id={state['job']}.")
     outcome = {"job": state["job"], "session_id": state["session_id"], "status": status}

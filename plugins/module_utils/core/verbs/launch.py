@@ -176,7 +176,7 @@ def _report_of(state: State) -> list[str]:
 
 
 def _look(request: Mapping[str, Any], hosts: Sequence[str]) -> State:
-    asked = {
+    arguments = {
         "session_name": request["session_name"],
         "images": request["images"],
         "paths": request["paths"],
@@ -188,7 +188,7 @@ def _look(request: Mapping[str, Any], hosts: Sequence[str]) -> State:
         "accelerators": "launch_accelerators",
         **STATE_DIRECTORY,
     }
-    return step("look", "Look at the hosts", "Plan the session", [call("host_info", hosts, asked, (), variables)])
+    return step("look", "Look at the hosts", "Plan the session", [call("host_info", hosts, arguments, (), variables)])
 
 
 class _Launch:
@@ -209,7 +209,7 @@ class _Launch:
 
     def _remember_actions(self) -> None:
         """Keep what was, or would be, done on each host; of a start it is said with what was made before."""
-        done = {host: list(some) for host, some in self.state["done"].items()}
+        done = {host: list(actions) for host, actions in self.state["done"].items()}
         for host, result in self.answers.items():
             done.setdefault(host, []).extend(result.get("actions") or ())
         self.state["done"] = done
@@ -239,9 +239,9 @@ class _Launch:
 
     def _after_look(self) -> State:
         state, outside = self.state, self.outside
-        asked = state["request"]
+        given = state["request"]
         try:
-            request = Request.from_dict(asked["request"])
+            request = Request.from_dict(given["request"])
             needed = [
                 name
                 for name in self.answers
@@ -252,8 +252,8 @@ class _Launch:
             group = GroupFacts.read(self.answers, outside.inventory, needed)
             planner = Planner(
                 request,
-                asked["owner"],
-                asked["recreate"],
+                given["owner"],
+                given["recreate"],
                 group,
                 Settings.from_variables(outside.site),
                 draw=outside.draw,
@@ -287,7 +287,7 @@ class _Launch:
         record = self.state["record"]
         if host in self.state["hosts"] or _has_stub(facts, record):
             return False
-        knows = any(one["id"] == record["id"] for one in facts["records"])
+        knows = any(copy["id"] == record["id"] for copy in facts["records"])
         return knows or host in self.state["name_hosts"] or not is_kept_out(facts, record)
 
     def _not_placed(self, found: Mapping[str, Any]) -> State:
@@ -333,11 +333,11 @@ class _Launch:
             state.update(lines=found["report"], saying=_saying(came))
         progress = found["progress"]
         if found["asks"]:
-            asks = {host: {"images": some} for host, some in found["asks"].items()}
+            asks = {host: {"images": references} for host, references in found["asks"].items()}
             title = "Ask the registry, once for all hosts, which image it is"
             return self._image_step("ask", title, "resolved", asks)
         if found["pulls"]:
-            pulls = {host: {"pulls": some} for host, some in found["pulls"].items()}
+            pulls = {host: {"pulls": digests} for host, digests in found["pulls"].items()}
             title = f"Pull by digest, side by side, {progress}"
             return self._image_step("pull", title, "pulled", pulls)
         if found["loads"]:
@@ -347,10 +347,10 @@ class _Launch:
             return self._image_step("load", title, "loaded", loads)
         if found["serves"]:
             return self._serve({})
-        missing = {host: one["msg"] for host, one in found["results"].items() if "msg" in one}
+        missing = {host: result["msg"] for host, result in found["results"].items() if "msg" in result}
         if found["useless"]:
             state["missing"], state["completed"] = missing, completed
-            useless = {host: {"servers": some} for host, some in found["useless"].items()}
+            useless = {host: {"servers": servers} for host, servers in found["useless"].items()}
             return self._image_step("stop", "End what waits for hosts in vain", "ended", useless)
         return self._have_images(missing, completed)
 
@@ -440,8 +440,8 @@ class _Launch:
 
     def _withdraw(self, failures: list[str]) -> State:
         self.state["folder_failures"] = failures
-        asked = {"state": "absent", "session_id": self.state["record"]["id"], "undo": True}
-        calls = [call("session_host", self.state["hosts"], asked, (), STATE_DIRECTORY)]
+        arguments = {"state": "absent", "session_id": self.state["record"]["id"], "undo": True}
+        calls = [call("session_host", self.state["hosts"], arguments, (), STATE_DIRECTORY)]
         return {**self.state, **step("withdraw", "Take away what was written", DECIDE, calls)}
 
     def _after_withdraw(self) -> State:
@@ -453,8 +453,8 @@ class _Launch:
         return self._replace()
 
     def _replace(self) -> State:
-        asked = {"state": "absent", "session_name": self.state["session_name"]}
-        calls = [call("session_host", self.state["known"], asked, (), {**STATE_DIRECTORY, **OUTPUT})]
+        arguments = {"state": "absent", "session_name": self.state["session_name"]}
+        calls = [call("session_host", self.state["known"], arguments, (), {**STATE_DIRECTORY, **OUTPUT})]
         return {**self.state, **step("replace", "Remove the session that this one replaces", DECIDE, calls)}
 
     def _after_replace(self) -> State:
@@ -509,8 +509,8 @@ class _Launch:
         state = self.state
         last = state["attempt"] >= state["attempts"]
         # A name host that cannot answer is one that knows less: the others are asked as well.
-        given = {host: one for host, one in self.answers.items() if host in state["hosts"] or "granted" in one}
-        broken = [host for host, one in given.items() if "granted" not in one and not one.get("unreachable")]
+        given = {host: result for host, result in self.answers.items() if host in state["hosts"] or "granted" in result}
+        broken = [host for host, claim in given.items() if "granted" not in claim and not claim.get("unreachable")]
         answers = {host: _answer(result) for host, result in given.items()}
         reasons = [f"{host}: {reason}" for host, answer in answers.items() for reason in answer.reasons]
         outcome = resolve_reservations(state["record"]["id"], answers)
@@ -520,7 +520,7 @@ class _Launch:
             if failures:
                 return self._failed(failures, unreachable)
             keys = [result["public_keys"] for result in self.answers.values()]
-            state["public_keys"] = {name: one for some in keys for name, one in some.items()}
+            state["public_keys"] = {name: key for host_keys in keys for name, key in host_keys.items()}
             return self._start()
         if outcome == ASK_AGAIN and not last and not broken:
             state["attempt"] += 1
@@ -531,7 +531,8 @@ class _Launch:
         if not state["fresh"]:
             # It runs, and has no other place to go to; it only waits for who will have decided in a moment.
             passing = all(
-                one.granted or one.tentative or self.answers[host].get("unreachable") for host, one in answers.items()
+                answer.granted or answer.tentative or self.answers[host].get("unreachable")
+                for host, answer in answers.items()
             )
             state["again"] = state["again"] and passing
             broken = [] if state["again"] else broken or list(answers)
@@ -568,8 +569,8 @@ class _Launch:
             "timeout": "launch_ready_timeout",
             **STATE_DIRECTORY,
         }
-        asked = {"state": "started", "patience": patience}
-        calls = [call("session_host", own, asked, ["record", "lease_owner", "public_keys"], variables)]
+        arguments = {"state": "started", "patience": patience}
+        calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], variables)]
         stubs = {host: {"recorded": state["recorded"][host]} for host in state["stub_hosts"]}
         if stubs:
             calls.append(call("session_host", stubs, {"state": "stub"}, ["record", "lease_owner"], STATE_DIRECTORY))
@@ -610,7 +611,7 @@ class _Launch:
         return self._started(self._replicas())
 
     def _replicas(self) -> list[dict[str, Any]]:
-        return [one for result in self.answers.values() for one in result.get("replicas") or ()]
+        return [replica for result in self.answers.values() for replica in result.get("replicas") or ()]
 
     def _after_meet(self) -> State:
         failures, unreachable = self._failures("replicas")
@@ -620,12 +621,12 @@ class _Launch:
 
     def _started(self, replicas: list[dict[str, Any]]) -> State:
         state = self.state
-        state["replicas"] = sorted(replicas, key=lambda one: int(one["rank"]))
+        state["replicas"] = sorted(replicas, key=lambda replica: int(replica["rank"]))
         record = state["record"]
         if record["request"]["batch_command"] is None:
             return self._over(self._running(), state["report"])
         host = record["plan"]["replicas"][0]["host"]
-        asked = {
+        arguments = {
             "session_id": record["id"],
             "job": batch_job(record["id"]),
             "on": {"main1": host},
@@ -634,7 +635,7 @@ class _Launch:
             "once": True,
         }
         variables = {"output_size": "launch_output_size", **STATE_DIRECTORY}
-        calls = [call("session_job", [host], asked, (), variables)]
+        calls = [call("session_job", [host], arguments, (), variables)]
         return {**state, **step("batch", "Start the batch command in main1", SAY, calls)}
 
     def _after_batch(self) -> State:
@@ -665,7 +666,7 @@ class _Launch:
             )
         if state["hands_on"]:
             state["promised"] = ERROR
-        asked = {
+        arguments = {
             "state": "absent",
             "session_name": name,
             "session_id": state["record"]["id"],
@@ -677,7 +678,7 @@ class _Launch:
             # A session that came from the queue keeps its record and its id. Hosts write down what becomes of it before
             # its parts go, so that no record says that it runs when they are gone.
             own = {host: {"record": failed, "recorded": state["recorded"][host]} for host in own}
-        calls = [call("session_host", own, asked, (), STATE_DIRECTORY)]
+        calls = [call("session_host", own, arguments, (), STATE_DIRECTORY)]
         return {**state, **step("undo", "Remove what this launch has made", DECIDE, calls)}
 
     def _after_undo(self) -> State:
@@ -735,7 +736,7 @@ class _Launch:
         return {**state, **step("queue", title, then, self._records(state["pending"]))}
 
     def _is_kept_everywhere(self) -> bool:
-        return all(self.state["pending"]["id"] in some for some in self.state["recorded"].values())
+        return all(self.state["pending"]["id"] in ids for ids in self.state["recorded"].values())
 
     def _waits(self) -> bool:
         return bool(self.state["request"].get("wait")) and not self.outside.check_mode
@@ -754,7 +755,7 @@ class _Launch:
         # The steps of rounds include each other, one or two a round, and Ansible bears some hundred includes inside
         # each other: the pauses between rounds grow, so that a hundred of them fill the whole time.
         state.update(attempt=0, rounds=state["rounds"] + 1, waits=state["pending"])
-        asked = {
+        arguments = {
             "session_name": state["session_name"],
             "rendezvous_key": state["lease_owner"],
             "pause": request["wait_seconds"] * state["rounds"] / 5000,
@@ -763,12 +764,12 @@ class _Launch:
         own = {host: {"signature": state["signatures"][host]} for host in state["reachable"]}
         title = f"Wait until a session gives room back: {state['report'][0]}"
         looks = _look(request, state["reachable"])["calls"]
-        calls = [call("session_watch", own, asked, (), STATE_DIRECTORY), *looks]
+        calls = [call("session_watch", own, arguments, (), STATE_DIRECTORY), *looks]
         return {**state, **step("wait", title, DECIDE, calls)}
 
     def _after_wait(self) -> State:
         looks = {host: result.get("results", [{}])[-1] for host, result in self.answers.items()}
-        if len(looks) < len(self.state["known"]) or not all("host" in one for one in looks.values()):
+        if len(looks) < len(self.state["known"]) or not all("host" in look for look in looks.values()):
             return self._look_again()
         self.answers = looks
         return self._after_look()
@@ -799,11 +800,11 @@ def _has_stub(facts: Mapping[str, Any], record: Record) -> bool:
     """Tell whether a host that carries no replica has all that it keeps of a session that runs."""
     if record["status"] != RUNNING:
         return False
-    for one in facts["records"]:
-        if one["id"] == record["id"] and is_stub(one):
-            has_rules = RULES in facts["objects"].get(one["id"], {}).get("kinds", ())
-            is_apart = has_rules or one["tunnel"] is None or is_kept_out(facts, one)
-            return is_apart and (one["status"], one["hosts"]) == (record["status"], record["hosts"])
+    for copy in facts["records"]:
+        if copy["id"] == record["id"] and is_stub(copy):
+            has_rules = RULES in facts["objects"].get(copy["id"], {}).get("kinds", ())
+            is_apart = has_rules or copy["tunnel"] is None or is_kept_out(facts, copy)
+            return is_apart and (copy["status"], copy["hosts"]) == (record["status"], record["hosts"])
     return False
 
 
@@ -812,11 +813,13 @@ def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for host in record["hosts"]:
         facts = group.facts[host]
-        held = [one for one in facts["reservations"] if one["claim"]["session_id"] == record["id"]]
+        held = [
+            reservation for reservation in facts["reservations"] if reservation["claim"]["session_id"] == record["id"]
+        ]
         if not held or held[0]["stage"] != COMMITTED:
             return {}
         found.update(facts["public_keys"].get(record["id"], {}))
-    return found if all(one["name"] in found for one in record["plan"]["replicas"]) else {}
+    return found if all(replica["name"] in found for replica in record["plan"]["replicas"]) else {}
 
 
 def _failed_record(record: Record, failures: list[str], unreachable: list[str]) -> Record | None:

@@ -71,22 +71,36 @@ def choose(
     A job tells which session is meant, but a batch command does not: it is the one of the session that is meant without
     it. job_variable: what names the job. Raises InvalidInput where there is no such session or job.
     """
-    known = {host: {one["id"]: one for one in answer.get("sessions") or ()} for host, answer in answers.items()}
+    known = {
+        host: {session["id"]: session for session in answer.get("sessions") or ()} for host, answer in answers.items()
+    }
     notes = [_missing(host, answer) for host, answer in answers.items() if "sessions" not in answer]
     copies: dict[str, list[Mapping[str, Any]]] = {}
     for sessions in known.values():
         for key, copy in sessions.items():
             copies.setdefault(key, []).append(copy)
     wanted = "" if job in (NO_JOB, BATCH) else job
-    meant = {key: some for key, some in copies.items() if not wanted or any(wanted in copy["jobs"] for copy in some)}
+    meant = {
+        key: session_copies
+        for key, session_copies in copies.items()
+        if not wanted or any(wanted in copy["jobs"] for copy in session_copies)
+    }
     if not meant and copies:
-        listed = ", ".join(sorted({key for some in copies.values() for copy in some for key in copy["jobs"]})) or "none"
+        listed = (
+            ", ".join(
+                sorted({key for session_copies in copies.values() for copy in session_copies for key in copy["jobs"]})
+            )
+            or "none"
+        )
         raise InvalidInput.single(job_variable, job, f"Session {name} has no such job. It has {listed}.")
     if not meant:
         variable, value = ("logs_session_id", session_id) if session_id else ("session_name", name)
         nothing = f"The resource group {resource_group} has no such session, and keeps nothing of one that has ended."
         raise InvalidInput.single(variable, value, " ".join([nothing, *notes]))
-    ages = {key: max((bool(copy["status"]), float(copy["ended"] or 0)) for copy in some) for key, some in meant.items()}
+    ages = {
+        key: max((bool(copy["status"]), float(copy["ended"] or 0)) for copy in session_copies)
+        for key, session_copies in meant.items()
+    }
     found = max(ages, key=lambda key: (ages[key], key))
     statuses = {copy["status"] for copy in copies[found]}
     if statuses <= {"", *ENDED} and ages[found][1]:
@@ -97,7 +111,9 @@ def choose(
         wanted = batch_job(found)
         if not any(wanted in copy["jobs"] for copy in copies[found]):
             raise InvalidInput.single(job_variable, BATCH, " ".join([_no_batch(name, found, statuses), *notes]))
-    return Chosen(found, wanted, {host: one[found] for host, one in known.items() if found in one}, notes)
+    return Chosen(
+        found, wanted, {host: sessions[found] for host, sessions in known.items() if found in sessions}, notes
+    )
 
 
 def _no_batch(name: str, session_id: str, statuses: set[str]) -> str:

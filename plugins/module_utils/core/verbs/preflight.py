@@ -66,7 +66,7 @@ def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -
         "measured": [],
     }
     options, _settings, inventory = _read(state, outside)
-    asked = {
+    arguments = {
         "state": "examined",
         "images": options.images,
         "paths": options.paths,
@@ -77,7 +77,7 @@ def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -
     title = "Have every host look at itself"
     return {
         **state,
-        **step("examine", title, "See who tries whom", [call("host_preflight", own, asked, variables=OF_HOST)]),
+        **step("examine", title, "See who tries whom", [call("host_preflight", own, arguments, variables=OF_HOST)]),
     }
 
 
@@ -86,7 +86,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     name = state["step"]
     if name == "measure":
         pairs, *rest = state["rounds"]
-        found = [{**answers[one["from"]], **one} for one in pairs if answers.get(one["from"])]
+        found = [{**answers[pair["from"]], **pair} for pair in pairs if answers.get(pair["from"])]
         state = {**state, "measured": [*state["measured"], *found], "rounds": rest}
     else:
         state = {**state, "answers": {**state["answers"], name: dict(answers)}}
@@ -153,7 +153,7 @@ def _planned(state: State, outside: Outside) -> State:
                 "probe_id": outside.draw(),
             },
         },
-        "rounds": [[{"from": names[one], "to": names[other]} for one, other in pairs] for pairs in measured],
+        "rounds": [[{"from": names[source], "to": names[other]} for source, other in pairs] for pairs in measured],
         "ahead": [*titles, "Hear what arrived, and end"] if len(names) > 1 else [],
     }
 
@@ -198,8 +198,8 @@ def _measure(state: State) -> State:
             ),
         }
     ports = {host: answer["port"] for host, answer in listening.items() if answer["port"]}
-    pairs = [one for one in state["rounds"][0] if one["from"] in ports and one["to"] in ports]
-    hosts = {one["from"]: {"host": one["from"], "target": one["to"]} for one in pairs}
+    pairs = [pair for pair in state["rounds"][0] if pair["from"] in ports and pair["to"] in ports]
+    hosts = {pair["from"]: {"host": pair["from"], "target": pair["to"]} for pair in pairs}
     measure = call("host_preflight", hosts, {"state": "measured", "ports": ports}, of_state=["plan"], variables=TOKEN)
     title = state["ahead"][-1 - len(state["rounds"])]
     return {**state, **step("measure", title, "Keep what was measured", [measure])}
@@ -235,7 +235,7 @@ def _add_probe(results: Results, names: list[str], state: State) -> None:
         if reached.get("peers") is None:
             results.failed[host] = _why(reached)
             continue
-        results.probed[host] = {names[int(number)]: one for number, one in reached["peers"].items()}
+        results.probed[host] = {names[int(number)]: result for number, result in reached["peers"].items()}
         results.ports[host] = listening["port"]
         results.udp_ports[host] = listening["udp"]
         results.shared[host] = reached["shared"]
@@ -246,10 +246,10 @@ def _add_probe(results: Results, names: list[str], state: State) -> None:
         tunnel, plain = heard["heard"]["tunnel"], heard["heard"]["plain"]
         results.heard[host] = {names[int(number)]: size for number, size in tunnel.items()}
         results.heard_plain[host] = [names[int(number)] for number in plain]
-    for one in state["measured"]:
-        if not one.get("measured"):
-            results.unmeasured[(one["from"], one["to"])] = _why(one)
-    results.measured = read_measured(one["measured"] for one in state["measured"] if one.get("measured"))
+    for pair in state["measured"]:
+        if not pair.get("measured"):
+            results.unmeasured[(pair["from"], pair["to"])] = _why(pair)
+    results.measured = read_measured(pair["measured"] for pair in state["measured"] if pair.get("measured"))
 
 
 def _why(answer: Mapping[str, Any]) -> str:

@@ -100,10 +100,10 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         why_missing = {name: group.why_missing[name] for name in group.missing}
         state = {**state, "findings": findings(group.facts, why_missing, view)}
         state["lines"] = state["findings"]
-        removals = {host: list(some) for host, some in view.orphaned.items()}
+        removals = {host: list(host_removals) for host, host_removals in view.orphaned.items()}
         if state["leaks"]:
-            for host, some in view.leaked.items():
-                removals.setdefault(host, []).extend(some)
+            for host, host_removals in view.leaked.items():
+                removals.setdefault(host, []).extend(host_removals)
         work = cleanup_actions(group, view, removals)
         if work:
             return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}

@@ -53,8 +53,8 @@ class Tombstones:
 
     def calls(self, variables: dict[str, str]) -> list[Call]:
         """Return what the hosts that answer write down."""
-        asked = {"tombstones": self.tombstones, "forget": self.forget}
-        return [call("session_record", [*self.done, *self.failed], asked, variables=variables)]
+        arguments = {"tombstones": self.tombstones, "forget": self.forget}
+        return [call("session_record", [*self.done, *self.failed], arguments, variables=variables)]
 
 
 def tombstones_for(answers: Answers) -> Tombstones:
@@ -62,8 +62,8 @@ def tombstones_for(answers: Answers) -> Tombstones:
     done = {name: result for name, result in answers.items() if "sessions" in result}
     unreachable = [name for name, result in answers.items() if result.get("unreachable")]
     failed = [name for name in answers if name not in done and name not in unreachable]
-    known = {one["id"]: one for result in done.values() for one in result["sessions"]}
-    existing = {one["id"]: one for result in done.values() for one in result["tombstones"]}
+    known = {session["id"]: session for result in done.values() for session in result["sessions"]}
+    existing = {tombstone["id"]: tombstone for result in done.values() for tombstone in result["tombstones"]}
     later = unreachable + failed
     tombstones = [{"id": key, "name": known[key]["name"], "hosts": later} for key in sorted(known)] if later else []
     report = [f"{name}: {why_not(answers[name])}" for name in failed]
@@ -76,7 +76,7 @@ def tombstones_for(answers: Answers) -> Tombstones:
             if known or existing
             else f"{names} could not be reached, and no other host knows of the session."
         )
-    forget = sorted(key for key, one in existing.items() if not set(one["hosts"]) - set(done))
+    forget = sorted(key for key, tombstone in existing.items() if not set(tombstone["hosts"]) - set(done))
     return Tombstones(tombstones, forget, list(done), unreachable, failed, report)
 
 

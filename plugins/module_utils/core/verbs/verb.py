@@ -69,19 +69,23 @@ def step(name: str, title: str, then: str, calls: Sequence[Call] = ()) -> State:
 
 def hosts_of(state: Mapping[str, Any]) -> list[str]:
     """Return the hosts that have something to do in the state's step."""
-    return list(dict.fromkeys(host for one in state["calls"] for host in one["hosts"]))
+    return list(dict.fromkeys(host for step_call in state["calls"] for host in step_call["hosts"]))
 
 
 def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, Any], dict[str, str]]]:
     """Return what a host is to do, in order: module, arguments, and the variables that give the others."""
     return [
         (
-            one["module"],
-            {**{key: state[key] for key in one["of_state"]}, **one["arguments"], **one["hosts"][host]},
-            one["variables"],
+            step_call["module"],
+            {
+                **{key: state[key] for key in step_call["of_state"]},
+                **step_call["arguments"],
+                **step_call["hosts"][host],
+            },
+            step_call["variables"],
         )
-        for one in state["calls"]
-        if host in one["hosts"]
+        for step_call in state["calls"]
+        if host in step_call["hosts"]
     ]
 
 
@@ -89,11 +93,11 @@ def combined(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the results of a host's calls in one step as one result; the last of them is one that failed, or none."""
     if len(results) == 1:
         return dict(results[0])
-    found: dict[str, Any] = {"changed": any(one.get("changed") for one in results), "results": list(results)}
-    found["actions"] = [action for one in results for action in one.get("actions") or ()]
-    differences = [one["diff"] for one in results if one.get("diff")]
+    found: dict[str, Any] = {"changed": any(result.get("changed") for result in results), "results": list(results)}
+    found["actions"] = [action for result in results for action in result.get("actions") or ()]
+    differences = [result["diff"] for result in results if result.get("diff")]
     if differences:
         found["diff"] = differences
-    for one in results[-1:]:
-        found.update({key: one[key] for key in ("failed", "msg", "unreachable") if key in one})
+    for result in results[-1:]:
+        found.update({key: result[key] for key in ("failed", "msg", "unreachable") if key in result})
     return found

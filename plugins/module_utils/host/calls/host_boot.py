@@ -11,10 +11,10 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
 
 
-def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what changed of the program. Raises ProgramError."""
-    if asked["state"] == "present":
-        done = boot_install.install(asked["state_directory"], asked["path"], check_mode)
+    if arguments["state"] == "present":
+        done = boot_install.install(arguments["state_directory"], arguments["path"], check_mode)
     else:
-        done = boot_install.remove(asked["path"], check_mode)
-    return {"changed": done.changed, "path": asked["path"], "diff": {"before": done.before, "after": done.after}}
+        done = boot_install.remove(arguments["path"], check_mode)
+    return {"changed": done.changed, "path": arguments["path"], "diff": {"before": done.before, "after": done.after}}

@@ -16,14 +16,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
 
 
-def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what changed. Raises CoreError for a pool that is none, SessionError."""
-    state = StateDirectory(asked["state_directory"])
+    state = StateDirectory(arguments["state_directory"])
     overlays = None
-    if asked["state"] == "present":
-        first, last = parse_vni_pool(asked["vni_pool"])
-        underlay = link.underlay(asked["underlay_address"], link.details()) or {}
-        overlays = Overlays(asked["vxlan_port"], first, last, underlay.get("interface"))
+    if arguments["state"] == "present":
+        first, last = parse_vni_pool(arguments["vni_pool"])
+        underlay = link.underlay(arguments["underlay_address"], link.details()) or {}
+        overlays = Overlays(arguments["vxlan_port"], first, last, underlay.get("interface"))
     stages = firewall_rules.overlay_stages(state, overlays, Engine.connect().uses_nftables())
     if not check_mode:
         steps.perform(stages)

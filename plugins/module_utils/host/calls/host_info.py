@@ -12,26 +12,26 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts, image_names
 
 
-def call(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     """Return the facts. Raises EngineError where images are asked for and the engine does not name them."""
     host = host_facts(
-        StateDirectory(asked["state_directory"]),
-        asked["session_name"],
-        asked["images"],
-        asked["paths"],
-        asked["volumes"],
-        asked["underlay_address"],
-        asked["whole_records"],
-        asked["encryption"],
-        asked["ways_in"],
-        asked["accelerators"],
+        StateDirectory(arguments["state_directory"]),
+        arguments["session_name"],
+        arguments["images"],
+        arguments["paths"],
+        arguments["volumes"],
+        arguments["underlay_address"],
+        arguments["whole_records"],
+        arguments["encryption"],
+        arguments["ways_in"],
+        arguments["accelerators"],
     )
-    if asked["usage"] and host["usable"]:
+    if arguments["usage"] and host["usable"]:
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.usage import measure
 
-        usage = measure([one["name"] for one in host["containers"] if one["state"] == "running"])
+        usage = measure([container["name"] for container in host["containers"] if container["state"] == "running"])
         for container in host["containers"]:
             container["usage"] = usage.get(container["name"])
-    if asked["image_names"] and host["usable"]:
+    if arguments["image_names"] and host["usable"]:
         host["image_names"] = image_names()
     return {"changed": False, "host": host}

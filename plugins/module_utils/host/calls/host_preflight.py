@@ -16,79 +16,79 @@ BEGIN = time.time()
 """When this call began; importing what it needs is over by then."""
 
 
-def _examined(asked: dict[str, Any]) -> dict[str, Any]:
+def _examined(arguments: dict[str, Any]) -> dict[str, Any]:
     """Look at this host."""
     observed = preflight.examine(
-        asked["state_directory"],
-        images=asked["images"],
-        paths=asked["paths"],
-        volumes=asked["volumes"],
-        roots=asked["roots"],
-        underlay_address=asked["underlay_address"],
-        encryption=asked["encryption"],
-        declared=asked["accelerators"],
+        arguments["state_directory"],
+        images=arguments["images"],
+        paths=arguments["paths"],
+        volumes=arguments["volumes"],
+        roots=arguments["roots"],
+        underlay_address=arguments["underlay_address"],
+        encryption=arguments["encryption"],
+        declared=arguments["accelerators"],
     )
     return {"observed": observed, "times": [BEGIN, time.time()]}
 
 
-def _places(asked: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _places(arguments: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return this host's place in the probe plan, and those of all that it tries."""
-    probe_plan = ProbePlan(**asked["plan"]["probe"])
-    ports = asked["ports"]
-    udp = asked["udp_ports"]
+    probe_plan = ProbePlan(**arguments["plan"]["probe"])
+    ports = arguments["ports"]
+    udp = arguments["udp_ports"]
     others = [
-        {**one, "tcp": ports.get(one["name"]) or 0, "udp": udp.get(one["name"]) or 0}
-        for one in probe_plan.places(asked["host"])
+        {**peer, "tcp": ports.get(peer["name"]) or 0, "udp": udp.get(peer["name"]) or 0}
+        for peer in probe_plan.places(arguments["host"])
     ]
-    return probe_plan.place(asked["host"]), others
+    return probe_plan.place(arguments["host"]), others
 
 
-def _listening(asked: dict[str, Any]) -> dict[str, Any]:
+def _listening(arguments: dict[str, Any]) -> dict[str, Any]:
     """Start what the others speak to."""
-    own, peers = _places(asked)
-    plan, host = asked["plan"], asked["host"]
+    own, peers = _places(arguments)
+    plan, host = arguments["plan"], arguments["host"]
     return preflight.listen(
         own,
         peers,
         settings={**plan["settings"], "vni": plan["probe"]["vni"], "mtu": plan["probe"]["hosts"][host]["session_mtu"]},
-        token=asked["token"],
+        token=arguments["token"],
         storage=plan["storage"].get(host, {}),
-        roots=asked["roots"],
+        roots=arguments["roots"],
     )
 
 
-def _reached(asked: dict[str, Any]) -> dict[str, Any]:
+def _reached(arguments: dict[str, Any]) -> dict[str, Any]:
     """Speak to the others."""
-    own, peers = _places(asked)
+    own, peers = _places(arguments)
     return preflight.reach(
         own,
         peers,
-        settings=asked["plan"]["settings"],
-        server=asked["server"],
-        token=asked["token"],
-        storage=asked["plan"]["storage"].get(asked["host"], {}),
-        roots=asked["roots"],
+        settings=arguments["plan"]["settings"],
+        server=arguments["server"],
+        token=arguments["token"],
+        storage=arguments["plan"]["storage"].get(arguments["host"], {}),
+        roots=arguments["roots"],
     )
 
 
-def _measured(asked: dict[str, Any]) -> dict[str, Any]:
+def _measured(arguments: dict[str, Any]) -> dict[str, Any]:
     """Measure the way to one of them."""
-    probe_plan = ProbePlan(**asked["plan"]["probe"])
-    target = {**probe_plan.place(asked["target"]), "tcp": asked["ports"][asked["target"]]}
-    settings = asked["plan"]["settings"]
+    probe_plan = ProbePlan(**arguments["plan"]["probe"])
+    target = {**probe_plan.place(arguments["target"]), "tcp": arguments["ports"][arguments["target"]]}
+    settings = arguments["plan"]["settings"]
     found = preflight.measure(
-        probe_plan.place(asked["host"]),
+        probe_plan.place(arguments["host"]),
         target,
-        token=asked["token"],
+        token=arguments["token"],
         seconds=settings["seconds"],
         size=settings["size"],
     )
-    return {"measured": {"from": asked["host"], "to": asked["target"], **found}}
+    return {"measured": {"from": arguments["host"], "to": arguments["target"], **found}}
 
 
-def _ended(asked: dict[str, Any]) -> dict[str, Any]:
+def _ended(arguments: dict[str, Any]) -> dict[str, Any]:
     """End what was started."""
-    return {"heard": preflight.stop(asked["server"], asked["token"])}
+    return {"heard": preflight.stop(arguments["server"], arguments["token"])}
 
 
 STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -100,6 +100,6 @@ STATES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
-def call(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     """Do the step that is asked for, which changes nothing that lasts. Raises SessionError, OSError."""
-    return {"changed": False, **STATES[asked["state"]](asked)}
+    return {"changed": False, **STATES[arguments["state"]](arguments)}

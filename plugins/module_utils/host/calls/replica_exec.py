@@ -12,20 +12,22 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 
 
-def call(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     """Return how the program ended; failed where its exit code is not 0. Raises EngineError."""
     engine = Engine.connect()
     found = engine.session_containers(
         {
-            docker_engine.LABEL_SESSION_NAME: asked["session_name"],
-            docker_engine.LABEL_REPLICA: asked["replica"],
+            docker_engine.LABEL_SESSION_NAME: arguments["session_name"],
+            docker_engine.LABEL_REPLICA: arguments["replica"],
         }
     )
     if not found:
-        raise EngineError(f"This host runs no replica {asked['replica']} of a session named {asked['session_name']}.")
-    code, out, err = engine.execute(found[0]["Id"], asked["command"], asked["user"])
+        raise EngineError(
+            f"This host runs no replica {arguments['replica']} of a session named {arguments['session_name']}."
+        )
+    code, out, err = engine.execute(found[0]["Id"], arguments["command"], arguments["user"])
     result = {"changed": True, "rc": code, "stdout": out, "stderr": err}
     if code == 0:
         return result
-    why = f"{asked['command'][0]} ended with exit code {code} in {asked['replica']}: {(err or out).strip()}"
+    why = f"{arguments['command'][0]} ended with exit code {code} in {arguments['replica']}: {(err or out).strip()}"
     return {**result, "failed": True, "msg": why}

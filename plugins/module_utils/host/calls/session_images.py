@@ -16,60 +16,64 @@ LONGEST_PULL = 600
 """Seconds for which an engine may say nothing while it fetches or unpacks an image."""
 
 
-def _resolved(engine: Engine, asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def _resolved(engine: Engine, arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     """Ask the registry."""
-    digests, problems = images.resolve(engine, asked["images"], asked["logins"])
+    digests, problems = images.resolve(engine, arguments["images"], arguments["logins"])
     return {"changed": False, "digests": digests, "problems": problems}
 
 
-def _pulled(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _pulled(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Pull what this host lacks."""
     if check_mode:
         return {"changed": True, "pulled": {}, "problems": {}}
-    pulled, problems = images.pull(engine, asked["pulls"], asked["logins"])
+    pulled, problems = images.pull(engine, arguments["pulls"], arguments["logins"])
     return {"changed": bool(pulled), "pulled": pulled, "problems": problems}
 
 
-def _loaded(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _loaded(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Load the archive that the action has brought here."""
     if check_mode:
         return {"changed": True, "bytes": 0, "seconds": 0.0}
-    transfer = asked["transfer"]
-    done = images.load(engine, asked["archive"], transfer["image"], transfer["reference"], asked["allowed"])
+    transfer = arguments["transfer"]
+    done = images.load(engine, arguments["archive"], transfer["image"], transfer["reference"], arguments["allowed"])
     return {"changed": True, **done}
 
 
-def _serving(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _serving(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Start a server."""
     if check_mode:
         return {"changed": False, "port": 0, "fingerprint": "", "server": {"pid": 0, "start": 0}}
-    first, last = asked["ports"]
+    first, last = arguments["ports"]
     served = images.serve(
-        engine, asked["transfer"]["image"], address=asked["address"], ports=(first, last), token=asked["token"]
+        engine,
+        arguments["transfer"]["image"],
+        address=arguments["address"],
+        ports=(first, last),
+        token=arguments["token"],
     )
     return {"changed": False, **served}
 
 
-def _received(engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _received(engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Get an image from a server."""
     if check_mode:
         return {"changed": True, "bytes": 0, "seconds": 0.0}
-    transfer, server = asked["transfer"], asked["server"]
+    transfer, server = arguments["transfer"], arguments["server"]
     done = images.receive(
         engine,
         transfer["image"],
         transfer["reference"],
-        address=asked["address"],
+        address=arguments["address"],
         port=server["port"],
         fingerprint=server["fingerprint"],
-        token=asked["token"],
+        token=arguments["token"],
     )
     return {"changed": True, **done}
 
 
-def _ended(_engine: Engine, asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _ended(_engine: Engine, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """End servers."""
-    return {"changed": False, "ended": 0 if check_mode else images.end(asked["servers"])}
+    return {"changed": False, "ended": 0 if check_mode else images.end(arguments["servers"])}
 
 
 STATES: dict[str, Callable[[Engine, dict[str, Any], bool], dict[str, Any]]] = {
@@ -82,8 +86,8 @@ STATES: dict[str, Callable[[Engine, dict[str, Any], bool], dict[str, Any]]] = {
 }
 
 
-def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Bring about the state that is asked for. Raises SessionError, OSError."""
     engine = Engine.connect(timeout=LONGEST_PULL)
-    asked = {**asked, "logins": json.loads(asked["logins"] or "{}")}
-    return STATES[asked["state"]](engine, asked, check_mode)
+    arguments = {**arguments, "logins": json.loads(arguments["logins"] or "{}")}
+    return STATES[arguments["state"]](engine, arguments, check_mode)

@@ -19,31 +19,31 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
 DEFAULT_SIZE = 16 * 1024**2
 
 
-def _started(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Start the command."""
     command = jobs.Command(
-        asked["command"],
-        parse_env("job_env", asked["env"]),
-        asked["user"],
-        asked["directory"],
-        asked["timeout"],
-        parse_keep_size(asked["output_size"]) or DEFAULT_SIZE,
+        arguments["command"],
+        parse_env("job_env", arguments["env"]),
+        arguments["user"],
+        arguments["directory"],
+        arguments["timeout"],
+        parse_keep_size(arguments["output_size"]) or DEFAULT_SIZE,
     )
-    where = (asked["on"], asked["host"])
-    state = StateDirectory(asked["state_directory"])
-    job = OutputDirectory(asked["state_directory"]).session(asked["session_id"]).job(asked["job"])
-    with state.working_on(asked["session_id"]) if asked["once"] else nullcontext():
-        is_there = asked["once"] and job.read_about() is not None
+    where = (arguments["on"], arguments["host"])
+    state = StateDirectory(arguments["state_directory"])
+    job = OutputDirectory(arguments["state_directory"]).session(arguments["session_id"]).job(arguments["job"])
+    with state.working_on(arguments["session_id"]) if arguments["once"] else nullcontext():
+        is_there = arguments["once"] and job.read_about() is not None
         if not check_mode and not is_there:
-            jobs.start(state, asked["session_id"], asked["job"], *where, command)
-    started = [name for name, host in asked["on"].items() if host == asked["host"]]
+            jobs.start(state, arguments["session_id"], arguments["job"], *where, command)
+    started = [name for name, host in arguments["on"].items() if host == arguments["host"]]
     return {"changed": not is_there, "started": started}
 
 
-def _stopped(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _stopped(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """End the job."""
-    job = OutputDirectory(asked["state_directory"]).session(asked["session_id"]).job(asked["job"])
-    running = any(one["status"] == RUNNING for one in jobs.outcomes(job))
+    job = OutputDirectory(arguments["state_directory"]).session(arguments["session_id"]).job(arguments["job"])
+    running = any(outcome["status"] == RUNNING for outcome in jobs.outcomes(job))
     if not check_mode and job.path.exists():
         jobs.stop(job)
     return {"changed": running}
@@ -52,6 +52,6 @@ def _stopped(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {"started": _started, "stopped": _stopped}
 
 
-def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Bring about the state that is asked for. Raises SessionError, OSError."""
-    return STATES[asked["state"]](asked, check_mode)
+    return STATES[arguments["state"]](arguments, check_mode)

@@ -12,28 +12,30 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import output
 
 
-def _known(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def _known(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     """Tell which sessions of the name there are."""
-    state = StateDirectory(asked["state_directory"])
+    state = StateDirectory(arguments["state_directory"])
     return {
         "changed": False,
-        "sessions": output.known_sessions(state, asked["session_name"], asked["session_id"] or "", asked["states"]),
+        "sessions": output.known_sessions(
+            state, arguments["session_name"], arguments["session_id"] or "", arguments["states"]
+        ),
     }
 
 
-def _read(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def _read(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     """Read what was written."""
     question = output.Question(
-        asked["session_id"],
-        asked["replicas"],
-        asked["since"],
-        asked["tail"],
-        asked["grep"],
-        asked["size"],
-        asked["job"],
+        arguments["session_id"],
+        arguments["replicas"],
+        arguments["since"],
+        arguments["tail"],
+        arguments["grep"],
+        arguments["size"],
+        arguments["job"],
     )
-    reader = output.OutputReader(StateDirectory(asked["state_directory"]), question, asked["positions"])
-    sources = reader.read_when_written(asked["wait"])
+    reader = output.OutputReader(StateDirectory(arguments["state_directory"]), question, arguments["positions"])
+    sources = reader.read_when_written(arguments["wait"])
     return {
         "changed": False,
         "sources": sources,
@@ -43,10 +45,10 @@ def _read(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     }
 
 
-def _pruned(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _pruned(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Remove what has been kept for long enough."""
-    state = StateDirectory(asked["state_directory"])
-    removed = output.prune(state, asked["days"] * 86400, asked["sessions"], check_mode)
+    state = StateDirectory(arguments["state_directory"])
+    removed = output.prune(state, arguments["days"] * 86400, arguments["sessions"], check_mode)
     return {"changed": bool(removed), "removed": removed}
 
 
@@ -57,6 +59,6 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
 }
 
 
-def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Bring about the state that is asked for. Raises SessionError, OSError."""
-    return STATES[asked["state"]](asked, check_mode)
+    return STATES[arguments["state"]](arguments, check_mode)

@@ -13,10 +13,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, keep_tombstones
 
 
-def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what was written, or would be. Raises InvalidRecord, StateError."""
-    state = StateDirectory(asked["state_directory"])
-    records = [read_record(one) for one in asked["records"]]
-    actions = keep_records(state, records, check_mode, asked["recorded"])
-    actions += keep_tombstones(state, asked["tombstones"], asked["forget"], check_mode)
+    state = StateDirectory(arguments["state_directory"])
+    records = [read_record(record) for record in arguments["records"]]
+    actions = keep_records(state, records, check_mode, arguments["recorded"])
+    actions += keep_tombstones(state, arguments["tombstones"], arguments["forget"], check_mode)
     return {"changed": bool(actions), "actions": actions}

@@ -14,16 +14,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 
 
-def call(asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what was put back, or would be; failed, with all that was done, where a session could not be."""
     done = repair_host(
-        StateDirectory(asked["state_directory"]),
-        asked["host"],
-        {key: read_record(record, key) for key, record in asked["records"].items()},
-        asked["public_keys"],
-        recorded=asked["recorded"],
-        allocatable=Allocatable.from_dict(asked["allocatable"]) if asked["allocatable"] else None,
-        session_name=asked["session_name"] or None,
+        StateDirectory(arguments["state_directory"]),
+        arguments["host"],
+        {key: read_record(record, key) for key, record in arguments["records"].items()},
+        arguments["public_keys"],
+        recorded=arguments["recorded"],
+        allocatable=Allocatable.from_dict(arguments["allocatable"]) if arguments["allocatable"] else None,
+        session_name=arguments["session_name"] or None,
         check_mode=check_mode,
     )
     result = {

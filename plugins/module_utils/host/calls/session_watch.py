@@ -16,13 +16,13 @@ EVERY = 0.5
 """Seconds between two looks at the disk."""
 
 
-def call(asked: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
     """Return whether anything has moved before the time was over. Raises StateError."""
-    state = StateDirectory(asked["state_directory"])
-    deadline = time.monotonic() + asked["seconds"]
+    state = StateDirectory(arguments["state_directory"])
+    deadline = time.monotonic() + arguments["seconds"]
     moved = False
     while not moved and time.monotonic() < deadline:
-        moved = signature(state, asked["session_name"]) != asked["signature"]
+        moved = signature(state, arguments["session_name"]) != arguments["signature"]
         if not moved:
             time.sleep(min(EVERY, max(0.0, deadline - time.monotonic())))
     return {"changed": False, "moved": moved}

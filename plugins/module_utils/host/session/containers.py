@@ -335,18 +335,20 @@ def _ulimits(replica: Replica) -> list[dict[str, Any]]:
 
 def _devices(replica: Replica) -> dict[str, Any]:
     """Return what the engine is told of a replica's accelerators and CPUs (Docker Engine API, Resources)."""
-    names = [name for kind, some in replica.devices.items() if kind != PINNED for name in some]
+    names = [name for kind, names_of_kind in replica.devices.items() if kind != PINNED for name in names_of_kind]
     # Accelerators may share a device file, as AMD's do /dev/kfd.
     paths = dict.fromkeys(path for name in names if is_device_path(name) for path in name.split("+"))
     requests: list[dict[str, Any]] = [
         {"Driver": "nvidia", "DeviceIDs": [*filter(is_nvidia_uuid, names)], "Capabilities": [["gpu"]]},
         {"Driver": "cdi", "DeviceIDs": [*filter(is_cdi_name, names)]},
     ]
-    told: dict[str, Any] = {}
+    resources: dict[str, Any] = {}
     if paths:
-        told["Devices"] = [{"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths]
+        resources["Devices"] = [
+            {"PathOnHost": path, "PathInContainer": path, "CgroupPermissions": "rwm"} for path in paths
+        ]
     if PINNED in replica.devices:
-        told["CpusetCpus"] = ",".join(replica.devices[PINNED])
-        told["CpusetMems"] = ",".join(map(str, replica.memory_nodes))
-    told["DeviceRequests"] = [request for request in requests if request["DeviceIDs"]]
-    return told
+        resources["CpusetCpus"] = ",".join(replica.devices[PINNED])
+        resources["CpusetMems"] = ",".join(map(str, replica.memory_nodes))
+    resources["DeviceRequests"] = [request for request in requests if request["DeviceIDs"]]
+    return resources

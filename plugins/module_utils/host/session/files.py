@@ -98,10 +98,10 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
         files[f"ssh/{ssh_keys.OWNER_KEYS}"] = ssh_keys.owner_keys(owners)
     if context.has_ssh:
         files["ssh/ssh_config"] = ssh_keys.client_configuration(members, SSH_MOUNT)
-        told = {**context.image_environment(replica), **values, "PATH": search_path(context, replica)}
+        variables = {**context.image_environment(replica), **values, "PATH": search_path(context, replica)}
         subnet = None if context.network is None else context.network.subnet
         files["ssh/sshd_config"] = ssh_keys.server_configuration(
-            replica.address, is_login, SSH_MOUNT, told, server_parts(context), subnet
+            replica.address, is_login, SSH_MOUNT, variables, server_parts(context), subnet
         )
     return files
 

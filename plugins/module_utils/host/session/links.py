@@ -24,10 +24,10 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
         return []
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
-    about = context.network.tunnel
-    found = wireguard.read(about.link)
+    tunnel = context.network.tunnel
+    found = wireguard.read(tunnel.link)
     if found is not None and not _is_own(context, found.alias):
-        raise _foreign_link(context, about.link)
+        raise _foreign_link(context, tunnel.link)
     keys = {member.host: (public_keys.get(member.name) or {}).get("tunnel") for member in context.members}
     peers = [
         wireguard.Peer(key, _tunnel_endpoint(context, host), str(context.plan.hosts[host].underlay_address))
@@ -35,10 +35,10 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
         if key and host != context.host
     ]
     wanted = wireguard.Tunnel(
-        name=about.link,
+        name=tunnel.link,
         address=_tunnel_endpoint(context, context.host),
         port=int(context.network.port or 0),
-        mtu=about.mtu,
+        mtu=tunnel.mtu,
         alias=_alias(context),
         public_key=keys[context.host],
         peers=tuple(sorted((peer.public_key, peer.address) for peer in peers)),
@@ -133,8 +133,8 @@ def peer_steps(context: Context) -> Stage:
 
 def _tunnel_endpoint(context: Context, host: str) -> str:
     """Return where the overlay reaches a host: its address in the tunnel where there is one."""
-    about = context.plan.hosts[host]
-    return str(about.tunnel_address or about.underlay_address)
+    host_plan = context.plan.hosts[host]
+    return str(host_plan.tunnel_address or host_plan.underlay_address)
 
 
 def _vxlan(context: Context) -> link.Vxlan | None:

@@ -25,7 +25,7 @@ OPTION_BRIDGE = "com.docker.network.bridge.name"
 
 def network_steps(context: Context, containers: dict[str, dict[str, Any]], link_is_missing: bool) -> Stage:
     """Return which of the session's networks are to be made, or made anew."""
-    found = {one["Name"] for one in context.engine.networks(context.labels)}
+    found = {network["Name"] for network in context.engine.networks(context.labels)}
     rebooted = link_is_missing and not any(entry["State"] == "running" for entry in containers.values())
     steps = []
     for name, choice in _network_choices(context).items():
@@ -84,7 +84,7 @@ def _network_choices(context: Context) -> dict[str, dict[str, Any]]:
 
 def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_is_missing: bool) -> Stage:
     """Attach existing containers to the networks of the session where they are not, or not to the live one."""
-    live = {one["Name"]: one["Id"] for one in context.engine.networks(context.labels)}
+    live = {network["Name"]: network["Id"] for network in context.engine.networks(context.labels)}
     steps = []
     for replica in context.replicas:
         entry = containers.get(replica.name)

@@ -31,7 +31,7 @@ def require_place(context: Context, is_partly_there: bool) -> None:
     if context.allocatable is not None and not is_partly_there:
         reasons = rules.answer(claim, held, untracked, context.allocatable).reasons
     else:
-        reasons = tuple(rules.collisions(claim, [*(one.claim for one in held.values()), *untracked]))
+        reasons = tuple(rules.collisions(claim, [*(reservation.claim for reservation in held.values()), *untracked]))
     if reasons:
         raise EngineError(
             f"The place of session {context.session.name} on {context.host} was lost and is taken by now: "

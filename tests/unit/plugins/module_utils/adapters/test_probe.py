@@ -91,7 +91,7 @@ def test_what_was_heard_is_told_once_and_then_it_ends(process: probe._Process) -
     process.heard[probe.TUNNEL][3] = 1450
     # Nobody but root is told anything.
     assert probe.end({}, TOKEN) == ({"tunnel": {"3": 1450}, "plain": {}} if os.geteuid() == 0 else None)
-    process.asked.close()
+    process.control.close()
     assert probe.end({}, TOKEN) is None
 
 
