@@ -112,8 +112,8 @@ class Host:
             "reservations": [held[key].to_dict() for key in sorted(held)],
             "underlay": {"address": f"192.0.2.{self.number}", "interface": "eth0", "mtu": 1500},
             "addresses": [f"192.0.2.{self.number}"],
-            "subnets": sorted(subnet for network in networks for subnet in network["subnets"]),
-            "vnis": sorted(network["vni"] for network in networks if network["vni"] is not None),
+            "subnets": sorted(subnet for one in networks for subnet in one["subnets"]),
+            "vnis": sorted(one["vni"] for one in networks if one["vni"] is not None),
             "overlays": {"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             "ports": [],
             "images": {"busybox": IMAGE, IMAGE["id"]: IMAGE},
@@ -122,12 +122,10 @@ class Host:
             "accelerators": {},
             "batches": {},
             "records": [
-                record
-                if whole_records or record["name"] == session_name or record["status"] != RUNNING
-                else stub_of(record)
-                for record in records
+                one if whole_records or one["name"] == session_name or one["status"] != RUNNING else stub_of(one)
+                for one in records
             ],
-            "public_keys": {record["id"]: {} for record in records} if whole_records else {},
+            "public_keys": {one["id"]: {} for one in records} if whole_records else {},
             "damaged": [str(one) for one in damaged],
             "tombstones": self.state.tombstones(),
             "ledger_is_damaged": False,
@@ -140,8 +138,8 @@ class Host:
             about = found.setdefault(key, {"name": name, "kinds": []})
             about["kinds"] = sorted({*about["kinds"], kind})
 
-        for container in self.containers.values():
-            add(container["session_id"], container["session_name"], cluster_state.CONTAINER)
+        for one in self.containers.values():
+            add(one["session_id"], one["session_name"], cluster_state.CONTAINER)
         for kind, attribute in KINDS.items():
             for key, one in getattr(self, attribute).items():
                 add(key, one["name"], kind)
@@ -227,14 +225,8 @@ class Host:
 
     def _labelled(self) -> list[Claim]:
         return [
-            Claim(
-                container["session_id"],
-                container["session_name"],
-                replicas=1,
-                cpus=container["cpus"],
-                memory=container["memory"],
-            )
-            for container in self.containers.values()
+            Claim(one["session_id"], one["session_name"], replicas=1, cpus=one["cpus"], memory=one["memory"])
+            for one in self.containers.values()
         ]
 
     def release(self, record: Record, lease_owner: str) -> Steps:
@@ -345,36 +337,32 @@ class Host:
 
         entries = {**self.ledger.expired(), **self.ledger.read()}
         ids = {
-            container["session_id"]: []
-            for container in self.containers.values()
-            if is_meant(container["session_id"], container["session_name"])
+            one["session_id"]: []
+            for one in self.containers.values()
+            if is_meant(one["session_id"], one["session_name"])
         }
         for attribute in KINDS.values():
             ids |= {key: [] for key, one in getattr(self, attribute).items() if is_meant(key, one["name"])}
         ids |= {key: [] for key, held in self.ledger.read().items() if is_meant(key, held.claim.session_name)}
         records = [one for one in self.state.records()[0] if is_meant(one["id"], one["name"])]
-        names = {record["id"]: record["name"] for record in records}
-        ids |= {record["id"]: list(record["hosts"]) for record in records}
+        names = {one["id"]: one["name"] for one in records}
+        ids |= {one["id"]: list(one["hosts"]) for one in records}
         found = {
             "sessions": [
                 {"id": key, "name": session_name or names.get(key, ""), "hosts": hosts}
                 for key, hosts in sorted(ids.items())
             ],
-            "tombstones": [
-                tombstone for tombstone in self.state.tombstones() if session_name in (None, tombstone["name"])
-            ],
+            "tombstones": [one for one in self.state.tombstones() if session_name in (None, one["name"])],
         }
         if session_id is not None and has_moved_on(self.state, self.ledger, session_id, unless_reserved, revision):
             return {"actions": [], **found}
         for container in [
-            name
-            for name, container in self.containers.items()
-            if is_meant(container["session_id"], container["session_name"])
+            name for name, one in self.containers.items() if is_meant(one["session_id"], one["session_name"])
         ]:
             del self.containers[container]
             yield
         every = {*ids, *([] if session_id is None else [session_id])}
-        kept = {record["id"] for record in records if keep_record and is_stub(record) and record["status"] == RUNNING}
+        kept = {one["id"] for one in records if keep_record and is_stub(one) and one["status"] == RUNNING}
         for attribute in KINDS.values():
             there = getattr(self, attribute)
             for key in [key for key in there if is_meant(key, there[key]["name"])]:
@@ -437,7 +425,7 @@ class Group:
                 self._checked[host.name] = seen
                 promised = sum(held.claim.cpus for held in host.ledger.read().values())
                 assert promised <= host.cpus, f"{host.name} has promised {promised} of {host.cpus}"
-            used = sum(container["cpus"] for container in host.containers.values())
+            used = sum(one["cpus"] for one in host.containers.values())
             assert used <= host.cpus, f"{host.name} carries {used} of {host.cpus}"
 
     def running(self, name: str) -> dict[str, str]:

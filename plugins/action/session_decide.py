@@ -62,9 +62,14 @@ class ActionModule(ActionBase):
                 "leaks": {"type": "bool", "default": False},
                 "puts_back": {"type": "bool", "default": True},
                 "outcome": {"type": "dict"},
+                "state_of": {"type": "str"},
             }
         )
         verb = VERBS[arguments["verb"]]
+        if arguments["state_of"] is not None:
+            # As it is: nothing in it is a template.
+            state = task_vars["hostvars"].raw_get(arguments["state_of"])[f"{arguments['verb']}_state"]
+            return {**state, "changed": False}
         try:
             state = self._begin(arguments, task_vars) or dict(task_vars[f"{arguments['verb']}_state"])
             is_answered = arguments["given"] is None or arguments["after"] is not None
@@ -124,10 +129,10 @@ class ActionModule(ActionBase):
         is_over = not state["step"]
         if is_over and arguments["says"]:
             # As ansible.builtin.debug shows it; what is handed on was so before, or it would be shown as well.
-            return {"changed": False, "msg": verb.closing_lines(state), "_ansible_verbose_always": True}
+            return {"changed": False, "msg": verb.said(state), "_ansible_verbose_always": True}
         result: dict[str, Any] = {"changed": False, **state}
         if is_over and state.get("hands_on"):
-            result.update(lines=verb.closing_lines(state), saying=verb.SAY)
+            result.update(lines=verb.said(state), saying=verb.SAY)
         data = verb.handed_on(state) if state.get("hands_on") else None
         if data is not None:
             result["ansible_stats"] = {"data": {ARTIFACT: data}, "per_host": False, "aggregate": False}

@@ -97,6 +97,10 @@ options:
     description:
       - What became of a launch that O(verb=schedule) has asked for, C(outcome) of its last state.
     type: dict
+  state_of:
+    description:
+      - A host of an earlier play whose state is the one to go on with in this play; it is returned as it is.
+    type: str
 seealso:
   - module: cluster_compute.session.session_step
 """
@@ -140,6 +144,16 @@ status:
   description: V(SCHEDULED) for a launch whose session has a place; why there is none else.
   returned: for a launch
   type: str
+play_hosts:
+  description: The hosts that the plain way of a launch has something to do for, at least one.
+  returned: for a launch
+  type: list
+  elements: str
+left:
+  description: The hosts that what only some launches need has something to do for; none where a launch is over.
+  returned: for a launch
+  type: list
+  elements: str
 record:
   description: The record of the session with its plan.
   returned: for a launch, null while there is no place

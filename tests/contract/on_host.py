@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, ssh_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import LABEL_REPLICA, Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
@@ -47,9 +47,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     hosts_from_facts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
 
 BUSYBOX = "cluster-compute/busybox:latest"
@@ -162,10 +165,10 @@ def things(engine: Engine) -> dict[str, Any]:
     # What an engine names by chance: one end of a container's cable, its disk, its namespace.
     chance = re.compile("(?<=^veth)[0-9a-f]{7}$|[0-9a-f]{64}|(?<=/netns/)[0-9a-f]{12}")
     return {
-        "containers": sorted(container["Names"][0] for container in engine.containers()),
-        "networks": sorted(network["Name"] for network in engine.networks()),
+        "containers": sorted(one["Names"][0] for one in engine.containers()),
+        "networks": sorted(one["Name"] for one in engine.networks()),
         "volumes": sorted(path.name for path in Path("/var/lib/docker/volumes").iterdir() if path.is_dir()),
-        "links": sorted((chance.sub("", link["ifname"]), link.get("ifalias", "")) for link in links),
+        "links": sorted((chance.sub("", one["ifname"]), one.get("ifalias", "")) for one in links),
         "rules": rules(),
         "mounts": sorted(chance.sub("", line.split()[4]) for line in mounts.splitlines()),
         "programs": _programs(),
@@ -214,7 +217,7 @@ class Host:
         }
         asked = parse_request({f"session_{key}": value for key, value in given.items()})
         images = sorted({role.image for role in asked.roles})
-        paths = [mount.source for mount in asked.mounts if mount.source is not None]
+        paths = [one.source for one in asked.mounts if one.source is not None]
         own = self.call("host_info", session_name=asked.name, images=images, paths=paths)["host"]
         assert own["usable"], own["problem"]
         facts = {HERE: own}
@@ -403,6 +406,15 @@ def call(host: Host) -> Call:
 def record(host: Host) -> Callable[..., Record]:
     """Return what makes the record of a session that is being started, from a request."""
     return lambda **request: host.plan(**request).record
+
+
+@pytest.fixture
+def unprepared(nothing_is_left: None, engine: Engine) -> Iterator[None]:
+    """Take away, for a test, the rules by which the host's preparation keeps containers out of all sessions."""
+    firewall.remove(STANDING[0])
+    yield
+    own = StateDirectory("/var/lib/cluster-compute")
+    perform([firewall_rules.standing_steps(own, engine.uses_nftables())])
 
 
 @pytest.fixture

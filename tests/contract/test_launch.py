@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
@@ -22,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     RUNNING,
     is_stub,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     CONFIRMED,
@@ -35,6 +37,7 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     LEASE_OWNER,
     Call,
     Host,
+    Session,
     output_of,
     things,
 )
@@ -74,7 +77,7 @@ def test_check_mode_tells_all_that_is_done_and_does_nothing(host: Host, engine: 
         assert held[key] == dry_held[key]
     begun = session.bring("started")
     assert begun["actions"] == dry_started["actions"]
-    assert [re.sub("^([a-z]+ [A-Za-z]+).*", r"\1", action) for action in begun["actions"]] == [
+    assert [re.sub("^([a-z]+ [A-Za-z]+).*", r"\1", one) for one in begun["actions"]] == [
         "create firewall",
         *["create file"] * (len(begun["actions"]) - 8),
         "create link",
@@ -167,8 +170,8 @@ def test_keys_are_made_once_or_all_at_once_when_asked(host: Host) -> None:
     session.public_keys = dict(made["public_keys"])
     renewed = session.bring("held", regenerate_keys=True)
     assert renewed["actions"] == made["actions"]
-    assert not {json.dumps(key) for key in made["public_keys"].values()} & {
-        json.dumps(key) for key in renewed["public_keys"].values()
+    assert not {json.dumps(one) for one in made["public_keys"].values()} & {
+        json.dumps(one) for one in renewed["public_keys"].values()
     }
     for path in session.files.path.rglob("*_ed25519*"):
         assert path.stat().st_mode & 0o777 == (0o644 if path.suffix == ".pub" else 0o600)
@@ -177,15 +180,59 @@ def test_keys_are_made_once_or_all_at_once_when_asked(host: Host) -> None:
 KEYS = ("id_ed25519", "ssh_host_ed25519_key")
 
 
+def stub(session: Session, check_mode: bool = False) -> list[str]:
+    """Keep a stub record of a session here and return what was done."""
+    given = {"state": "stub", "record": session.record, "lease_owner": LEASE_OWNER}
+    return list(session.call("session_host", check_mode, **given)["actions"])
+
+
 def test_a_host_without_replicas_keeps_a_stub(host: Host) -> None:
     session = host.plan(size=1)
     for check_mode in (True, False):
-        assert session.bring("prepared", check_mode=check_mode, host="elsewhere")["actions"] == ["create record demo"]
-    stub = session.files.read_record()
-    assert stub is not None
-    assert is_stub(stub)
-    assert stub["status"] == RUNNING
-    assert session.bring("prepared", host="elsewhere")["actions"] == []
+        assert stub(session, check_mode) == ["create record demo"]
+    record = session.files.read_record()
+    assert record is not None
+    assert is_stub(record)
+    assert record["status"] == RUNNING
+    assert stub(session) == []
+
+
+@pytest.mark.usefixtures("unprepared")
+def test_its_containers_are_kept_out_of_the_overlay_once_for_all_or_session_by_session(host: Host, call: Call) -> None:
+    session = host.plan(size=2, others=1, max_replicas_per_host=1)
+    assert stub(session) == ["create record demo", "create firewall rules demo"]
+    session.remove()
+    call("host_firewall", vni_pool="1-4095")
+    assert stub(session) == ["create record demo", "create firewall rules demo"]
+    session.remove()
+    call("host_firewall")
+    assert stub(session) == ["create record demo"]
+    firewall.remove(STANDING[0])
+    assert stub(session, check_mode=True) == ["create firewall rules standing"]
+    assert stub(session) == ["create firewall rules standing"]
+    call("host_firewall", state="absent")
+
+
+def test_of_two_sessions_of_one_name_a_host_knows_one(host: Host, ledger: LedgerFile) -> None:
+    first, second = host.plan(size=1), host.plan(size=1)
+
+    def hold_name(session: Session, lease_owner: str) -> dict[str, Any]:
+        claim = Claim(session.id, session.name).to_dict()
+        return session.call("session_host", state="named", claim=claim, lease_owner=lease_owner)
+
+    assert hold_name(first, LEASE_OWNER)["granted"]
+    assert hold_name(first, LEASE_OWNER)["granted"], "its own lease is no hindrance"
+    refused = hold_name(second, "another run")
+    assert (refused["granted"], refused["tentative"]) == (False, [first.id])
+    assert refused["reasons"] == [f"The name demo is taken by session demo ({first.id})."]
+    stub(first)
+    assert ledger.read() == {}
+    refused = hold_name(second, "another run")
+    assert (refused["granted"], refused["tentative"]) == (False, [])
+    assert refused["reasons"] == [f"The name demo is taken by session {first.id}."]
+    assert second.bring("held")["reasons"] == refused["reasons"]
+    assert ledger.read() == {}
+    assert second.files.read_record() is None
 
 
 def test_a_session_that_was_torn_down_meanwhile_is_not_launched(host: Host, ledger: LedgerFile) -> None:
@@ -400,7 +447,7 @@ def test_what_is_verified(host: Host) -> None:
 def test_what_does_not_work_is_told(damage: str, told: str, host: Host) -> None:
     session = host.launch(size=2)
     pid = session.containers()["sub1"]["State"]["Pid"]
-    end = f"kill $(pgrep -P {pid} sshd || pgrep -P {pid} -f sshd)"
+    end = f"p=$(pgrep -P {pid} sshd || pgrep -P {pid} -f sshd); kill $p; while kill -0 $p; do sleep 0.05; done"
     damage = damage.replace("$IN", f"nsenter -t {pid} -n").replace("$PID", str(pid)).replace("$END", end)
     output_of("sh", "-euc", damage)
     with pytest.raises(SessionError, match=told):
@@ -423,5 +470,5 @@ def test_facts_name_what_a_session_has_here(host: Host, call: Call) -> None:
     (container,) = facts["containers"]
     assert (container["name"], container["state"], container["failure"]) == ("demo-main1", "running", None)
     assert set(container["usage"]) == {"cpus", "memory"}
-    assert [record["id"] for record in facts["records"]] == [session.id]
+    assert [one["id"] for one in facts["records"]] == [session.id]
     assert session.plan["network"]["vni"] in facts["vnis"]

@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_ON_HOST,
     SSH_PORT,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
@@ -40,7 +41,7 @@ TOLD = ("known_hosts", "authorized_keys")
 def trio(shared_host: Host) -> Session:
     """Launch a session with main1 and sub1 on this host and sub2 on another one, which nobody needs."""
     session = shared_host.launch(name="trio", others=1, size=3, max_replicas_per_host=2, command=EATS)
-    assert [replica["host"] for replica in session.plan["replicas"]] == [HERE, HERE, "there1"]
+    assert [one["host"] for one in session.plan["replicas"]] == [HERE, HERE, "there1"]
     return session
 
 
@@ -171,9 +172,7 @@ def test_repair_puts_back_exactly_what_is_missing(damage: str, trio: Session, en
 def test_a_server_that_has_ended_is_started(trio: Session) -> None:
     before = invariants(trio)
     pid = trio.containers()["sub1"]["State"]["Pid"]
-    ssh_server.end(
-        pid, next(replica["address"] for replica in trio.plan["replicas"] if replica["name"] == "sub1"), SSH_PORT
-    )
+    ssh_server.end(pid, next(one["address"] for one in trio.plan["replicas"] if one["name"] == "sub1"), SSH_PORT)
     assert trio.repair(check_mode=True)["actions"] == ["start SSH server trio-sub1"]
     assert trio.repair()["actions"] == ["start SSH server trio-sub1"]
     assert invariants(trio) == before
@@ -186,6 +185,42 @@ def test_rules_that_are_gone_are_written(trio: Session) -> None:
     assert trio.repair(check_mode=True)["actions"] == ["create firewall rules trio"]
     assert trio.repair()["actions"] == ["create firewall rules trio"]
     assert rules() == before
+
+
+@pytest.mark.usefixtures("unprepared")
+def test_containers_are_kept_out_of_all_sessions_from_the_preparation_on(trio: Session) -> None:
+    before, call = rules(), trio.call
+
+    def overlays() -> Any:
+        return call("host_info")["host"]["overlays"]
+
+    try:
+        assert overlays() is None
+        wanted = ["create firewall rules standing", f"create file {trio.owner.state.root}/overlays.json"]
+        assert call("host_firewall", check_mode=True)["actions"] == wanted
+        assert rules() == before
+        made = call("host_firewall")
+        assert (made["actions"], made["overlays"]) == (wanted, overlays())
+        assert (made["overlays"]["port"], made["overlays"]["first"], made["overlays"]["last"]) == (
+            4789,
+            4096,
+            2**24 - 1,
+        )
+        assert not call("host_firewall")["changed"]
+        prepared = rules()
+        assert call("host_info")["host"]["objects"].keys() == {trio.id}, "no session owns the rules"
+        firewall.remove(STANDING[0])
+        assert (rules(), overlays()) == (before, None)
+        for check_mode in (True, False):
+            assert trio.repair(check_mode=check_mode)["actions"] == ["create firewall rules standing"]
+        assert (rules(), overlays()) == (prepared, made["overlays"])
+        wanted = ["update firewall rules standing", f"update file {trio.owner.state.root}/overlays.json"]
+        assert call("host_firewall", vni_pool="5000-5999")["actions"] == wanted
+        assert (overlays()["first"], overlays()["last"]) == (5000, 5999)
+    finally:
+        call("host_firewall", state="absent")
+    assert (rules(), overlays()) == (before, None)
+    assert not call("host_firewall", state="absent")["changed"]
 
 
 def test_a_host_key_that_is_gone_is_made_and_told(trio: Session) -> None:

@@ -76,16 +76,18 @@ def test_a_failed_launch_leaves_nothing_and_says_where_and_why(case: str, untouc
 
 
 def test_a_host_that_cannot_keep_its_containers_out_is_named(untouched_lab: Snapshot) -> None:
-    """n2 carries no replica, and a container there could send into the tunnel of the session."""
+    """n2 carries no replica, and a container there could send into the tunnel: somebody removed what keeps it out."""
     broken = "/usr/local/sbin/iptables-restore"
+    script("n2", "iptables-save | grep -v cluster-compute | iptables-restore")
     script("n2", f"printf '#!/bin/sh\\necho no such table >&2; exit 3\\n' >{broken}; chmod 755 {broken}")
     try:
         run = launch({**BASE, "session_size": 2, "session_hosts": ["n1", "n3"]})
         assert run.code != 0
-        assert "n2: Could not create firewall rules half: 'iptables-restore" in run.failures
+        assert "n2: Could not update firewall rules standing: 'iptables-restore" in run.failures
         assert "no such table" in run.failures
     finally:
         script("n2", f"rm {broken}")
+        assert play("repair").ok().actions() == {"n2": ["update firewall rules standing"]}
     assert differences(untouched_lab, snapshot()) == []
 
 
@@ -149,7 +151,7 @@ class TestHalf:
         self, amid_others: None, tmp_path: Path
     ) -> None:
         """An SSH server closes new connections while too many wait for their login (sshd_config(5), MaxStartups)."""
-        assert {replica.host for replica in replicas("half").values()} == set()
+        assert {one.host for one in replicas("half").values()} == set()
         few = "/etc/ssh/sshd_config.d/few.conf"
         output = tmp_path / "output"
         variables = tmp_path / "variables.json"
@@ -173,7 +175,7 @@ class TestHalf:
             assert launching.wait(120) == 0, output.read_text(encoding="utf-8")
         finally:
             script("n2", f"rm {few}; service ssh reload")
-        assert sorted(replica.host for replica in replicas("half").values()) == sorted(HOSTS)
+        assert sorted(one.host for one in replicas("half").values()) == sorted(HOSTS)
 
     def test_what_only_looks_like_a_session_s_is_in_nobody_s_way(self, amid_others: None) -> None:
         script("n2", "docker commit half-sub1 copy:1; docker run -d --name mine copy:1")

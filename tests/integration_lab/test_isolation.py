@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
+    STANDING,
     chain_name,
     inner_bridge,
 )
@@ -86,8 +87,11 @@ def _rules(host: str, command: str = "iptables") -> str:
 
 
 def _by_chain(rules: str) -> dict[str, list[str]]:
-    """Return the rules in their order, by chain; engines repeat some of their own when they restart."""
-    lines = list(dict.fromkeys(rules.splitlines()))
+    """Return the rules in their order, by chain; engines repeat some of their own when they restart.
+
+    What keeps containers out of all sessions was put back before the others.
+    """
+    lines = list(dict.fromkeys(line for line in rules.splitlines() if STANDING[0] not in line))
     chains = [line.split()[0][1:] for line in lines if line.startswith(":")]
     return {chain: [line for line in lines if line.startswith(f"-A {chain} ")] for chain in chains}
 
@@ -252,7 +256,7 @@ def site(before: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> It
 
 def _look(file: Path) -> Site:
     """Say where everything is, give strangers their routes, have everybody listen."""
-    found = {f"{session} {name}": replica for session in REQUESTS for name, replica in replicas(session).items()}
+    found = {f"{session} {name}": one for session in REQUESTS for name, one in replicas(session).items()}
     plans = {session: record(session)["plan"] for session in REQUESTS}
     places = {"foreign": Place("", f"/run/netns/{FOREIGN.namespace}")}
     for name, one in found.items():
@@ -414,7 +418,8 @@ OPEN_WAYS = (
 
 REMOVE = (
     "from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall\n"
-    "for one in firewall.sessions(): firewall.remove(one)\n"
+    "from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation\n"
+    "for one in [*firewall.sessions(), isolation.STANDING[0]]: firewall.remove(one)\n"
 )
 
 
@@ -437,9 +442,9 @@ def _without_rules(hosts: tuple[str, ...] = HOSTS) -> Iterator[None]:
 
 
 def _sessions_in(rules: list[str]) -> list[str]:
-    """Return the names of the sessions that have rules, by id."""
+    """Return the names of the sessions that have rules, by id, after what keeps containers out of all of them."""
     found = {re.search(r'"cluster-compute (\S+) (\S+) ', line).groups() for line in rules}  # type: ignore[union-attr]
-    return [name for _id, name in sorted(found)]
+    return [name for _id, name in sorted(found, key=lambda owner: (owner != STANDING, owner))]
 
 
 @pytest.fixture(scope="module")
@@ -517,7 +522,8 @@ def test_rules_of_others_stay_where_they_are(site: Site, before: dict[str, str])
     for host in HOSTS:
         others = [line for line in _rules(host).splitlines() if '"cluster-compute ' not in line and "cce" not in line]
         own = [line for line in others if line.startswith("-A DOCKER-USER")]
-        assert own == [line for line in before[host].splitlines() if line.startswith("-A DOCKER-USER")]
+        known = [line for line in before[host].splitlines() if line.startswith("-A DOCKER-USER")]
+        assert own == [line for line in known if '"cluster-compute ' not in line]
         assert [line.replace("-A DOCKER-USER ", "") for line in own[:2]] == OTHERS
 
 
@@ -525,7 +531,7 @@ def test_sessions_on_one_host_are_apart(site: Site) -> None:
     """A rule of one session names nothing of the other."""
     ids = {name: site.plans[name]["session"]["id"] for name in REQUESTS}
     for line in _of_sessions("n1"):
-        named = {name for name, key in ids.items() if key[:8] in line}
+        named = {name for name, key in {**ids, "standing": STANDING[0]}.items() if key[:8] in line}
         assert len(named) == 1, line
 
 
@@ -620,4 +626,5 @@ def test_teardown_leaves_the_rules_as_they_were(site: Site, before: dict[str, st
     for host in ("n1", "n3"):
         # An engine that was restarted has made its chains in another order.
         assert _by_chain(_rules(host)) == _by_chain(before[host])
-    assert _of_sessions("n2") == []
+    for host in HOSTS:
+        assert _sessions_in(_of_sessions(host)) == ["standing"]

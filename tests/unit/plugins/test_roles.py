@@ -51,7 +51,11 @@ def test_a_plain_run_shows_few_tasks(verb: str) -> None:
     for play in playbook:
         for task in play["tasks"]:
             role = task.get("ansible.builtin.import_role")
-            shown += 1 if role is None else banners(verb, "main") + role.get("rolespec_validate", True)
+            if role is None:
+                shown += 1
+            elif role.get("tasks_from") != "finish":  # that play has no hosts where nothing rare is to be done
+                validates = "tasks_from" not in role and role.get("rolespec_validate", True)
+                shown += banners(verb, role.get("tasks_from", "main")) + validates
     assert shown <= LONGEST[verb]
 
 

@@ -30,8 +30,8 @@ EGRESS_PREFIX = "cce"
 INNER_PREFIX = "ccb"
 """Bridges of sessions are called so. Rules name them, so the name is the same for as long as the session is."""
 
-STANDING = ("00000000-0000-0000-0000-000000000000", "standing")
-"""Id and name under which a host keeps the rules that belong to no session; no session has this id."""
+STANDING = ("ffffffff-ffff-ffff-ffff-ffffffffffff", "standing")
+"""Id and name under which a host keeps the rules that belong to no session (RFC 9562, 5.10: Max UUID)."""
 
 # What UDP carries begins with 4 bytes of VXLAN flags, then come 24 bits of identifier and 8 reserved ones (RFC 7348).
 _VNI_IPV4 = "0>>22&0x3C@12>>8={vni}"

@@ -154,8 +154,16 @@ def begin(
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
-    """Return what follows from the answers to the state's step."""
-    return _Launch(state, answers, outside).next()
+    """Return what follows from the answers to the state's step.
+
+    Beside what every state has: ``play_hosts``, those that the plain way has something to do for, at least one; and
+    ``left``, those that what is rare has something to do for.
+    """
+    following = _Launch(state, answers, outside).next()
+    own = following["known"][:1]
+    if following["step"] in ("hold", "start"):
+        own = list(dict.fromkeys([*hosts_of(following), *following["stub_hosts"]]))
+    return {**following, "play_hosts": own, "left": following["known"] if following["step"] else []}
 
 
 def handed_on(state: State) -> dict[str, Any] | None:
@@ -165,7 +173,7 @@ def handed_on(state: State) -> dict[str, Any] | None:
     return artifact(state, state["promised"], _report_of(state))
 
 
-def closing_lines(state: State) -> list[str]:
+def said(state: State) -> list[str]:
     """Return what people are told at the end."""
     placed = state["outcome"]["status"] in PLACED
     return [*state["outcome"]["report"], *(table_of(state["record"], state["replicas"]) if placed else ())]

@@ -68,6 +68,14 @@ def test_a_decision_returns_the_next_state() -> None:
     assert "ansible_stats" not in result
 
 
+def test_a_later_play_goes_on_with_the_state_of_a_host_of_an_earlier_one() -> None:
+    launch = Launch().until("start")
+    variables = {"hostvars": Hostvars({"h2": {"launch_state": launch.state}}), "launch_state": {"step": "of another"}}
+    found: Any = object.__new__(action.ActionModule)
+    found._task = SimpleNamespace(args={"verb": "launch", "state_of": "h2"}, check_mode=False)
+    assert found.run(task_vars=variables) == {**launch.state, "changed": False}
+
+
 def test_another_step_than_that_which_is_meant_is_not_judged() -> None:
     launch = Launch().until("start")
     assert decided(launch, {}, after="hold")["step"] == "start"

@@ -84,7 +84,7 @@ def nothing_is_left(group: Group, *names: str) -> None:
 def all_have_started(group: Group, name: str) -> bool:
     """Tell whether every host of a launch that was killed had finished its part, but perhaps for the commit."""
     copies = group.copies(name)
-    return set(copies) == HOSTS and {copy["status"] for copy in copies.values()} == {"RUNNING"}
+    return set(copies) == HOSTS and {one["status"] for one in copies.values()} == {"RUNNING"}
 
 
 # ---- a controller that is killed ------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_a_queue_is_read_without_the_host_that_is_away_and_its_old_copy_starts_n
     group.finish(group.launch(request("pair", **two)))
     group.hosts["h1"].is_away = True
     found = group.finish(group.queue())
-    assert [entry["session_name"] for entry in found["queue"]] == ["pair"]
+    assert [one["session_name"] for one in found["queue"]] == ["pair"]
     assert found["warnings"] == ["Hosts that could not be reached are left out: h1."]
     group.finish(group.teardown("holder"))
     assert group.finish(group.schedule())["pair"].status == "RUNNING"
@@ -244,7 +244,7 @@ def test_a_queue_is_read_without_the_host_that_is_away_and_its_old_copy_starts_n
     group.finish(group.schedule())
     assert group.running("pair") == {"pair-main1": "h2", "pair-sub1": "h3"}
     assert group.finish(group.launch(request("pair", **two))).status == "RUNNING"
-    assert {name: copy["status"] for name, copy in group.copies("pair").items()} == dict.fromkeys(HOSTS, "RUNNING")
+    assert {name: one["status"] for name, one in group.copies("pair").items()} == dict.fromkeys(HOSTS, "RUNNING")
     nothing_is_left(group, "holder", "pair")
 
 
@@ -254,13 +254,13 @@ def test_any_one_copy_is_enough_to_start_who_waits(groups: Callable[..., Group])
         group.finish(group.launch(everywhere("holder")))
         group.finish(group.launch(everywhere("later", env="GREETING=hello")))
         copies = group.copies("later")
-        assert len({str(copy) for copy in copies.values()}) == 1
+        assert len({str(one) for one in copies.values()}) == 1
         for name in HOSTS - {kept}:
             group.hosts[name].state.remove_session(copies["h1"]["id"])
         group.finish(group.teardown("holder"))
         assert group.finish(group.schedule())["later"].status == "RUNNING"
         after = group.copies("later")[kept]
-        assert (after["id"], [entry["status"] for entry in after["history"]]) == (
+        assert (after["id"], [one["status"] for one in after["history"]]) == (
             copies["h1"]["id"],
             ["PENDING", "PREPARING", "RUNNING"],
         )
@@ -272,7 +272,7 @@ def test_any_one_copy_is_enough_to_start_who_waits(groups: Callable[..., Group])
 
 def names(found: dict[str, Any]) -> list[str]:
     """Return who waits, in order."""
-    return [entry["session_name"] for entry in found["queue"]]
+    return [one["session_name"] for one in found["queue"]]
 
 
 def test_the_order_is_priority_then_age_and_cancelling_is_teardown(groups: Callable[..., Group]) -> None:

@@ -30,11 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.start
     UNKEPT,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import host_program
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import (
-    Program,
-    answer_in,
-    text_behind,
-)
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import Program, answer_in, said
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import Launch, request
 
 
@@ -73,7 +69,7 @@ ANSWER = {"changed": False, "sessions": []}
 
 
 def test_it_is_sent_once_and_found_again(program: Program, tmp_path: Path) -> None:
-    assert text_behind(run(program, known(tmp_path)), ABSENT) is not None
+    assert said(run(program, known(tmp_path)), ABSENT) is not None
     assert answer_in(run(program, known(tmp_path), sources=True)) == ANSWER
     (path,) = kept(program)
     assert path.name.startswith(program.digest)
@@ -100,7 +96,7 @@ def test_a_damaged_program_is_not_run(program: Program, tmp_path: Path, damage: 
     (path,) = kept(program)
     path.write_bytes(damage(path.read_bytes()))
     output = run(program, known(tmp_path))
-    assert text_behind(output, DAMAGED) is not None
+    assert said(output, DAMAGED) is not None
     assert answer_in(output) is None
     assert answer_in(run(program, known(tmp_path), sources=True)) == ANSWER
     assert answer_in(run(program, known(tmp_path))) == ANSWER
@@ -125,7 +121,7 @@ def test_what_others_can_write_is_not_run(program: Program, tmp_path: Path, plac
     chosen = {"programs": path.parent, "file": path, "above": path.parent.parent}[place]
     chosen.chmod(chosen.stat().st_mode | 0o020)
     output = run(program, known(tmp_path))
-    refused = text_behind(output, REFUSED)
+    refused = said(output, REFUSED)
     assert refused is not None
     assert str(chosen) in refused
     assert "others can change it" in refused
@@ -137,7 +133,7 @@ def test_what_belongs_to_somebody_else_is_not_run(program: Program, tmp_path: Pa
     run(program, known(tmp_path), sources=True)
     (path,) = kept(program)
     os.chown(path, 4321, 4321)
-    refused = text_behind(run(program, known(tmp_path)), REFUSED)
+    refused = said(run(program, known(tmp_path)), REFUSED)
     assert refused is not None
     assert "4321" in refused
 
@@ -147,14 +143,14 @@ def test_a_link_is_not_followed(program: Program, tmp_path: Path) -> None:
     (path,) = kept(program)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert text_behind(run(program, known(tmp_path)), REFUSED) is not None
+    assert said(run(program, known(tmp_path)), REFUSED) is not None
 
 
 def test_a_host_that_cannot_keep_it_runs_it_all_the_same(program: Program, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     crowded = replace(program, folder=str(tmp_path / "file" / "programs"))
     output = run(crowded, known(tmp_path), sources=True)
-    assert text_behind(output, UNKEPT)
+    assert said(output, UNKEPT)
     assert answer_in(output) == ANSWER
 
 
@@ -185,7 +181,7 @@ def keys_of(self: Launch, host: str) -> dict[str, Any]:
         blob = b"\0\0\0\x0bssh-ed25519\0\0\0 " + draw.randbytes(32)
         return f"ssh-ed25519 {base64.b64encode(blob).decode()}"
 
-    members = [replica["name"] for replica in self.record["plan"]["replicas"] if replica["host"] == host]
+    members = [one["name"] for one in self.record["plan"]["replicas"] if one["host"] == host]
     return {name: {kind: key() for kind in ("client", "host", "tunnel")} for name in members}
 
 

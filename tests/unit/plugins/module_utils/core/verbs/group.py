@@ -141,7 +141,7 @@ class Launch:
         raise AssertionError(f"{step} does not come: {self.steps}")
 
     def _members(self, host: str) -> list[dict[str, Any]]:
-        return [replica for replica in self.record["plan"]["replicas"] if replica["host"] == host]
+        return [one for one in self.record["plan"]["replicas"] if one["host"] == host]
 
     def _keys(self, host: str) -> dict[str, Any]:
         return {one["name"]: {"client": f"c {one['name']}", "host": "h"} for one in self._members(host)}

@@ -102,9 +102,9 @@ class Host:
 
     def session_containers(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         return [
-            container
-            for container in self.containers.values()
-            if all(container["Labels"].get(key) == value for key, value in (labels or {}).items())
+            one
+            for one in self.containers.values()
+            if all(one["Labels"].get(key) == value for key, value in (labels or {}).items())
         ]
 
     def networks(self, _labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -140,13 +140,13 @@ class Host:
             about["kinds"] = [*about["kinds"], *([] if kind in about["kinds"] else [kind])]
 
         containers = []
-        for container in self.containers.values():
-            labels = container["Labels"]
+        for one in self.containers.values():
+            labels = one["Labels"]
             session_id, of = labels[docker_engine.LABEL_SESSION_ID], labels[docker_engine.LABEL_SESSION_NAME]
             add(session_id, of, "container")
             containers.append(
                 {
-                    "name": container["Id"],
+                    "name": one["Id"],
                     "session_id": session_id,
                     "session_name": of,
                     "replica": labels[docker_engine.LABEL_REPLICA],
@@ -175,9 +175,7 @@ class Host:
             images={"busybox": image, image["id"]: image},
             tombstones=state.tombstones(),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
-            public_keys=_own_public_keys(
-                state, [record for record in records if whole_records or record["name"] == name]
-            ),
+            public_keys=_own_public_keys(state, [one for one in records if whole_records or one["name"] == name]),
         )
 
     def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -359,7 +357,7 @@ class World:
     def is_intact(self, name: str, record: Mapping[str, Any]) -> bool:
         host = self.hosts[name]
         held = LedgerFile(str(host.root)).read().get(record["id"])
-        mine = [replica["container"] for replica in record["plan"]["replicas"] if replica["host"] == name]
+        mine = [one["container"] for one in record["plan"]["replicas"] if one["host"] == name]
         return held is not None and held.stage == COMMITTED and all(one in host.containers for one in mine)
 
     def part(self, name: str, session_id: str) -> Any:
@@ -378,7 +376,7 @@ class World:
         for host in self.hosts.values():
             held = LedgerFile(str(host.root)).read().values()
             assert sum(one.claim.cpus for one in held) <= 2000, host.name
-            used = sum(int(container["Labels"][docker_engine.LABEL_CPUS]) for container in host.containers.values())
+            used = sum(int(one["Labels"][docker_engine.LABEL_CPUS]) for one in host.containers.values())
             assert used <= 2000, host.name
 
 
@@ -393,9 +391,9 @@ def patched() -> Iterator[list[World]]:
             launch_steps,
             "verify",
             lambda _engine, plan, host, *_more: [
-                {"name": replica["name"], "rank": replica["rank"], "status": RUNNING}
-                for replica in plan["replicas"]
-                if replica["host"] == host
+                {"name": one["name"], "rank": one["rank"], "status": RUNNING}
+                for one in plan["replicas"]
+                if one["host"] == host
             ],
         )
         patch.setattr(link, "session_links", dict)
@@ -578,7 +576,7 @@ def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(patched: 
 
     try:
         session_id = world.launch(request(name="ash", size=1))["record"]["id"]
-        host = world.at = next(host for host in world.hosts.values() if host.containers)
+        host = world.at = next(one for one in world.hosts.values() if one.containers)
         host.remove_container = stays  # type: ignore[method-assign]
         found = StateDirectory(str(host.root)).records()[0][0]
         asked = {"state": "absent", "session_id": session_id, "keep_record": True, "undo": True}

@@ -78,7 +78,7 @@ def test_those_that_can_start_are_launched_one_after_the_other_and_then_all_is_l
     first, second, big = waiting("first", 1, "1"), waiting("second", 2, "1"), waiting("big", 3, "2")
     run = Schedule(first, second, big).answer()
     assert (run.step, run.names) == ("launch", ["first", "second", "big"])
-    assert [session["session_name"] for session in run.state["launchable"]] == ["first", "second"]
+    assert [one["session_name"] for one in run.state["launchable"]] == ["first", "second"]
     assert run.state["launchable"][0]["waits"] == first
     assert run.state["calls"] == []
     assert run.launched().step == "launch"
@@ -87,7 +87,7 @@ def test_those_that_can_start_are_launched_one_after_the_other_and_then_all_is_l
         host["records"] = [big]
     run.answer()
     assert (run.step, run.names) == ("", ["big"])
-    assert [outcome["status"] for outcome in run.state["outcomes"]] == ["RUNNING", "ERROR"]
+    assert [one["status"] for one in run.state["outcomes"]] == ["RUNNING", "ERROR"]
 
 
 def test_who_came_meanwhile_waits_for_the_next_run() -> None:
