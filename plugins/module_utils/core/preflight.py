@@ -64,6 +64,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     roots_of,
     sharing_problems,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
     PINNED,
     count_devices,
@@ -288,7 +289,7 @@ def judge(
     checks = (
         _reach(results),
         _engine(results),
-        _prepared(results),
+        _prepared(settings, results),
         _kernel(options, settings, results),
         _clock(options, results, clocks),
         _disk(options, results),
@@ -376,7 +377,16 @@ def _engine(results: Results) -> Check:
     return check
 
 
-def _prepared(results: Results) -> Check:
+def _is_kept_out(settings: Settings, host_facts: Mapping[str, Any]) -> bool:
+    """Tell whether the rules that are in force on a host cover every overlay that the site can have."""
+    if not host_facts["host"].get("usable"):
+        return True  # that is told otherwise
+    overlays = host_facts["host"]["overlays"]
+    wanted = [{"port": settings.vxlan_port, "vni": vni} for vni in parse_vni_pool(settings.vni_pool)]
+    return overlays is not None and all(Overlays.from_dict(overlays).cover(tunnel) for tunnel in wanted)
+
+
+def _prepared(settings: Settings, results: Results) -> Check:
     check = Check("prepared")
     for host, host_facts in _looked(results):
         packages = host_facts["packages"]
@@ -389,6 +399,14 @@ def _prepared(results: Results) -> Check:
                 packages["boot"],
                 "The host brings its sessions back after a reboot by itself.",
                 f"{PREPARE} After a reboot run repair until then.",
+            )
+        if not _is_kept_out(settings, host_facts):
+            check.bad(
+                WARNING,
+                host,
+                "Its containers are not kept out of the overlays of all sessions.",
+                f"It has rules for UDP port {settings.vxlan_port} and the identifiers {settings.vni_pool}.",
+                f"{PREPARE} Until then each launch in the group writes rules on it.",
             )
         check.otherwise(host, "All that prepare_hosts installs is there, of this release.")
     return check
