@@ -230,11 +230,23 @@ def commands(folder: Path, count: int) -> dict[str, list[str]]:
     }
 
 
+def prepare(folder: Path, count: int) -> None:
+    """Keep containers out of all overlays, as the preparation of each host does; here they share one firewall."""
+    state = folder / "state"
+    arguments = f"state_directory={state}/s0000 underlay_address={underlay(0)}"
+    module = ["-m", "cluster_compute.session.host_firewall", "-a", arguments]
+    run("ansible", "-i", str(inventory(folder, count)), "s0000", *module, cwd=CHECKOUT, stdout=subprocess.DEVNULL)
+    for number in range(1, count):
+        (state / f"s{number:04}").mkdir(mode=0o700, exist_ok=True)
+        shutil.copy(state / "s0000" / "overlays.json", state / f"s{number:04}")
+
+
 def measure(folder: Path, counts: list[int]) -> dict[int, dict[str, dict[str, float]]]:
     """Return the figures by number of hosts and command; the first look, which brings the program, is by itself."""
     found: dict[int, dict[str, dict[str, float]]] = {}
     for count in counts:
         argv_of = commands(folder, count)
+        prepare(folder, count)
         found[count] = {"first look": measured(argv_of["status"])}
         found[count] |= {name: measured(command) for name, command in argv_of.items()}
         shutil.rmtree("/usr/local/lib/cluster-compute/programs", ignore_errors=True)
