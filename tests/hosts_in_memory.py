@@ -22,12 +22,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PREPARING,
     RUNNING,
     Record,
     is_stub,
+    read_record,
     started,
     stub_of,
 )
@@ -122,10 +124,10 @@ class Host:
             "accelerators": {},
             "batches": {},
             "records": [
-                one if whole_records or one["name"] == session_name or one["status"] != RUNNING else stub_of(one)
+                encode(one if whole_records or one.name == session_name or one.status != RUNNING else stub_of(one))
                 for one in records
             ],
-            "public_keys": {one["id"]: {} for one in records} if whole_records else {},
+            "public_keys": {one.id: {} for one in records} if whole_records else {},
             "damaged": [str(one) for one in damaged],
             "tombstones": self.state.tombstones(),
             "ledger_is_damaged": False,
@@ -171,8 +173,11 @@ class Host:
             return self.look(given.get("session_name", ""), given.get("whole_records", False))
         if module == "session_record":
             names = ("records", "recorded", "tombstones", "forget")
-            return self.keep(**{"records": [], **{name: given[name] for name in names if name in given}})
+            kept = {name: given[name] for name in names if name in given}
+            return self.keep(**{**kept, "records": [read_record(one) for one in given.get("records", [])]})
         assert module == "session_host", module
+        if given.get("record") is not None:
+            given = {**given, "record": read_record(given["record"])}
         state, recorded = given.get("state"), given.get("recorded", [])
         if state == "held":
             return self.hold(given["claim"], given["allocatable"], given["record"], given["lease_owner"], recorded)
@@ -213,15 +218,15 @@ class Host:
             return {**told, "actions": []}
         yield
         self._refuse_if_gone(record, recorded)
-        if record["status"] == PREPARING and record["queue"] is None:
+        if record.status == PREPARING and record.queue is None:
             keep_records(self.state, [record], False)
             yield
-        keys, made = make_keys(self.state.session(record["id"]), record["plan"], self.name, False, False)
+        keys, made = make_keys(self.state.session(record.id), record.plan, self.name, False, False)
         return {**told, "public_keys": keys, "actions": made}
 
     def _refuse_if_gone(self, record: Record, recorded: Iterable[str]) -> None:
-        if record["id"] in recorded and self.state.session(record["id"]).read_record() is None:
-            raise SessionError(f"Session {record['name']} was torn down while this launch was at work.")
+        if record.id in recorded and self.state.session(record.id).read_record() is None:
+            raise SessionError(f"Session {record.name} was torn down while this launch was at work.")
 
     def _labelled(self) -> list[Claim]:
         return [
@@ -232,10 +237,10 @@ class Host:
     def release(self, record: Record, lease_owner: str) -> Steps:
         """Do as launch_steps.roll_back."""
         yield
-        held = self.ledger.read().get(record["id"])
-        if held is not None and held.lease_owner == lease_owner and record["status"] == PREPARING:
-            yield from self.remove(session_id=record["id"], keep_record=record["queue"] is not None)
-        return {"changed": self.ledger.release(record["id"], lease_owner), "actions": []}
+        held = self.ledger.read().get(record.id)
+        if held is not None and held.lease_owner == lease_owner and record.status == PREPARING:
+            yield from self.remove(session_id=record.id, keep_record=record.queue is not None)
+        return {"changed": self.ledger.release(record.id, lease_owner), "actions": []}
 
     def hold_name(self, claim: Claim, lease_owner: str) -> Steps:
         """Do as reservation.lease_name, each write by itself."""
@@ -257,24 +262,24 @@ class Host:
         yield
         actions = keep_records(self.state, [stub_of(record)], False, list(recorded))
         yield
-        self.ledger.release(record["id"], lease_owner)
+        self.ledger.release(record.id, lease_owner)
         return {"actions": actions}
 
     def start(self, record: Record, lease_owner: str, recorded: Iterable[str]) -> Steps:
         """Do as launch_steps.start."""
         yield
         self._refuse_if_gone(record, recorded)
-        if record["status"] == PREPARING:
-            self.ledger.advance(record["id"], CONFIRMED, DEADLINE, lease_owner)
+        if record.status == PREPARING:
+            self.ledger.advance(record.id, CONFIRMED, DEADLINE, lease_owner)
             keep_records(self.state, [record], False)
-            self.ledger.require(record["id"], lease_owner)
+            self.ledger.require(record.id, lease_owner)
         yield
         made = yield from self.converge(record, lease_owner)
         return {**made, "replicas": []}
 
     def converge(self, record: Record, lease_owner: str) -> Steps:
         """Make what is missing in the order of session_stages."""
-        key, name, plan = record["id"], record["name"], record["plan"]
+        key, name, plan = record.id, record.name, record.plan
         self.rules[key] = {"name": name}
         yield
         if plan["network"] is not None and plan["network"]["vni"] is not None:
@@ -300,7 +305,7 @@ class Host:
                 yield
         session = self.state.session(key)
         found = session.read_record()
-        if found is None or found["revision"] < started(record)["revision"]:
+        if found is None or found.revision < started(record).revision:
             session.write_record(started(record))
             yield
         self.ledger.commit(claims_of(read_plan(plan))[self.name], lease_owner)
@@ -344,9 +349,9 @@ class Host:
         for attribute in KINDS.values():
             ids |= {key: [] for key, one in getattr(self, attribute).items() if is_meant(key, one["name"])}
         ids |= {key: [] for key, held in self.ledger.read().items() if is_meant(key, held.claim.session_name)}
-        records = [one for one in self.state.records()[0] if is_meant(one["id"], one["name"])]
-        names = {one["id"]: one["name"] for one in records}
-        ids |= {one["id"]: list(one["hosts"]) for one in records}
+        records = [one for one in self.state.records()[0] if is_meant(one.id, one.name)]
+        names = {one.id: one.name for one in records}
+        ids |= {one.id: list(one.hosts) for one in records}
         found = {
             "sessions": [
                 {"id": key, "name": session_name or names.get(key, ""), "hosts": hosts}
@@ -362,7 +367,7 @@ class Host:
             del self.containers[container]
             yield
         every = {*ids, *([] if session_id is None else [session_id])}
-        kept = {one["id"] for one in records if keep_record and is_stub(one) and one["status"] == RUNNING}
+        kept = {one.id for one in records if keep_record and is_stub(one) and one.status == RUNNING}
         for attribute in KINDS.values():
             there = getattr(self, attribute)
             for key in [key for key in there if is_meant(key, there[key]["name"])]:
@@ -439,9 +444,7 @@ class Group:
 
     def copies(self, name: str) -> dict[str, Record]:
         """Return by host the copies of a session's record."""
-        return {
-            host.name: one for host in self.hosts.values() for one in host.state.records()[0] if one["name"] == name
-        }
+        return {host.name: one for host in self.hosts.values() for one in host.state.records()[0] if one.name == name}
 
     def everything(self) -> list[str]:
         """Return what is there of any session on any host."""

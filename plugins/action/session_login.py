@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
             group = GroupFacts.read(arguments["hosts"], task_vars["hostvars"])
             name = arguments["session_name"]
             record = check_login(_record(group, name), name, arguments["resource_group"])
-            plan = record["plan"]
+            plan = record.plan
             validate_plan(plan)
             main = plan["replicas"][0]
             _check_main(group, main)

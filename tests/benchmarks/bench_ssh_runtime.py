@@ -47,8 +47,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 
 engine, state = Engine.connect(), StateDirectory("/var/lib/cluster-compute")
 ((record,), _damaged) = state.records()
-directory = state.session(record["id"])
-names = [one["name"] for one in record["plan"]["replicas"]]
+directory = state.session(record.id)
+names = [one["name"] for one in record.plan["replicas"]]
 
 
 with_server = containers._begin  # what is left out has to be there

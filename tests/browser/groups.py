@@ -13,6 +13,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
+    QueueTicket,
+    Record,
     advance,
     new_record,
     prepared,
@@ -134,8 +136,8 @@ class Group:
         """Put a session into the queue."""
         request, session_id = self._request(asked)
         record = new_record(session_id, owner, request.to_dict())
-        report = ["There was no room."]
-        waiting = advance(record, PENDING, "There was no room for it.", queue={"number": self.number}, report=report)
+        report = ("There was no room.",)
+        waiting = advance(record, PENDING, "There was no room for it.", queue=QueueTicket(self.number), report=report)
         self._keep(waiting)
 
     def fail(self, owner: str = "carol", **asked: Any) -> None:
@@ -143,14 +145,13 @@ class Group:
         request, session_id = self._request(asked)
         record = new_record(session_id, owner, request.to_dict())
         why = "Replica sub1 on h2 ended with exit code 3 after 3 restarts. Its failure policy is restart."
-        self._keep(advance(started({**record, "status": None}), ERROR, why, report=[why]))
+        self._keep(advance(started(record), ERROR, why, report=(why,)))
 
     def look(self) -> dict[str, Any]:
         """Return the overview."""
         view = cluster_state(self.facts, list(self.why_missing))
         waiting = [
-            Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"])
-            for record in view.pending()
+            Waiting(record.id, Request.from_dict(record.request), record.queue_number) for record in view.pending()
         ]
         known = list(self.inventory)
         entries = schedule_queue(waiting, self._hosts(), (), known)
@@ -171,7 +172,7 @@ class Group:
         request = parse_request({f"session_{key}": value for key, value in given.items()})
         return request, str(uuid.uuid5(uuid.NAMESPACE_URL, f"{request.name} {self.number}"))
 
-    def _keep(self, record: dict[str, Any]) -> None:
+    def _keep(self, record: Record) -> None:
         for facts in self.facts.values():
             facts["records"].append(record)
 

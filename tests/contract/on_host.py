@@ -197,7 +197,7 @@ class Host:
         """Perform one call of the hosts' side; raises SessionError where it fails."""
         given = {"state_directory": str(self.state.root), **arguments}
         # As on its way to a host and back: what JSON cannot carry does not get there.
-        answer = run(name, json.loads(json.dumps(given)), check_mode)
+        answer = run(name, json.loads(json.dumps(encode(given))), check_mode)
         return dict(json.loads(json.dumps(answer)))
 
     def plan(self, others: int = 0, settings: Mapping[str, Any] | None = None, **request: Any) -> Session:
@@ -277,17 +277,17 @@ class Session:
     @property
     def id(self) -> str:
         """Identifier of the session."""
-        return str(self.record["id"])
+        return str(self.record.id)
 
     @property
     def name(self) -> str:
         """Name of the session."""
-        return str(self.record["name"])
+        return str(self.record.name)
 
     @property
     def plan(self) -> dict[str, Any]:
         """The plan of the session."""
-        return dict(self.record["plan"])
+        return dict(self.record.plan)
 
     @property
     def claim(self) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def test_a_host_without_replicas_keeps_a_stub(host: Host) -> None:
     record = session.files.read_record()
     assert record is not None
     assert is_stub(record)
-    assert record["status"] == RUNNING
+    assert record.status == RUNNING
     assert stub(session) == []
 
 
@@ -259,7 +259,7 @@ def test_a_step_that_fails_undoes_all_that_the_call_made(host: Host, engine: Eng
     assert ledger.read()[session.id].stage == CONFIRMED
     record = session.files.read_record()
     assert record is not None
-    assert record["status"] == PREPARING
+    assert record.status == PREPARING
     session.bring("started")
     assert set(session.containers()) == {"main1", "sub1"}
 
@@ -353,11 +353,11 @@ def test_half_a_launch_is_finished(host: Host) -> None:
 def test_containers_of_another_plan_are_refused_and_surplus_ones_removed(host: Host) -> None:
     session = host.launch(size=2)
     other = copy.deepcopy(session.record)
-    other["plan"]["replicas"][0]["resources"]["memory"] *= 2
+    other.plan["replicas"][0]["resources"]["memory"] *= 2
     with pytest.raises(SessionError, match="demo-main1 on here was made from another plan than the one that is rec"):
         session.bring("started", record=other)
     less = copy.deepcopy(session.record)
-    del less["plan"]["replicas"][1]
+    del less.plan["replicas"][1]
     assert "remove container demo-sub1" in session.bring("started", record=less)["actions"]
     assert set(session.containers()) == {"main1"}
 

@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, RUNNING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, RUNNING, Record
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     HERE,
     Call,
@@ -125,7 +125,7 @@ def fail(session: Session, replica: str) -> None:
     assert until(lambda: has_ended(f"{session.name}-{replica}"))
 
 
-def judged(session: Session) -> dict[str, Any]:
+def judged(session: Session) -> Record:
     """Return the record as it is to be by what this host says."""
     facts = session.call("host_info", whole_records=True)["host"]
     assert facts["usable"], facts["problem"]
@@ -134,34 +134,34 @@ def judged(session: Session) -> dict[str, Any]:
 
 def test_strict_ends_the_session_with_the_first_failure(host: Host) -> None:
     session = host.launch(size=2, command=FAILS, failure_policy="strict")
-    assert judged(session)["status"] == RUNNING
+    assert judged(session).status == RUNNING
     fail(session, "sub1")
     found = judged(session)
-    assert found["status"] == ERROR
-    assert "Replica sub1 on here ended with exit code 7." in found["report"][0]
+    assert found.status == ERROR
+    assert "Replica sub1 on here ended with exit code 7." in found.report[0]
     assert session.repair()["actions"] == []
 
 
 def test_keep_goes_on_while_main1_lives(host: Host) -> None:
     session = host.launch(size=2, command=FAILS, failure_policy="keep")
     fail(session, "sub1")
-    assert judged(session)["status"] == RUNNING
+    assert judged(session).status == RUNNING
     assert session.repair()["actions"] == []
     assert session.containers()["main1"]["State"]["Running"] is True
     fail(session, "main1")
-    assert judged(session)["status"] == ERROR
+    assert judged(session).status == ERROR
 
 
 def test_restart_is_bounded(host: Host) -> None:
     session = host.launch(size=2, command=FAILS, failure_policy="restart", restart_limit=1)
     fail(session, "sub1")
-    assert judged(session)["status"] == RUNNING
+    assert judged(session).status == RUNNING
     assert session.repair()["actions"] == ["restart container demo-sub1"]
     # The file that makes it fail is still in the container.
     output_of("docker", "wait", "demo-sub1")
     found = judged(session)
-    assert found["status"] == ERROR
-    assert "after 1 restart." in found["report"][0]
+    assert found.status == ERROR
+    assert "after 1 restart." in found.report[0]
     assert session.repair()["actions"] == []
 
 
@@ -172,7 +172,7 @@ def test_what_goes_down_with_its_engine_has_not_failed(host: Host) -> None:
     while subprocess.run(["docker", "version"], capture_output=True, check=False).returncode:
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    assert judged(session)["status"] == RUNNING
+    assert judged(session).status == RUNNING
     assert {"start container demo-main1", "start container demo-sub1"} <= set(session.repair()["actions"])
     assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
     assert session.repair()["actions"] == []

@@ -77,7 +77,7 @@ def test_what_is_launched_or_changed_meanwhile_stays(host: Host) -> None:
     assert session.remove(unless_reserved=True)["actions"] == []
     session.bring("started")
     # What runs is nobody's launch any more; it is the revision that tells that it was changed.
-    revision = session.record["revision"]
+    revision = session.record.revision
     assert session.remove(unless_reserved=True, judged_revision=revision)["actions"] == []
     assert session.containers()
     assert session.remove(unless_reserved=True, judged_revision=revision + 1)["actions"] != []

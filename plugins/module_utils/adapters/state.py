@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     InvalidRecord,
     Record,
@@ -291,9 +292,9 @@ class SessionDirectory:
                 "makes it anew from what else is known of the session.",
             ) from error
 
-    def write_record(self, record: Mapping[str, Any]) -> None:
+    def write_record(self, record: Record) -> None:
         """Replace the record atomically."""
-        text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(encode(record), sort_keys=True, separators=(",", ":"))
         write_file(self.record_file, text + "\n", mode=0o600)
 
     def read_public_keys(self) -> dict[str, dict[str, str]]:

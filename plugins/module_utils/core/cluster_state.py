@@ -11,7 +11,7 @@ know better is not there, it leaves things as they are.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost, printable
@@ -116,11 +116,11 @@ class ClusterState:
 
     def named(self, name: str) -> list[Record]:
         """Return the records of the sessions of this name, by id."""
-        return [self.records[key] for key in sorted(self.records) if self.records[key]["name"] == name]
+        return [self.records[key] for key in sorted(self.records) if self.records[key].name == name]
 
     def pending(self) -> list[Record]:
         """Return the records of the sessions that wait."""
-        return [record for _key, record in sorted(self.records.items()) if record["status"] == PENDING]
+        return [record for _key, record in sorted(self.records.items()) if record.status == PENDING]
 
 
 class _Session:
@@ -129,7 +129,7 @@ class _Session:
     def __init__(self, session_id: str) -> None:
         self.id = session_id
         self.name = ""
-        self.copies: dict[str, Mapping[str, Any]] = {}
+        self.copies: dict[str, Record] = {}
         self.objects: dict[str, set[str]] = {}
         self.stages: dict[str, str] = {}
         self.host_names: dict[str, str] = {}
@@ -186,9 +186,9 @@ def _sessions(facts_by_host: Mapping[str, Mapping[str, Any]]) -> list[_Session]:
     found: dict[str, _Session] = {}
     for host, facts in facts_by_host.items():
         for record in facts.get("records") or ():
-            session = found.setdefault(record["id"], _Session(record["id"]))
+            session = found.setdefault(record.id, _Session(record.id))
             session.copies[host] = record
-            session.name = record["name"]
+            session.name = record.name
         for key, parts in (facts.get("objects") or {}).items():
             session = found.setdefault(key, _Session(key))
             session.objects[host] = set(parts["kinds"])
@@ -212,15 +212,15 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
         _judge_unrecorded(result, session, unreachable)
         return
     result.records[session.id] = best
-    missing = sorted(set(best["hosts"]) & unreachable)
+    missing = sorted(set(best.hosts) & unreachable)
     if session.is_being_launched:
         return
     # One from the queue has its old record until it starts.
-    half = best["status"] == RUNNING and any(
-        copy["status"] in (PENDING, PREPARING) and host in best["hosts"] and session.stages.get(host) != COMMITTED
+    half = best.status == RUNNING and any(
+        copy.status in (PENDING, PREPARING) and host in best.hosts and session.stages.get(host) != COMMITTED
         for host, copy in session.copies.items()
     )
-    if half or (best["status"] == PREPARING and COMMITTED not in session.stages.values()):
+    if half or (best.status == PREPARING and COMMITTED not in session.stages.values()):
         if missing:
             result.unknown[session.id] = (
                 f"The launch of session {session.name} was not finished, and {', '.join(missing)} cannot be asked "
@@ -228,42 +228,42 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
             )
             return
         why = "Its launch was not finished, and nobody works on it any more."
-        if best["queue"] is None:
+        if best.queue is None:
             del result.records[session.id]
         else:
             # Of what it has started a host may have told a stub only; who was still at it has told the whole.
             whole = records.latest(copy for copy in session.copies.values() if not records.is_stub(copy)) or best
             result.records[session.id] = result.changed[session.id] = records.advance(
-                {**whole, "revision": best["revision"]}, PENDING, why, plan=None, hosts=[], report=[why]
+                replace(whole, revision=best.revision), PENDING, why, plan=None, hosts=(), report=(why,)
             )
-        revision = result.changed.get(session.id, best)["revision"]
+        revision = result.changed.get(session.id, best).revision
         for host in session.hosts:
-            keep = best["queue"] is not None
+            keep = best.queue is not None
             _add(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
-    elif best["status"] in (PENDING, *ENDED):
+    elif best.status in (PENDING, *ENDED):
         for host in session.hosts:
             if session.objects.get(host, set()) - {STATE} or host in session.stages:
-                why = f"The session is {best['status']} and carries no replicas."
-                _add(result.orphaned, host, Removal(session.id, session.name, True, why, best["revision"]))
-    if best["status"] == RUNNING and not records.is_stub(best):
+                why = f"The session is {best.status} and carries no replicas."
+                _add(result.orphaned, host, Removal(session.id, session.name, True, why, best.revision))
+    if best.status == RUNNING and not records.is_stub(best):
         for host in session.hosts:
-            if host not in best["hosts"] and session.host_names.get(host) not in best["hosts"]:
+            if host not in best.hosts and session.host_names.get(host) not in best.hosts:
                 _judge_elsewhere(result, session, host, best)
-    if best["status"] == RUNNING and records.is_stub(best) and not missing:
-        is_missing = not any(session.parts(host) or host in session.stages for host in best["hosts"])
-        if is_missing and set(best["hosts"]) <= reached:
+    if best.status == RUNNING and records.is_stub(best) and not missing:
+        is_missing = not any(session.parts(host) or host in session.stages for host in best.hosts)
+        if is_missing and set(best.hosts) <= reached:
             for host in session.hosts:
-                why = f"Only stub records of it are left; its hosts {', '.join(best['hosts'])} have nothing of it."
-                _add(result.leaked, host, Removal(session.id, session.name, False, why, best["revision"]))
+                why = f"Only stub records of it are left; its hosts {', '.join(best.hosts)} have nothing of it."
+                _add(result.leaked, host, Removal(session.id, session.name, False, why, best.revision))
 
 
 def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: Record) -> None:
     """Judge a host that carries no replica of a session that runs: an old copy there becomes a stub."""
     if session.parts(host) or host in session.stages:
-        why = f"The session runs on {', '.join(best['hosts'])} by now."
-        _add(result.orphaned, host, Removal(session.id, session.name, True, why, best["revision"]))
+        why = f"The session runs on {', '.join(best.hosts)} by now."
+        _add(result.orphaned, host, Removal(session.id, session.name, True, why, best.revision))
     copy = session.copies.get(host)
-    if copy is not None and not records.is_stub(copy) and copy["revision"] < best["revision"]:
+    if copy is not None and not records.is_stub(copy) and copy.revision < best.revision:
         result.stubs.setdefault(host, []).append(records.stub_of(best))
 
 
@@ -275,10 +275,10 @@ def _judge_names(result: ClusterState, session: _Session) -> None:
     record = result.records.get(session.id)
     if record is None and not session.has(CONTAINER):
         return
-    if record is not None and record["status"] not in (PREPARING, RUNNING):
+    if record is not None and record.status not in (PREPARING, RUNNING):
         return
     for host, name in sorted(session.host_names.items()):
-        if name != host and (record is None or name in record["hosts"]):
+        if name != host and (record is None or name in record.hosts):
             result.renamed.append(Renamed(host, name, session.name))
 
 

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
@@ -27,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     TERMINATED,
     Record,
     advance,
+    read_record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
@@ -51,6 +53,11 @@ SITE_VARIABLES = (
 def pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """Return those of *names* that are set."""
     return {name: variables[name] for name in names if name in variables}
+
+
+def read_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a usable host reported, its records read. Raises InvalidRecord."""
+    return {**facts, "records": [read_record(record) for record in facts["records"]]}
 
 
 @dataclass
@@ -86,7 +93,7 @@ class GroupFacts:
         for name, result in reached.items():
             host = result.get("host") or {}
             if host.get("usable"):
-                facts[name] = host
+                facts[name] = read_facts(host)
                 continue
             why = why_missing[name] = host.get("problem") or why_not(result)
             if name in needed:
@@ -104,18 +111,18 @@ class GroupFacts:
     @property
     def recorded(self) -> dict[str, list[str]]:
         """Ids of the sessions that each host has records of."""
-        return {name: [record["id"] for record in facts["records"]] for name, facts in self.facts.items()}
+        return {name: [record.id for record in facts["records"]] for name, facts in self.facts.items()}
 
     def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
         view = cluster_state(self.facts, self.missing)
         failures = self._failures()
         for session_id, record in sorted(view.records.items()):
-            if record["status"] != RUNNING or record["request"] is None:
+            if record.status != RUNNING or record.request is None:
                 continue
             batch = self._batch(record)
-            policy = record["request"]["failure_policy"]
-            last = end_of(policy, record["request"]["restart_limit"], failures.get(session_id, []))
+            policy = record.request["failure_policy"]
+            last = end_of(policy, record.request["restart_limit"], failures.get(session_id, []))
             # What replicas do once the batch command has ended is no failure; what it was lost by is.
             if batch and batch["status"] == ENDED_JOB:
                 why = failure_of(batch)
@@ -128,22 +135,22 @@ class GroupFacts:
 
     def _end(self, view: ClusterState, record: Record, status: str, why: str) -> None:
         """Let a session that runs have ended, with nothing left but its record."""
-        session_id = record["id"]
-        ended = advance(record, status, why, report=[why])
+        session_id = record.id
+        ended = advance(record, status, why, report=(why,))
         view.records[session_id] = view.changed[session_id] = ended
         for host, facts in self.facts.items():
             others = [removal for removal in view.orphaned.get(host, []) if removal.session_id != session_id]
             # Hosts that carry none of it have the rules that kept others out.
-            if host in record["hosts"] or session_id in facts["objects"]:
-                removal = Removal(session_id, record["name"], True, f"The session has ended: {why}", ended["revision"])
+            if host in record.hosts or session_id in facts["objects"]:
+                removal = Removal(session_id, record.name, True, f"The session has ended: {why}", ended.revision)
                 view.orphaned[host] = [*others, removal]
 
     def _batch(self, record: Record) -> dict[str, Any] | None:
         """Return what main1's host says of the batch command of a session that runs; None where nothing."""
-        if not record["request"]["batch_command"]:
+        if not record.request["batch_command"]:
             return None
-        host = record["plan"]["replicas"][0]["host"]
-        outcome = (self.facts.get(host, {}).get("batches") or {}).get(record["id"])
+        host = record.plan["replicas"][0]["host"]
+        outcome = (self.facts.get(host, {}).get("batches") or {}).get(record.id)
         return None if outcome is None else {"host": host, **outcome}
 
     def _failures(self) -> dict[str, list[Failure]]:
@@ -166,12 +173,12 @@ class GroupFacts:
                 held[claim["session_id"]] = held.get(claim["session_id"], Amounts()).plus(amounts)
         used = Amounts()
         for session_id, record in view.records.items():
-            if record["owner"] == owner and record["name"] != without_name and record["status"] not in ENDED:
+            if record.owner == owner and record.name != without_name and record.status not in ENDED:
                 used = used.plus(Amounts(1))
                 if session_id in held:
                     used = used.plus(held[session_id])
-                elif record["request"] is not None:
-                    requested = amounts_of(Request.from_dict(record["request"]))
+                elif record.request is not None:
+                    requested = amounts_of(Request.from_dict(record.request))
                     used = used.plus(replace(requested, sessions=0))
         return used
 
@@ -181,9 +188,9 @@ def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
     waiting, problems = [], []
     for record in records:
         try:
-            waiting.append(Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"]))
+            waiting.append(Waiting(record.id, Request.from_dict(record.request), record.queue_number))
         except InvalidInput as error:
-            problems.append(f"The pending session {record['name']} is left out of the queue: {error}")
+            problems.append(f"The pending session {record.name} is left out of the queue: {error}")
     return waiting, problems
 
 
@@ -194,8 +201,8 @@ def cleanup_actions(group: GroupFacts, view: ClusterState, removals: Mapping[str
     by host, the sessions that it had records of when this was judged.
     """
     work = {
-        "records": [view.changed[key] for key in sorted(view.changed)],
-        "stubs": {host: view.stubs[host] for host in sorted(view.stubs)},
+        "records": [encode(view.changed[key]) for key in sorted(view.changed)],
+        "stubs": {host: encode(view.stubs[host]) for host in sorted(view.stubs)},
         "removals": {
             host: [removal.to_dict() for removal in host_removals]
             for host, host_removals in sorted(removals.items())

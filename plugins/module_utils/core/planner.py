@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PENDING,
     PREPARING,
     RUNNING,
+    QueueTicket,
     Record,
     advance,
     is_stub,
@@ -127,15 +128,15 @@ class Planner:
         self.problems: list[str] = []
         self.archive: Archive | None = None
 
-    def decide(self, waits: Record, queued: bool, cleaned_up: bool) -> dict[str, Any]:
+    def decide(self, waits: Record | None, queued: bool, cleaned_up: bool) -> dict[str, Any]:
         """Return the decision.
 
-        waits: the record of a session that waits already as it was last seen, else empty. queued: whether the launch
+        waits: the record of a session that waits already as it was last seen, else None. queued: whether the launch
         comes from the queue. cleaned_up: whether what nobody owns has been removed already. Raises InvalidInput where
         somebody waits for a session that has left the queue, and RenamedHost.
         """
         self.view.check_names()
-        answer = self.answer_to_one_that_waits(waits) if waits else None
+        answer = self.answer_to_one_that_waits(waits) if waits is not None else None
         if answer is None:
             return self.run_queued(cleaned_up) if queued else self.run(cleaned_up)
         if answer["pending"] is None and not queued:
@@ -147,20 +148,20 @@ class Planner:
 
         waits: its record as it was last seen.
         """
-        record = self.view.records.get(waits["id"])
+        record = self.view.records.get(waits.id)
         has_tombstone = any(
-            tombstone["id"] == waits["id"] for facts in self.facts.values() for tombstone in facts["tombstones"]
+            tombstone["id"] == waits.id for facts in self.facts.values() for tombstone in facts["tombstones"]
         )
         unsure = bool(self.group.missing) or any(facts["damaged"] for facts in self.facts.values())
-        if unsure and not has_tombstone and (record is None or record["revision"] < waits["revision"]):
+        if unsure and not has_tombstone and (record is None or record.revision < waits.revision):
             report = [f"Session {self.request.name} waits on: hosts that know it cannot be looked at."]
             return self._answer("PENDING", report=report, pending=waits)
         first = f"Session {self.request.name} is not launched."
         if record is None:
             return self._answer("CANCELLED", report=[first, "It was cancelled while it waited."])
-        if record["status"] in ENDED:
-            return self._answer("REFUSED", report=[first, "It has ended.", *record["report"]], pending=record)
-        if record["status"] == PENDING and Request.from_dict(record["request"]) != self.request:
+        if record.status in ENDED:
+            return self._answer("REFUSED", report=[first, "It has ended.", *record.report], pending=record)
+        if record.status == PENDING and Request.from_dict(record.request) != self.request:
             why = "It was asked for differently while it waited; what is asked now is launched in its turn."
             return self._answer("CANCELLED", report=[first, why])
         return None
@@ -174,10 +175,10 @@ class Planner:
             if self.group.missing:
                 # What a host that is away could give is not for this run to say.
                 return self._answer("PENDING", report=str(error).splitlines())
-            waiting = [record for record in self.view.named(self.request.name) if record["status"] == PENDING]
+            waiting = [record for record in self.view.named(self.request.name) if record.status == PENDING]
             if not waiting:
                 raise
-            refused = advance(waiting[0], ERROR, "It could not be launched.", report=report)
+            refused = advance(waiting[0], ERROR, "It could not be launched.", report=tuple(report))
             return self._answer("REFUSED", report=report, pending=refused)
 
     def run(self, cleaned_up: bool) -> dict[str, Any]:
@@ -191,20 +192,20 @@ class Planner:
         current = self._current()
         if current is None:
             return self._new_plan(None)
-        if current["status"] == PREPARING or (current["status"] == RUNNING and self._is_being_launched(current["id"])):
+        if current.status == PREPARING or (current.status == RUNNING and self._is_being_launched(current.id)):
             return self._answer("WAITING", report=[f"Session {self.request.name} is being launched by another run."])
-        before = Request.from_dict(current["request"])
+        before = Request.from_dict(current.request)
         changes = diff_requests(before, self.request)
-        if changes and current["status"] == RUNNING and differ_in_keys_only(before, self.request):
+        if changes and current.status == RUNNING and differ_in_keys_only(before, self.request):
             request = self.request.to_dict()
-            plan = {**current["plan"], "request": request}
+            plan = {**current.plan, "request": request}
             renewed = advance(current, RUNNING, "Other keys may log in.", request=request, plan=plan)
             return {**self._placed_already(renewed), "diff": _difference(changes)}
         if changes and not self.recreate:
             return _refusal(self.request.name, changes)
-        if current["status"] == PENDING:
+        if current.status == PENDING:
             request = self.request.to_dict()
-            if current["request"] != request:  # it keeps its place in the queue
+            if current.request != request:  # it keeps its place in the queue
                 current = advance(current, PENDING, "It was asked for differently.", request=request)
             return self._new_plan(current)
         if not changes:
@@ -227,31 +228,29 @@ class Planner:
     def _ended_before(self) -> dict[str, list[Removal]]:
         """Return what is left of sessions of this name that have ended: this launch takes their place."""
         found: dict[str, list[Removal]] = {}
-        ended = [record for record in self.view.named(self.request.name) if record["status"] in ENDED]
+        ended = [record for record in self.view.named(self.request.name) if record.status in ENDED]
         for record in ended:
             for host, facts in self.facts.items():
-                if any(copy["id"] == record["id"] for copy in facts["records"]):
-                    why = f"It has ended and is launched anew. {' '.join(record['report'])}"
-                    found.setdefault(host, []).append(
-                        Removal(record["id"], record["name"], False, why, record["revision"])
-                    )
+                if any(copy.id == record.id for copy in facts["records"]):
+                    why = f"It has ended and is launched anew. {' '.join(record.report)}"
+                    found.setdefault(host, []).append(Removal(record.id, record.name, False, why, record.revision))
         return found
 
     def _current(self) -> Record | None:
         """Return the record of the session of this name that is there already."""
         name = self.request.name
-        records = [record for record in self.view.named(name) if record["status"] not in ENDED]
-        placed = [record for record in records if record["status"] != PENDING]
+        records = [record for record in self.view.named(name) if record.status not in ENDED]
+        placed = [record for record in records if record.status != PENDING]
         if len(placed) > 1:
             raise InvalidInput.single(
                 "session_name",
                 name,
                 "Hosts have records of different sessions of this name: "
-                + ", ".join(f"{record['id']} on {', '.join(record['hosts'])}" for record in placed)
+                + ", ".join(f"{record.id} on {', '.join(record.hosts)}" for record in placed)
                 + ". Tear the name down with the teardown_cluster playbook and launch it again.",
             )
         for record in placed:
-            missing = [host for host in record["hosts"] if host not in self.facts]
+            missing = [host for host in record.hosts if host not in self.facts]
             if missing:
                 raise InvalidInput.single(
                     "session_name",
@@ -263,14 +262,14 @@ class Planner:
                 raise InvalidInput.single(
                     "session_name",
                     name,
-                    f"The session's hosts {', '.join(record['hosts'])} have lost its record. Run the repair playbook, "
+                    f"The session's hosts {', '.join(record.hosts)} have lost its record. Run the repair playbook, "
                     "or tear the session down.",
                 )
-            if record["status"] == RUNNING:
-                validate_plan(record["plan"])
+            if record.status == RUNNING:
+                validate_plan(record.plan)
             return record
         for host, facts in self.facts.items():
-            known = {record["id"] for record in records}
+            known = {record.id for record in records}
             if any(
                 container["session_name"] == name and container["session_id"] not in known
                 for container in facts["containers"]
@@ -281,20 +280,20 @@ class Planner:
                     f"Host {host} has containers of a session of this name, but no host has its record. Run the "
                     "repair playbook, which makes it anew, or tear the session down. " + " ".join(facts["damaged"]),
                 )
-        return min(records, key=lambda record: (record["queue"]["number"], record["id"]), default=None)
+        return min(records, key=lambda record: (record.queue_number, record.id), default=None)
 
     def _new_plan(self, waiting: Record | None, replaced: Record | None = None) -> dict[str, Any]:
         """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
         self.settings.limits.check(
             self.request, self.owner, self.group.used_by(self.owner, self.view, self.request.name)
         )
-        old = read_plan(replaced["plan"]) if replaced is not None else None
+        old = read_plan(replaced.plan) if replaced is not None else None
         inventory = self.group.inventory
         check_request_against_hosts(self.request, self.facts, current=old, inventory=inventory)
         if not self.group.missing:
             check_request_fits_idle(self.request, self._hosts(True))
-        session_id = waiting["id"] if waiting is not None else self.draw()
-        number = waiting["queue"]["number"] if waiting is not None else next_number(self.view.pending())
+        session_id = waiting.id if waiting is not None else self.draw()
+        number = waiting.queue_number if waiting is not None else next_number(self.view.pending())
         entry = self._queue_entry(session_id, number, with_tentative=True)
         if entry.problem is not None:
             raise entry.problem
@@ -337,7 +336,7 @@ class Planner:
         return self.archive
 
     def _queue_entry(self, session_id: str, number: int, with_tentative: bool) -> QueueEntry:
-        others = [record for record in self.view.pending() if record["name"] != self.request.name]
+        others = [record for record in self.view.pending() if record.name != self.request.name]
         waiting, self.problems = waiting_of(others)
         waiting.append(Waiting(session_id, self.request, number))
         hosts = self._hosts(with_tentative)
@@ -355,15 +354,15 @@ class Planner:
 
     def _pending(self, record: Record, number: int, report: list[str]) -> Record:
         """Return the record that says that the session waits; one that waits already stays as it is."""
-        if record["status"] == PENDING:
+        if record.status == PENDING:
             return record
-        return advance(record, PENDING, "There was no room for it.", queue={"number": number}, report=report)
+        return advance(record, PENDING, "There was no room for it.", queue=QueueTicket(number), report=tuple(report))
 
     def _hosts(self, with_tentative: bool) -> list[Host]:
         return hosts_from_facts(self.facts, self.group.inventory, self.request.name, with_tentative)
 
     def _placed_already(self, record: Record) -> dict[str, Any]:
-        plan = read_plan(record["plan"])
+        plan = read_plan(record.plan)
         used = images_of(plan.replicas)
         needs = needs_again(used, self.facts, self.request.image_pull, plan.images)
         if any(need.fetches for need in needs):  # a compressed archive of some size takes long to read
@@ -404,7 +403,9 @@ class Planner:
             ],
         )
 
-    def _answer(self, status: str, **values: Any) -> dict[str, Any]:
+    def _answer(
+        self, status: str, record: Record | None = None, pending: Record | None = None, **values: Any
+    ) -> dict[str, Any]:
         """Return a decision: every key, whatever the status."""
         return {
             "status": status,
@@ -420,8 +421,8 @@ class Planner:
             "archive": [],
             "claims": {},
             "name_claim": None,
-            "record": None,
-            "pending": None,
+            "record": encode(record),
+            "pending": encode(pending),
             "cleanup_actions": None,
             **values,
         }

@@ -31,10 +31,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.findi
     Finding,
     Pair,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import read_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import (
     Measured,
     slow_pairs,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import OverlayTunnel
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
@@ -246,7 +248,7 @@ class Results:
     def facts(self) -> dict[str, dict[str, Any]]:
         """What a launch would plan with, of the hosts that it could use."""
         return {
-            host: host_facts["host"]
+            host: read_facts(host_facts["host"])
             for host, host_facts in self.observed.items()
             if host_facts.get("root") and host_facts.get("host", {}).get("usable")
         }
@@ -382,7 +384,7 @@ def _is_kept_out(settings: Settings, host_facts: Mapping[str, Any]) -> bool:
     if not host_facts["host"].get("usable"):
         return True  # that is told otherwise
     overlays = host_facts["host"]["overlays"]
-    wanted = [{"port": settings.vxlan_port, "vni": vni} for vni in parse_vni_pool(settings.vni_pool)]
+    wanted = [OverlayTunnel(vni, settings.vxlan_port, ()) for vni in parse_vni_pool(settings.vni_pool)]
     return overlays is not None and all(Overlays.from_dict(overlays).cover(tunnel) for tunnel in wanted)
 
 

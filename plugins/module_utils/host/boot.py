@@ -106,7 +106,7 @@ def _make_links(state: StateDirectory) -> int:
     except (SessionError, OSError) as error:
         _say(f"No link could be made: {error}")
         records, code = [], 1
-    works += [(f"Session {record['name']}", partial(_early_stages, state, record, nftables)) for record in records]
+    works += [(f"Session {record.name}", partial(_early_stages, state, record, nftables)) for record in records]
     for whose, plan in works:
         try:
             stages = plan()
@@ -122,14 +122,14 @@ def _make_links(state: StateDirectory) -> int:
 
 def _early_stages(state: StateDirectory, record: Record, nftables: bool) -> list[Stage]:
     """Return what a session needs of this host before the engine starts: rules, and where it runs here its link."""
-    if record["status"] != RUNNING:
+    if record.status != RUNNING:
         return []
-    host = state.session(record["id"]).read_host()
-    if host is None or host not in record["hosts"] or is_stub(record):
+    host = state.session(record.id).read_host()
+    if host is None or host not in record.hosts or is_stub(record):
         return firewall_rules.keep_out_steps(state, stub_of(record), nftables)
     no_engine: Any = None
     context = Context(no_engine, state, LedgerFile(str(state.root)), record, host, "")
-    known = state.session(record["id"]).read_public_keys()
+    known = state.session(record.id).read_public_keys()
     return [
         links.rule_steps(context, nftables),
         links.tunnel_steps(context, known),

@@ -44,12 +44,12 @@ class SessionData:
 
     def __init__(self, record: Record, host: str, directory: SessionDirectory, engine: Engine | None = None) -> None:
         """Take the whole *record* of a session; *engine* may be missing for what needs none."""
-        self.session_id: str = record["id"]
-        self.session_name: str = record["name"]
-        self.is_new = record["status"] == PREPARING
+        self.session_id: str = record.id
+        self.session_name: str = record.name
+        self.is_new = record.status == PREPARING
         self.host = host
-        self.hosts: dict[str, Any] = record["plan"]["hosts"]
-        self.mounts: list[Mount] = record["plan"]["request"]["mounts"]
+        self.hosts: dict[str, Any] = record.plan["hosts"]
+        self.mounts: list[Mount] = record.plan["request"]["mounts"]
         self.roots: list[str] = self.hosts[host]["mount_roots"]
         self.planned: dict[str, dict[str, Any]] = self.hosts[host]["data"]
         self.directory = directory

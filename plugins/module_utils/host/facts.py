@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     RUNNING,
@@ -104,7 +105,7 @@ def host_facts(
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
         recorded["signature"] = waited_for
         if ways_in:
-            mine = [state.session(record["id"]) for record in records if record["name"] == session_name]
+            mine = [state.session(record.id) for record in records if record.name == session_name]
             recorded["public_keys"] = {directory.path.name: directory.read_public_keys() for directory in mine}
             recorded["users"] = {directory.path.name: directory.read_logins() for directory in mine}
         return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
@@ -181,14 +182,14 @@ def _records(
         damaged.append(str(error))
     return {
         "records": [
-            record
-            if whole_records or record["name"] == session_name or record["status"] != RUNNING or record["id"] in in_full
-            else stub_of(record)
+            encode(record)
+            if whole_records or record.name == session_name or record.status != RUNNING or record.id in in_full
+            else encode(stub_of(record))
             for record in records
         ],
-        "public_keys": {record["id"]: state.session(record["id"]).read_public_keys() for record in records}
+        "public_keys": {record.id: state.session(record.id).read_public_keys() for record in records}
         if whole_records
-        else _own_public_keys(state, [record for record in records if record["name"] == session_name]),
+        else _own_public_keys(state, [record for record in records if record.name == session_name]),
         "damaged": damaged,
         "tombstones": tombstones,
         "host_names": _host_names(state),
@@ -205,14 +206,14 @@ def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, 
     """Return the public keys of the replicas here, of sessions that run and lack none of them here."""
     found = {}
     for record in records:
-        session = state.session(record["id"])
+        session = state.session(record.id)
         host = session.read_host()
-        if host in record["hosts"] and record["status"] == RUNNING and record["plan"] is not None and host is not None:
+        if host in record.hosts and record.status == RUNNING and record.plan is not None and host is not None:
             from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
 
-            public_keys, lacking = make_keys(session, record["plan"], host, regenerate=False, check_mode=True)
+            public_keys, lacking = make_keys(session, record.plan, host, regenerate=False, check_mode=True)
             if not lacking:
-                found[record["id"]] = public_keys
+                found[record.id] = public_keys
     return found
 
 
@@ -220,7 +221,7 @@ def _batches(state: StateDirectory, records: list[Record]) -> dict[str, dict[str
     """Return what can be said of the batch commands that were started on this host, by session."""
     found = {}
     for record in records:
-        if record["status"] == RUNNING and record["request"] is not None and record["request"]["batch_command"]:
+        if record.status == RUNNING and record.request is not None and record.request["batch_command"]:
             # Only who has run a batch command needs these.
             from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import (
                 OutputDirectory,
@@ -228,9 +229,9 @@ def _batches(state: StateDirectory, records: list[Record]) -> dict[str, dict[str
             from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
             from ansible_collections.cluster_compute.session.plugins.module_utils.host.jobs import outcomes
 
-            job = OutputDirectory(str(state.root)).session(record["id"]).job(batch_job(record["id"]))
+            job = OutputDirectory(str(state.root)).session(record.id).job(batch_job(record.id))
             for outcome in outcomes(job):
-                found[record["id"]] = outcome
+                found[record.id] = outcome
     return found
 
 
@@ -239,8 +240,8 @@ def _pinned_images(session_name: str, records: list[Record]) -> set[str]:
     return {
         image
         for record in records
-        if record["name"] == session_name and record["plan"] is not None
-        for pinned in (record["plan"].get("images") or {}).values()
+        if record.name == session_name and record.plan is not None
+        for pinned in (record.plan.get("images") or {}).values()
         for image in pinned["ids"].values()
         if image is not None
     }
@@ -257,9 +258,7 @@ def _signature(
 ) -> str:
     held = [[reservation.claim.to_dict(), reservation.stage] for reservation in reservations]
     waiting = [
-        [record["id"], record["revision"]]
-        for record in records
-        if record["status"] == PENDING and record["name"] != session_name
+        [record.id, record.revision] for record in records if record.status == PENDING and record.name != session_name
     ]
     ended = [session_id for session_id, outcome in batches.items() if outcome["status"] != RUNNING]
     return hashlib.sha256(json.dumps([held, waiting, ended], sort_keys=True).encode()).hexdigest()

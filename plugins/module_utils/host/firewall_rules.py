@@ -36,14 +36,14 @@ def isolation_of_stub(state: StateDirectory, record: Record) -> Isolation | None
 
     None where there is nothing, or the rules for all overlays of the site do it.
     """
-    if record["status"] != RUNNING or record["tunnel"] is None:
+    if record.status != RUNNING or record.tunnel is None:
         return None
     overlays = read_overlays(state)
-    if overlays is not None and overlays.cover(record["tunnel"]):
+    if overlays is not None and overlays.cover(record.tunnel):
         return None
-    tunnel = record["tunnel"]
-    interface = link.interface_to(tunnel["endpoints"][0])
-    return Isolation(record["id"], record["name"], isolation.read_tunnel(tunnel, interface))
+    tunnel = record.tunnel
+    interface = link.interface_to(tunnel.endpoints[0])
+    return Isolation(record.id, record.name, isolation.tunnel_on_host(tunnel, interface))
 
 
 def will_use_nftables() -> bool:

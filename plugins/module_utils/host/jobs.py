@@ -82,7 +82,7 @@ def start(
     Raises JobError and EngineError where it cannot run in one of them.
     """
     record = state.session(session_id).read_record()
-    if record is None or record["status"] != RUNNING:
+    if record is None or record.status != RUNNING:
         raise JobError(f"The session {session_id} does not run on this host any more.")
     engine = Engine.connect()
     replicas = [name for name, place in on.items() if place == host]
@@ -102,7 +102,7 @@ def start(
         for name in replicas
     }
     known = output.read_about()
-    output.write_about(record["name"], known["ended"], known["replicas"])
+    output.write_about(record.name, known["ended"], known["replicas"])
     description = {
         "command": list(command.argv),
         "on": dict(on),

@@ -10,6 +10,7 @@ import base64
 import json
 import zlib
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     InvalidRecord,
     Record,
@@ -22,7 +23,7 @@ LARGEST = 64 * 1024 * 1024
 
 def pack(record: Record) -> str:
     """Return the label's text."""
-    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(encode(record), sort_keys=True, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 

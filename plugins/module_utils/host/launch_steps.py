@@ -72,14 +72,14 @@ def hold(
     if not answer.granted:
         return result
     try:
-        with state.working_on(record["id"]):
+        with state.working_on(record.id):
             _refuse_if_gone(state, record, recorded, check_mode)
-            session = state.session(record["id"])
-            if record["status"] == PREPARING and record["queue"] is None and not check_mode:
+            session = state.session(record.id)
+            if record.status == PREPARING and record.queue is None and not check_mode:
                 # Before the first key: what is found later of a launch that was killed can then be told whose it is.
                 keep_records(state, [record], check_mode)
             actions = SessionData(record, host, session).prepare(lease_owner, check_mode)
-            public_keys, made = make_keys(session, record["plan"], host, regenerate_keys, check_mode)
+            public_keys, made = make_keys(session, record.plan, host, regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
         roll_back(state, ledger, record, lease_owner, check_mode)
         return {**result, "failed": True, "msg": message_of(error)}
@@ -90,8 +90,8 @@ def hold(
 
 
 def _refuse_if_gone(state: StateDirectory, record: Record, recorded: Collection[str], check_mode: bool) -> None:
-    if record["id"] in recorded and state.session(record["id"]).read_record() is None and not check_mode:
-        raise StateError(f"Session {record['name']} was torn down while this launch was at work. Launch again.")
+    if record.id in recorded and state.session(record.id).read_record() is None and not check_mode:
+        raise StateError(f"Session {record.name} was torn down while this launch was at work. Launch again.")
 
 
 def roll_back(
@@ -101,21 +101,21 @@ def roll_back(
 
     Returns whether it held anything, and what else went. What another run holds for the same session stays.
     """
-    held = ledger.read().get(record["id"])
+    held = ledger.read().get(record.id)
     mine = held is not None and held.lease_owner == lease_owner
     if check_mode:
         return mine, []
     actions: list[str] = []
-    if mine and record["status"] == PREPARING:
+    if mine and record.status == PREPARING:
         # While the lease still stands nobody else begins to make anything of the session here.
         engine = Engine.connect()
-        kept = record["queue"] is not None
-        with state.working_on(record["id"]):
-            known = [record["id"]] if state.session(record["id"]).exists() else []
-            stages = removal_stages(engine, state, ledger, None, record["id"], known, keep_record=kept, undo=True)
+        kept = record.queue is not None
+        with state.working_on(record.id):
+            known = [record.id] if state.session(record.id).exists() else []
+            stages = removal_stages(engine, state, ledger, None, record.id, known, keep_record=kept, undo=True)
             steps.perform(stages)
         actions = steps.descriptions(stages)
-    return ledger.release(record["id"], lease_owner) or mine, actions
+    return ledger.release(record.id, lease_owner) or mine, actions
 
 
 def start(
@@ -140,18 +140,18 @@ def start(
     ``unproven``, why. Raises LedgerError where the lease has run out, and what `session_stages` and `verify` raise.
     """
     engine = Engine.connect()
-    with state.working_on(record["id"]):
+    with state.working_on(record.id):
         _refuse_if_gone(state, record, recorded, check_mode)
         if not check_mode:
-            ledger.advance(record["id"], CONFIRMED, deadline, lease_owner)
-            if record["status"] == PREPARING:
+            ledger.advance(record.id, CONFIRMED, deadline, lease_owner)
+            if record.status == PREPARING:
                 keep_records(state, [record], check_mode)
         context = Context(engine, state, ledger, record, host, lease_owner)
         stages = session_stages(context, public_keys, check_mode)
         taken: list[float] = []
         if not check_mode:
             # A session that runs is repaired, which takes nothing away from what works again.
-            taken = steps.perform(stages, undo=record["status"] != RUNNING)
+            taken = steps.perform(stages, undo=record.status != RUNNING)
     network, begin = steps.seconds_until("container", stages, taken)
     made: dict[str, Any] = {**steps.outcome(stages), "seconds": {"network": network, "start": begin}}
     if check_mode:
@@ -166,11 +166,11 @@ def prove(
     state: StateDirectory, engine: Engine, record: Record, host: str, timeout: float, patience: float
 ) -> dict[str, Any]:
     """Prove that the replicas here work; return ``replicas``, or ``unproven`` where peers did not answer in time."""
-    session = state.session(record["id"])
+    session = state.session(record.id)
     try:
-        replicas = verify(engine, record["plan"], host, timeout, session.read_public_keys(), patience)
+        replicas = verify(engine, record.plan, host, timeout, session.read_public_keys(), patience)
     except PeersSilent as error:
         return {"unproven": str(error)}
     if session.made_file.exists():
-        remove_probes(session, record["id"])
+        remove_probes(session, record.id)
     return {"replicas": replicas}

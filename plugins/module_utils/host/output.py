@@ -115,12 +115,12 @@ def known_sessions(
     """
     found: dict[str, dict[str, Any]] = {}
     for record in state.records()[0]:
-        if (session_id or record["id"]) == record["id"] and record["name"] == session_name:
-            found[record["id"]] = {
-                **_nothing_known(record["id"]),
-                "status": record["status"],
-                "hosts": record["hosts"],
-                "members": _members(record, state.session(record["id"]).read_host()),
+        if (session_id or record.id) == record.id and record.name == session_name:
+            found[record.id] = {
+                **_nothing_known(record.id),
+                "status": record.status,
+                "hosts": list(record.hosts),
+                "members": _members(record, state.session(record.id).read_host()),
             }
     for key, session in found.items():
         if states and session["members"]:
@@ -147,7 +147,7 @@ def _nothing_known(session_id: str) -> dict[str, Any]:
 
 def _members(record: Record, host: str | None) -> dict[str, str]:
     """Return the replicas that a session is to have on this host."""
-    replicas = record["plan"]["replicas"] if record["plan"] is not None and record["status"] == RUNNING else ()
+    replicas = record.plan["replicas"] if record.plan is not None and record.status == RUNNING else ()
     return {replica["name"]: "missing" for replica in replicas if replica["host"] == host}
 
 

@@ -44,7 +44,7 @@ def keep_stub(
     stub = stub_of(record)
     actions = keep_records(state, [stub], check_mode, recorded) + _keep_out(state, stub, check_mode)
     if not check_mode:
-        ledger.release(record["id"], lease_owner)
+        ledger.release(record.id, lease_owner)
     return actions
 
 
@@ -78,9 +78,9 @@ def make_keys(
 
 def _keep_out(state: StateDirectory, stub: Record, check_mode: bool) -> list[str]:
     """Keep containers of this host, which carries no replica, out of the session's tunnel; return what was done."""
-    if not check_mode and state.session(stub["id"]).read_record() is None:
+    if not check_mode and state.session(stub.id).read_record() is None:
         return []  # it was torn down just now
-    if stub["tunnel"] is None:
+    if stub.tunnel is None:
         return []
     stages = firewall_rules.keep_out_steps(state, stub, Engine.connect().uses_nftables())
     if not check_mode:
@@ -97,14 +97,14 @@ def keep_records(
     """
     actions = []
     for record in records:
-        directory = state.session(record["id"])
+        directory = state.session(record.id)
         found = directory.read_record()
         if is_stub(record) and found is not None and _says_the_same(found, record):
             continue
-        if found is None and record["id"] in recorded:
+        if found is None and record.id in recorded:
             continue
-        if found is None or found["revision"] < record["revision"]:
-            actions.append(f"{'update' if found else 'create'} record {record['name']}")
+        if found is None or found.revision < record.revision:
+            actions.append(f"{'update' if found else 'create'} record {record.name}")
             if not check_mode:
                 directory.write_record(record)
     return actions
@@ -112,7 +112,7 @@ def keep_records(
 
 def _says_the_same(found: Record, stub: Record) -> bool:
     """Tell whether a copy says what a stub says, in whatever revision: which hosts carry the session, and how it is."""
-    return (found["status"], found["hosts"]) == (stub["status"], stub["hosts"])
+    return (found.status, found.hosts) == (stub.status, stub.hosts)
 
 
 def keep_tombstones(

@@ -157,8 +157,8 @@ def known_sessions(
         if is_meant(reservation.claim.session_name, key):
             add(key, reservation.claim.session_name, [])
     for record in state.records()[0]:
-        if is_meant(record["name"], record["id"]):
-            add(record["id"], record["name"], list(record["hosts"]))
+        if is_meant(record.name, record.id):
+            add(record.id, record.name, list(record.hosts))
     return [found[key] for key in sorted(found)]
 
 
@@ -175,7 +175,7 @@ def has_moved_on(
         record = state.session(session_id).read_record()
     except DamagedFile:
         return False
-    return record is not None and record["revision"] > judged_revision
+    return record is not None and record.revision > judged_revision
 
 
 def _link_step(name: str) -> Step:

@@ -101,8 +101,8 @@ def repair_host(
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
     known, _damaged = state.records()
-    here = {*recorded, *(record["id"] for record in known)}
-    copies: dict[str, list[Record]] = {record["id"]: [record] for record in known}
+    here = {*recorded, *(record.id for record in known)}
+    copies: dict[str, list[Record]] = {record.id: [record] for record in known}
     for session_id, record in (records or {}).items():
         copies.setdefault(session_id, []).append(record)
     for session_id, record in _labelled_records(engine).items():
@@ -111,7 +111,7 @@ def repair_host(
             copies.setdefault(session_id, []).append(record)
     for session_id in sorted(copies):
         best = latest(copies[session_id])
-        if best is not None and session_name in (None, best["name"]):
+        if best is not None and session_name in (None, best.name):
             repairer.repair(best, host or state.session(session_id).read_host(), session_id in here)
     return result
 
@@ -182,25 +182,25 @@ class _Repairer:
 
     def repair(self, record: Record, host: str | None, was_here: bool) -> None:
         """Make what this host owes the session as its record says. was_here: this host had a copy not long ago."""
-        session: dict[str, Any] = {"name": record["name"], "actions": [], "problem": ""}
+        session: dict[str, Any] = {"name": record.name, "actions": [], "problem": ""}
         first = len(self.result.actions)
         try:
-            with nullcontext() if self.check_mode else self.state.working_on(record["id"]):
+            with nullcontext() if self.check_mode else self.state.working_on(record.id):
                 self._repair(record, host, was_here)
         except (SessionError, OSError) as error:
             session["problem"] = str(error)
         session["actions"] = self.result.actions[first:]
         if session["actions"] or session["problem"]:
-            self.result.sessions[record["id"]] = session
+            self.result.sessions[record.id] = session
 
     def _repair(self, record: Record, host: str | None, was_here: bool) -> None:
         if was_here:
-            here = self.state.session(record["id"]).read_record()
-            if here is None or here["revision"] > record["revision"]:
+            here = self.state.session(record.id).read_record()
+            if here is None or here.revision > record.revision:
                 return  # it was torn down just now, or has ended
-        if record["status"] == RUNNING and not is_stub(record) and host is not None and host in record["hosts"]:
+        if record.status == RUNNING and not is_stub(record) and host is not None and host in record.hosts:
             self._converge(record, host)
-        elif record["status"] == RUNNING:
+        elif record.status == RUNNING:
             stub = stub_of(record)
             self._keep(stub)
             self._keep_out(stub)
@@ -215,17 +215,17 @@ class _Repairer:
 
     def _keep(self, record: Record) -> None:
         for action in keep_records(self.state, [record], self.check_mode):
-            self._did(action, "record", record["name"], None, record["revision"])
+            self._did(action, "record", record.name, None, record.revision)
 
     def _converge(self, record: Record, host: str) -> None:
-        session = self.state.session(record["id"])
+        session = self.state.session(record.id)
         own: Keys = {}
-        if has_ssh(record["plan"]):
-            own, made = make_keys(session, record["plan"], host, False, self.check_mode)
+        if has_ssh(record.plan):
+            own, made = make_keys(session, record.plan, host, False, self.check_mode)
             for name in made:
                 self._did(f"create key {name}", "key", name, None, "made")
-        keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record["id"], {}), **own}
-        self.result.public_keys[record["id"]] = own
+        keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record.id, {}), **own}
+        self.result.public_keys[record.id] = own
         context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable)
         self._perform(session_stages(context, keys))
 

@@ -88,9 +88,9 @@ def refused_by_name(state: StateDirectory, ledger: LedgerFile, claim: Claim, lea
     held the name in the ledger until it was written, so one of two launches always finds the other.
     """
     for record in state.records()[0]:
-        if record["name"] == claim.session_name and record["id"] != claim.session_id and record["status"] not in ENDED:
+        if record.name == claim.session_name and record.id != claim.session_id and record.status not in ENDED:
             ledger.release(claim.session_id, lease_owner)
-            return Answer(False, (f"The name {claim.session_name} is taken by session {record['id']}.",))
+            return Answer(False, (f"The name {claim.session_name} is taken by session {record.id}.",))
     return Answer(True)
 
 

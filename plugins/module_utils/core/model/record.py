@@ -1,21 +1,26 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The record: the durable account of one session, as plain data that JSON can carry.
+
+"""The record: the durable account of one session.
 
 Copies of it lie on hosts. A change makes a new revision; of several copies the one with the highest revision is right,
 whatever the hosts' clocks say. While a session waits, every host of its resource group has the whole of it. Once it has
 a place, its hosts keep the whole and every other host a *stub record*: the record without request and plan.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Optional
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import (
+    Malformed,
+    decode,
+    encode,
+)
 
 SCHEMA = 1
 """Version of the record's form. A record of another schema is refused, not guessed at."""
@@ -33,24 +38,64 @@ ENDED = (ERROR, TERMINATED)
 LONGEST_HISTORY = 50
 """Entries of the history that are kept, the newest ones."""
 
-_KEYS = (
-    "schema",
-    "id",
-    "name",
-    "owner",
-    "status",
-    "revision",
-    "queue",
-    "hosts",
-    "report",
-    "history",
-    "tunnel",
-    "request",
-    "plan",
-)
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-Record = dict[str, Any]
+
+@dataclass(frozen=True)
+class QueueTicket:
+    """The place of a session in the queue. number: of sessions of one priority the lowest comes first."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """What one revision changed. reason: one sentence."""
+
+    revision: int
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class OverlayTunnel:
+    """What hosts without a replica have to know of a session's overlay to keep their containers out of it.
+
+    vni: its identifier. port: the UDP port. endpoints: the underlay addresses of all its hosts.
+    """
+
+    vni: int
+    port: int
+    endpoints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record of one session.
+
+    owner: who asked for it, as limits count. status: one of STATUSES; empty before the first revision. queue: None
+    unless it came from the queue. hosts: those that carry it. report: why it waits, or has ended. tunnel: only of a
+    stub. request, plan: their plain forms, or None.
+    """
+
+    schema: int
+    id: str
+    name: str
+    owner: str
+    status: str
+    revision: int
+    queue: Optional[QueueTicket]
+    hosts: tuple[str, ...]
+    report: tuple[str, ...]
+    history: tuple[HistoryEntry, ...]
+    tunnel: Optional[OverlayTunnel]
+    request: Any
+    plan: Any
+
+    @property
+    def queue_number(self) -> int:
+        """The number in the queue, 0 of a session that did not come from there."""
+        return 0 if self.queue is None else self.queue.number
 
 
 def is_session_id(value: object) -> bool:
@@ -67,76 +112,67 @@ class UnknownSchema(InvalidRecord):
 
 
 def new_record(session_id: str, owner: str, request: Mapping[str, Any]) -> Record:
-    """Return the record of a session that has no status yet; `advance` gives it one.
-
-    owner: who asked for the session, as limits count. request: the JSON form of the request.
-    """
-    return {
-        "schema": SCHEMA,
-        "id": session_id,
-        "name": request["name"],
-        "owner": owner,
-        "status": None,
-        "revision": 0,
-        "queue": None,
-        "hosts": [],
-        "report": [],
-        "history": [],
-        "tunnel": None,
-        "request": dict(request),
-        "plan": None,
-    }
+    """Return the record of a session that has no status yet; `advance` gives it one."""
+    return Record(SCHEMA, session_id, request["name"], owner, "", 0, None, (), (), (), None, dict(request), None)
 
 
-def advance(record: Mapping[str, Any], status: str, reason: str, **changes: Any) -> Record:
+def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:
     """Return the next revision of a record.
 
-    reason: one sentence for the history. changes: other keys that get a new value: queue, hosts, report, plan.
+    reason: one sentence for the history. changes: fields that get a new value: queue, hosts, report, request, plan.
     """
-    revision = record["revision"] + 1
-    entry = {"revision": revision, "status": status, "reason": reason}
-    history = [*record["history"], entry][-LONGEST_HISTORY:]
-    return {**record, **changes, "status": status, "revision": revision, "history": history}
+    revision = record.revision + 1
+    history = (*record.history, HistoryEntry(revision, status, reason))[-LONGEST_HISTORY:]
+    return replace(record, **changes, status=status, revision=revision, history=history)
 
 
-def prepared(record: Mapping[str, Any], plan: Mapping[str, Any]) -> Record:
+def prepared(record: Record, plan: Mapping[str, Any]) -> Record:
     """Return the revision that says that the session is being started as *plan* says."""
-    hosts = list(plan["hosts"])
+    hosts = tuple(plan["hosts"])
     reason = f"It holds its place on {', '.join(hosts)}."
-    return advance(record, PREPARING, reason, plan=dict(plan), hosts=hosts, report=[])
+    return advance(record, PREPARING, reason, plan=dict(plan), hosts=hosts, report=())
 
 
-def started(record: Mapping[str, Any]) -> Record:
+def started(record: Record) -> Record:
     """Return the revision that says that the session of a PREPARING record runs; a running one stays as it is."""
-    return dict(record) if record["status"] == RUNNING else advance(record, RUNNING, "Its replicas were started.")
+    return record if record.status == RUNNING else advance(record, RUNNING, "Its replicas were started.")
 
 
-def stub_of(record: Mapping[str, Any]) -> Record:
+def stub_of(record: Record) -> Record:
     """Return what hosts that carry no replica keep of a session that has its place.
 
     A stub says RUNNING from the start: nobody corrects it later, and where its hosts say otherwise they are right. Of
     the plan it has what keeps containers of the stub's host out of the session's tunnel.
     """
-    status = RUNNING if record["status"] == PREPARING else record["status"]
-    tunnel = tunnel_of(record["plan"]) if record["plan"] else record["tunnel"]
-    return {**record, "status": status, "tunnel": tunnel, "request": None, "plan": None, "report": [], "history": []}
+    status = RUNNING if record.status == PREPARING else record.status
+    tunnel = tunnel_of(record.plan) if record.plan else record.tunnel
+    return replace(record, status=status, tunnel=tunnel, request=None, plan=None, report=(), history=())
 
 
-def is_stub(record: Mapping[str, Any]) -> bool:
+def is_stub(record: Record) -> bool:
     """Tell whether a copy is a stub only."""
-    return record["request"] is None
+    return record.request is None
 
 
-def latest(records: Iterable[Mapping[str, Any]]) -> Record | None:
+def latest(records: Iterable[Record]) -> Optional[Record]:
     """Return the copy with the highest revision, a whole one before a stub; None where there is no copy."""
-    best: Mapping[str, Any] | None = None
-    for record in records:
-        if best is None or (record["revision"], not is_stub(record)) > (best["revision"], not is_stub(best)):
-            best = record
-    return None if best is None else dict(best)
+    return max(records, key=lambda record: (record.revision, not is_stub(record)), default=None)
 
 
-def read_record(data: object, session_id: str | None = None) -> Record:
+def tunnel_of(plan: Mapping[str, Any]) -> Optional[OverlayTunnel]:
+    """Return what hosts without a replica have to know of a plan's overlay; None where it has none to be guarded.
+
+    Into the overlay of an encrypted session nothing gets that its WireGuard did not let through: it takes packets from
+    that link alone.
+    """
+    network = plan.get("network")
+    if network is None or network["vni"] is None or network["tunnel"] is not None:
+        return None
+    endpoints = tuple(str(host["underlay_address"]) for host in plan["hosts"].values())
+    return OverlayTunnel(network["vni"], network["port"], endpoints)
+
+
+def read_record(data: object, session_id: Optional[str] = None) -> Record:
     """Return a record from its JSON form, checked as far as everything that reads it relies on it.
 
     session_id: what the place it was found at says. What a plan holds is judged by `rules.check.validate_plan`.
@@ -145,95 +181,63 @@ def read_record(data: object, session_id: str | None = None) -> Record:
     if not isinstance(data, Mapping):
         raise InvalidRecord(f"The record is {show(data)}, where a mapping is expected.")
     schema = data.get("schema")
-    if isinstance(schema, int) and not isinstance(schema, bool) and schema > SCHEMA:
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < SCHEMA:
+        raise InvalidRecord(f"The record's schema is {show(schema)}, where {SCHEMA} is expected.")
+    if schema > SCHEMA:
         raise UnknownSchema(
             f"The record has schema {schema}, this release of the collection reads schema {SCHEMA}. Use the release "
             "that wrote it."
         )
-    if schema != SCHEMA or isinstance(schema, bool) or not isinstance(schema, int):
-        raise InvalidRecord(f"The record's schema is {show(schema)}, where {SCHEMA} is expected.")
-    problems = []
-    for key in sorted(set(_KEYS).symmetric_difference(map(str, data))):
-        problems.append(f"{show(key)} is {'missing' if key in _KEYS else 'unknown'}")
-    if problems:
-        raise InvalidRecord(f"The record is malformed: {', '.join(problems)}.")
-
-    def expect(good: bool, key: str) -> None:
-        if not good:
-            problems.append(f"{key} is {show(data[key])}")
-
-    found_id = data["id"]
-    expect(is_session_id(found_id), "id")
-    if session_id is not None and found_id != session_id:
-        problems.append(f"it is that of session {show(found_id)}, found at the place of session {session_id}")
-    expect(isinstance(data["name"], str) and bool(data["name"]), "name")
-    expect(isinstance(data["owner"], str), "owner")
-    expect(data["status"] in STATUSES, "status")
-    expect(_is_whole(data["revision"]) and data["revision"] > 0, "revision")
-    queue = data["queue"]
-    expect(queue is None or (isinstance(queue, Mapping) and _is_whole(queue.get("number"))), "queue")
-    for key in ("hosts", "report"):
-        expect(isinstance(data[key], list) and all(isinstance(item, str) for item in data[key]), key)
-    expect(
-        isinstance(data["history"], list) and all(isinstance(entry, Mapping) for entry in data["history"]), "history"
-    )
-    request, plan = data["request"], data["plan"]
-    expect(request is None or isinstance(request, Mapping), "request")
-    if isinstance(request, Mapping) and request.get("name") != data["name"]:
-        problems.append(f"its request is named {show(request.get('name'))}")
-    expect(plan is None or _is_plan(plan, data), "plan")
-    expect(data["tunnel"] is None or _is_tunnel(data["tunnel"]), "tunnel")
-    if data["status"] == PENDING and (request is None or queue is None or plan is not None):
-        problems.append("a pending session needs a request and its place in the queue, and has no plan")
-    if data["status"] in (PREPARING, RUNNING) and (request is None) != (plan is None):
-        problems.append("request and plan do not belong together")
+    try:
+        record = decode(Record, data, "The record")
+    except Malformed as error:
+        raise InvalidRecord(f"{error}.") from None
+    problems = list(_problems(record))
+    if session_id is not None and record.id != session_id:
+        problems.append(f"it is that of session {show(record.id)}, found at the place of session {session_id}")
     if problems:
         raise InvalidRecord(f"The record is malformed: {'; '.join(problems)}.")
-    return dict(data)
+    return record
 
 
-def _is_plan(plan: object, record: Mapping[str, Any]) -> bool:
-    if not isinstance(plan, Mapping) or not isinstance(plan.get("hosts"), Mapping):
+def _problems(record: Record) -> Iterator[str]:
+    """Yield what is wrong with the values of a record that has the right form."""
+    is_good = {
+        "id": is_session_id(record.id),
+        "name": record.name != "",
+        "status": record.status in STATUSES,
+        "revision": record.revision > 0,
+        "queue": record.queue_number >= 0,
+        "tunnel": record.tunnel is None or _is_tunnel(record.tunnel),
+        "request": record.request is None or isinstance(record.request, Mapping),
+        "plan": record.plan is None or _is_plan(record.plan, record),
+    }
+    yield from (f"{name} is {show(encode(getattr(record, name)))}" for name, good in is_good.items() if not good)
+    if isinstance(record.request, Mapping) and record.request.get("name") != record.name:
+        yield f"its request is named {show(record.request.get('name'))}"
+    if record.status == PENDING and (record.request is None or record.queue is None or record.plan is not None):
+        yield "a pending session needs a request and its place in the queue, and has no plan"
+    if record.status in (PREPARING, RUNNING) and (record.request is None) != (record.plan is None):
+        yield "request and plan do not belong together"
+
+
+def _is_plan(plan: object, record: Record) -> bool:
+    if not isinstance(plan, Mapping) or not isinstance(plan.get("replicas"), list):
         return False
-    session = plan.get("session")
-    hosts = record["hosts"]
-    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+    session, hosts = plan.get("session"), plan.get("hosts")
+    if not isinstance(session, Mapping) or not isinstance(hosts, Mapping):
         return False
-    same = isinstance(session, Mapping) and (session.get("id"), session.get("name")) == (record["id"], record["name"])
-    return same and sorted(map(str, plan["hosts"])) == sorted(hosts) and isinstance(plan.get("replicas"), list)
+    same = (session.get("id"), session.get("name")) == (record.id, record.name)
+    return same and sorted(map(str, hosts)) == sorted(record.hosts)
 
 
-def tunnel_of(plan: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what hosts without a replica have to know of a plan's overlay; None where it has none to be guarded.
-
-    Into the overlay of an encrypted session nothing gets that its WireGuard did not let through: it takes packets from
-    that link alone.
-
-    vni: its identifier. port: the UDP port. endpoints: the underlay addresses of all its hosts.
-    """
-    network = plan.get("network")
-    if network is None or network["vni"] is None or network["tunnel"] is not None:
-        return None
-    endpoints = [str(host["underlay_address"]) for host in plan["hosts"].values()]
-    return {"vni": network["vni"], "port": network["port"], "endpoints": endpoints}
+def _is_tunnel(tunnel: OverlayTunnel) -> bool:
+    return tunnel.vni >= 0 and tunnel.port >= 0 and _are_addresses(tunnel.endpoints)
 
 
-def _is_tunnel(tunnel: object) -> bool:
-    if not isinstance(tunnel, Mapping) or set(tunnel) != {"vni", "port", "endpoints"}:
-        return False
-    endpoints = tunnel["endpoints"]
-    return _is_whole(tunnel["vni"]) and _is_whole(tunnel["port"]) and _are_addresses(endpoints)
-
-
-def _are_addresses(found: object) -> bool:
-    """Tell whether *found* is a list of at least one address, all of them of one version."""
-    if not isinstance(found, list) or not found:
-        return False
+def _are_addresses(found: Iterable[str]) -> bool:
+    """Tell whether *found* are addresses, at least one and all of one version."""
     try:
-        return len({ipaddress.ip_address(str(address)).version for address in found}) == 1
+        return len({ipaddress.ip_address(text).version for text in found}) == 1
     except ValueError:
         return False
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

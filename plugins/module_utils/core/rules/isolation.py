@@ -16,7 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id, tunnel_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    OverlayTunnel,
+    Record,
+    is_session_id,
+    tunnel_of,
+)
 
 MARK = "cluster-compute"
 """The first word of the comments of rules; tables of nftables are called so, with id and name of the session."""
@@ -109,9 +114,9 @@ class Overlays:
     last: int
     interface: str | None = None
 
-    def cover(self, tunnel: Mapping[str, Any] | None) -> bool:
-        """Tell whether a session's overlay, as `record.tunnel_of` gives it, is among them; none always is."""
-        return tunnel is None or (tunnel["port"] == self.port and self.first <= tunnel["vni"] <= self.last)
+    def cover(self, tunnel: OverlayTunnel | None) -> bool:
+        """Tell whether a session's overlay is among them; none always is."""
+        return tunnel is None or (tunnel.port == self.port and self.first <= tunnel.vni <= self.last)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -126,12 +131,12 @@ class Overlays:
         raise ValueError(f"{show(data)} names no overlays")
 
 
-def is_kept_out(facts: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+def is_kept_out(facts: Mapping[str, Any], record: Record) -> bool:
     """Tell whether rules that are in force keep all containers of a host out of a session that runs on others.
 
     facts: of the host.
     """
-    tunnel = tunnel_of(record["plan"]) if record["plan"] is not None else record["tunnel"]
+    tunnel = tunnel_of(record.plan) if record.plan is not None else record.tunnel
     overlays = facts["overlays"]
     return overlays is not None and Overlays.from_dict(overlays).cover(tunnel)
 
@@ -170,7 +175,7 @@ def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
     tunnel = None
     if tunnel_plan is not None:
         own = plan["hosts"][host]
-        tunnel = read_tunnel(tunnel_plan, own["underlay_interface"], own["underlay_address"])
+        tunnel = tunnel_on_host(tunnel_plan, own["underlay_interface"], own["underlay_address"])
     return Isolation(
         session["id"],
         session["name"],
@@ -182,9 +187,9 @@ def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
     )
 
 
-def read_tunnel(tunnel: Mapping[str, Any], interface: str | None, local: str | None = None) -> Tunnel:
-    """Return the tunnel from the JSON form that `record.tunnel_of` gives, and from what is this host's own."""
-    return Tunnel(tunnel["vni"], tunnel["port"], tuple(tunnel["endpoints"]), interface, local)
+def tunnel_on_host(tunnel: OverlayTunnel, interface: str | None, local: str | None = None) -> Tunnel:
+    """Return a session's tunnel with what is this host's own."""
+    return Tunnel(tunnel.vni, tunnel.port, tunnel.endpoints, interface, local)
 
 
 # ---- iptables -------------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ became the head, however many come after it. (Batch systems call this backfill.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
     Capacity,
@@ -52,9 +53,9 @@ class QueueEntry:
     problem: InvalidInput | None = None
 
 
-def next_number(records: Iterable[Mapping[str, Any]]) -> int:
+def next_number(records: Iterable[Record]) -> int:
     """Return the number for a session that begins to wait: one more than the highest of those that wait."""
-    return 1 + max((record["queue"]["number"] for record in records if record["queue"]), default=0)
+    return 1 + max((record.queue_number for record in records), default=0)
 
 
 def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:

@@ -44,15 +44,15 @@ def check_login(record: Record | None, session_name: str, resource_group: str) -
 
     if record is None:
         raise refuse(f"The hosts of the resource group {resource_group} know no session of this name.")
-    if record["status"] == PENDING:
+    if record.status == PENDING:
         raise refuse("The session waits in the queue; log in when it runs.")
-    if record["status"] == PREPARING:
+    if record.status == PREPARING:
         raise refuse("The session is just being launched; log in when it runs.")
-    if record["status"] in ENDED:
-        raise refuse(f"The session has ended. {' '.join(record['report'])}".strip())
+    if record.status in ENDED:
+        raise refuse(f"The session has ended. {' '.join(record.report)}".strip())
     if is_stub(record):
-        raise refuse(f"Its hosts {', '.join(record['hosts'])} cannot be reached, or have lost its record.")
-    if record["plan"]["ssh_port"] is None:
+        raise refuse(f"Its hosts {', '.join(record.hosts)} cannot be reached, or have lost its record.")
+    if record.plan["ssh_port"] is None:
         raise refuse(
             "The session was launched without session_authorized_keys, so nobody can log in from outside. Launch it "
             "with them, and with session_recreate=true if it has to be the same session."

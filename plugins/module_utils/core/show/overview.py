@@ -16,6 +16,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import render_shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
@@ -65,7 +66,7 @@ def overview(
         "hosts": hosts,
         "sessions": [
             session_of(record, facts)
-            for record in sorted(view.records.values(), key=lambda record: (record["name"], record["id"]))
+            for record in sorted(view.records.values(), key=lambda record: (record.name, record.id))
         ],
         "pending": [queue_entry(entry, view.records[entry.waiting.session_id]) for entry in entries],
         "findings": [
@@ -133,15 +134,15 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
 
     record: whole, or a stub, of which little can be said. facts: of the usable hosts.
     """
-    plan, request = record["plan"], record["request"]
+    plan, request = record.plan, record.request
     planned_session = plan["session"] if plan is not None else {}
     containers = {
         (host, container["replica"]): container
         for host, reported in facts.items()
         for container in reported.get("containers") or ()
-        if container["session_id"] == record["id"]
+        if container["session_id"] == record.id
     }
-    without = REMOVED if record["status"] in ENDED else MISSING
+    without = REMOVED if record.status in ENDED else MISSING
     replicas = [
         {
             **replica_of(plan, replica),
@@ -150,19 +151,19 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
         for replica in (plan["replicas"] if plan is not None else ())
     ]
     return {
-        **{key: record[key] for key in _SESSION},
+        **{key: getattr(record, key) for key in _SESSION},
         "resource_group": request["resource_group"] if request is not None else None,
         "mode": planned_session.get("mode"),
         "requested_mode": request["mode"] if request is not None else None,
         "size": sum(role["replicas"] for role in request["roles"]) if request is not None else None,
         "priority": request["priority"] if request is not None else None,
-        "hosts": list(record["hosts"]),
+        "hosts": list(record.hosts),
         "network": dict(plan["network"]) if plan is not None and plan["network"] is not None else None,
         "egress": dict(plan["egress"]) if plan is not None else None,
         "ssh_port": plan["ssh_port"] if plan is not None else None,
         "request": None if request is None else request_of(request),
-        "report": list(record["report"]),
-        "history": [dict(entry) for entry in record["history"]],
+        "report": list(record.report),
+        "history": encode(record.history),
         "replicas": replicas,
         "ports": [
             {"replica": replica["name"], "host": replica["host"], **port}
@@ -241,7 +242,7 @@ def queue_entry(entry: QueueEntry, record: Record) -> dict[str, Any]:
         "position": entry.position,
         "session_name": request.name,
         "session_id": entry.waiting.session_id,
-        "owner": record["owner"],
+        "owner": record.owner,
         "priority": request.priority,
         "number": entry.waiting.number,
         "size": request.size,
@@ -263,7 +264,7 @@ def findings(facts: Mapping[str, Mapping[str, Any]], why_missing: Mapping[str, s
     found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]
     names: dict[str, set[str]] = {}
     for record in view.records.values():
-        names.setdefault(record["name"], set()).add(record["id"])
+        names.setdefault(record.name, set()).add(record.id)
     for name, ids in sorted(names.items()):
         if len(ids) > 1:
             found.append(f"Different sessions have the name {name}: {', '.join(sorted(ids))}.")

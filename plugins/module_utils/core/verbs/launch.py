@@ -30,18 +30,21 @@ The plain way is look, hold, start; a session that runs as asked goes from look 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import RULES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
     RUNNING,
     Record,
     is_stub,
+    read_record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     advance as revise,
@@ -258,6 +261,7 @@ class _Launch:
                 and not state["from_queue"]
             ]
             group = GroupFacts.read(self.answers, outside.inventory, needed)
+            waits = read_record(state["waits"]) if state["waits"] else None
             planner = Planner(
                 request,
                 given["owner"],
@@ -267,7 +271,7 @@ class _Launch:
                 draw=outside.draw,
                 read_archive=outside.read_archive,
             )
-            found = planner.decide(state["waits"], state["from_queue"], state["cleaned_up"])
+            found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
         except CoreError as error:
             why = undetected(self.answers) if "session_accelerators" in str(error) else []
             return self._fail(REFUSED, str(error), *why)
@@ -285,17 +289,22 @@ class _Launch:
             return self._not_placed(found)
         state["granted"] = False
         state["image_facts"] = _image_facts(group) if found["fetches"] else {}
-        state["stub_hosts"] = [name for name in group.facts if self._lacks_stub(name, group.facts[name])]
-        state["kept_out"] = [name for name in group.facts if is_kept_out(group.facts[name], found["record"])]
-        state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, found["record"])
+        record = self._record
+        state["stub_hosts"] = [name for name, facts in group.facts.items() if self._lacks_stub(record, name, facts)]
+        state["kept_out"] = [name for name, facts in group.facts.items() if is_kept_out(facts, record)]
+        state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, record)
         return self._fetch()
 
-    def _lacks_stub(self, host: str, facts: Mapping[str, Any]) -> bool:
+    @property
+    def _record(self) -> Record:
+        """The session's record with its plan."""
+        return read_record(self.state["record"])
+
+    def _lacks_stub(self, record: Record, host: str, facts: Mapping[str, Any]) -> bool:
         """Tell whether a host is to be told of the session although it carries no replica of it."""
-        record = self.state["record"]
         if host in self.state["hosts"] or _has_stub(facts, record):
             return False
-        knows = any(copy["id"] == record["id"] for copy in facts["records"])
+        knows = any(copy.id == record.id for copy in facts["records"])
         return knows or host in self.state["name_hosts"] or not is_kept_out(facts, record)
 
     def _not_placed(self, found: Mapping[str, Any]) -> State:
@@ -408,13 +417,13 @@ class _Launch:
     def _after_stop(self) -> State:
         return self._have_images(self.state["missing"], self.state["completed"])
 
-    def _have_images(self, missing: Mapping[str, str], completed: Record) -> State:
+    def _have_images(self, missing: Mapping[str, str], completed: Mapping[str, Any]) -> State:
         if not missing:
             self.state["record"] = completed
             return self._try_folders()
         reasons = [f"{host}: {why}" for host, why in missing.items()]
         if self.state["from_queue"]:
-            return self._keep(_failed_record(self.state["record"], reasons, []), reasons)
+            return self._keep(_failed_record(self._record, reasons, []), reasons)
         return self._fail(
             "The session cannot be launched: its image cannot be had. Nothing was started. Correct session_image, or "
             "give the image to a host of the group.",
@@ -661,7 +670,7 @@ class _Launch:
     def _failed(self, failures: list[str], unreachable: list[str]) -> State:
         """Undo what was made of a session that could not be started; what works of one that runs stays."""
         state = self.state
-        failed = _failed_record(state["record"], failures, unreachable)
+        failed = encode(_failed_record(self._record, failures, unreachable))
         last = state["attempt"] >= state["attempts"]
         state.update(failures=failures, failed_record=failed, again=bool(unreachable) and state["fresh"] and not last)
         state["replicas"] = []
@@ -709,11 +718,11 @@ class _Launch:
     def _keep(self, record: Record | None, reasons: list[str]) -> State:
         """Keep on every host what becomes of a session that came from the queue."""
         state = self.state
-        state.update(failures=reasons, failed_record=record)
+        state.update(failures=reasons, failed_record=encode(record))
         if record is None:
             return self._over(ERROR, reasons)
         title = "Keep on every host what becomes of a session that came from the queue"
-        return {**state, **step("keep", title, DECIDE, self._records(record))}
+        return {**state, **step("keep", title, DECIDE, self._records(state["failed_record"]))}
 
     def _after_keep(self) -> State:
         state = self.state
@@ -725,7 +734,7 @@ class _Launch:
 
     # ---- waiting --------------------------------------------------------------------------------------------------
 
-    def _records(self, record: Record) -> list[Call]:
+    def _records(self, record: Mapping[str, Any]) -> list[Call]:
         own = {host: {"recorded": self.state["recorded"][host]} for host in self.state["reachable"]}
         return [call("session_record", own, {"records": [record]}, (), STATE_DIRECTORY)]
 
@@ -806,37 +815,35 @@ def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:
 
 def _has_stub(facts: Mapping[str, Any], record: Record) -> bool:
     """Tell whether a host that carries no replica has all that it keeps of a session that runs."""
-    if record["status"] != RUNNING:
+    if record.status != RUNNING:
         return False
     for copy in facts["records"]:
-        if copy["id"] == record["id"] and is_stub(copy):
-            has_rules = RULES in facts["objects"].get(copy["id"], {}).get("kinds", ())
-            is_apart = has_rules or copy["tunnel"] is None or is_kept_out(facts, copy)
-            return is_apart and (copy["status"], copy["hosts"]) == (record["status"], record["hosts"])
+        if copy.id == record.id and is_stub(copy):
+            has_rules = RULES in facts["objects"].get(copy.id, {}).get("kinds", ())
+            is_apart = has_rules or copy.tunnel is None or is_kept_out(facts, copy)
+            return is_apart and (copy.status, copy.hosts) == (record.status, record.hosts)
     return False
 
 
 def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
     """Return all public keys of a session that runs and holds its place; else nothing."""
     found: dict[str, Any] = {}
-    for host in record["hosts"]:
+    for host in record.hosts:
         facts = group.facts[host]
-        held = [
-            reservation for reservation in facts["reservations"] if reservation["claim"]["session_id"] == record["id"]
-        ]
+        held = [reservation for reservation in facts["reservations"] if reservation["claim"]["session_id"] == record.id]
         if not held or held[0]["stage"] != COMMITTED:
             return {}
-        found.update(facts["public_keys"].get(record["id"], {}))
-    return found if all(replica["name"] in found for replica in record["plan"]["replicas"]) else {}
+        found.update(facts["public_keys"].get(record.id, {}))
+    return found if all(replica["name"] in found for replica in record.plan["replicas"]) else {}
 
 
 def _failed_record(record: Record, failures: list[str], unreachable: list[str]) -> Record | None:
     """Return what becomes of a session that came from the queue: it waits on, or it has ended; None for others."""
-    if record["queue"] is None or not failures:
+    if record.queue is None or not failures:
         return None
     # One of its hosts may have made the next revision, RUNNING, without being able to say so.
-    record = {**record, "revision": record["revision"] + 1}
-    changes: dict[str, Any] = {"plan": None, "hosts": [], "report": failures}
+    record = replace(record, revision=record.revision + 1)
+    changes: dict[str, Any] = {"plan": None, "hosts": (), "report": tuple(failures)}
     if unreachable:
         reason = f"{', '.join(unreachable)} could not be reached while it was being started."
         return revise(record, PENDING, reason, **changes)

@@ -23,7 +23,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.answe
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub, stub_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, is_stub, stub_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     allocatable_of,
     hosts_from_facts,
@@ -115,7 +116,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         host: {
             "host": host,
             "allocatable": allocatable[host],
-            "records": _records_for(host, group, view),
+            "records": encode(_records_for(host, group, view)),
             "recorded": group.recorded[host],
         }
         for host in group.facts
@@ -129,19 +130,19 @@ def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) 
     return step(name, title, REPORT, calls)
 
 
-def _records_for(host: str, group: GroupFacts, view: ClusterState) -> dict[str, Any]:
+def _records_for(host: str, group: GroupFacts, view: ClusterState) -> dict[str, Record]:
     """Return what a host has to know: the whole of its own sessions and of those that wait, stubs of others.
 
     Of a session that runs on others a host knows nothing unless it is one that knows the name, has a copy already, or
     has no rules that keep its containers out of all sessions.
     """
     facts = group.facts[host]
-    known = {record["id"] for record in facts["records"]}
+    known = {record.id for record in facts["records"]}
     found = {}
     for key, record in sorted(view.records.items()):
-        if host in record["hosts"] or (record["plan"] is None and not is_stub(record)):
+        if host in record.hosts or (record.plan is None and not is_stub(record)):
             found[key] = record
-        elif key in known or host in name_hosts(record["name"], group.known) or not is_kept_out(facts, record):
+        elif key in known or host in name_hosts(record.name, group.known) or not is_kept_out(facts, record):
             found[key] = record if is_stub(record) else stub_of(record)
     return found
 
@@ -153,11 +154,11 @@ def _public_keys(group: GroupFacts) -> dict[str, dict[str, Any]]:
         for session_id, keys in facts["public_keys"].items():
             found.setdefault(session_id, {}).update(keys)
     for host, facts in group.facts.items():
-        whole = [record for record in facts["records"] if record["plan"] is not None]
+        whole = [record for record in facts["records"] if record.plan is not None]
         for record in whole:
-            own = {replica["name"] for replica in record["plan"]["replicas"] if replica["host"] == host}
-            keys = facts["public_keys"].get(record["id"], {})
-            found.setdefault(record["id"], {}).update({name: keys[name] for name in own if name in keys})
+            own = {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}
+            keys = facts["public_keys"].get(record.id, {})
+            found.setdefault(record.id, {}).update({name: keys[name] for name in own if name in keys})
     return found
 
 

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     cleanup_actions,
     waiting_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
@@ -108,8 +109,8 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
     state["launchable"] = [
         {
-            **launch_request(entry.waiting.request, view.records[entry.waiting.session_id]["owner"]),
-            "waits": view.records[entry.waiting.session_id],
+            **launch_request(entry.waiting.request, view.records[entry.waiting.session_id].owner),
+            "waits": encode(view.records[entry.waiting.session_id]),
         }
         for entry in entries
         if entry.placement is not None

@@ -12,6 +12,7 @@ from typing import Any, Callable
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import read_record
 
 # Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
 
@@ -87,7 +88,7 @@ def _probe_written(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any
     """Make missing folders, and write into those that hosts share."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 
-    session = StateDirectory(arguments["state_directory"]).session(arguments["record"]["id"])
+    session = StateDirectory(arguments["state_directory"]).session(arguments["record"].id)
     actions = SessionData(arguments["record"], arguments["host"], session).prepare(arguments["lease_owner"], check_mode)
     return {"changed": bool(actions), "actions": actions}
 
@@ -96,7 +97,7 @@ def _probe_checked(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any
     """Read in shared folders what other hosts wrote; in check mode there is nothing."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 
-    session = StateDirectory(arguments["state_directory"]).session(arguments["record"]["id"])
+    session = StateDirectory(arguments["state_directory"]).session(arguments["record"].id)
     if not check_mode:
         SessionData(arguments["record"], arguments["host"], session).check_probes(arguments["lease_owner"])
     return {"actions": []}
@@ -125,13 +126,13 @@ def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
     if check_mode:
         return {"replicas": []}
-    session = StateDirectory(arguments["state_directory"]).session(arguments["record"]["id"])
+    session = StateDirectory(arguments["state_directory"]).session(arguments["record"].id)
     keys = session.read_public_keys()
-    replicas = verify(Engine.connect(), arguments["record"]["plan"], arguments["host"], arguments["timeout"], keys)
+    replicas = verify(Engine.connect(), arguments["record"].plan, arguments["host"], arguments["timeout"], keys)
     if session.made_file.exists():
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import remove_probes
 
-        remove_probes(session, arguments["record"]["id"])
+        remove_probes(session, arguments["record"].id)
     return {"replicas": replicas}
 
 
@@ -196,4 +197,6 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Bring about the state that is asked for. Raises SessionError, OSError."""
+    if arguments["record"] is not None:
+        arguments = {**arguments, "record": read_record(arguments["record"])}
     return STATES[arguments["state"]](arguments, check_mode)

@@ -79,7 +79,7 @@ def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
         owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME) if docker_engine.is_replica(entry) else None
         if check_mode and owner == context.session.name:
             continue
-        if context.record["status"] != PREPARING and not owner:
+        if context.record.status != PREPARING and not owner:
             aside = f"{name}-set-aside-{entry['Id'][:12]}"
             rename = partial(context.engine.rename_container, entry["Id"], aside)
             steps.append(Step("rename", "foreign container", name, rename, before=name, after=aside))

@@ -55,17 +55,17 @@ class Context:
         lease_owner: the run of a launch that holds the session's place while it is being started. allocatable: what
         sessions may use of this host, to ask again for a place that was lost; None where that is not known.
         """
-        self.plan = plan = read_plan(record["plan"])
+        self.plan = plan = read_plan(record.plan)
         self.engine = engine
         self.ledger = ledger
         self.record = record
         self.allocatable = allocatable
-        self.lease_owner = lease_owner if record["status"] == PREPARING else None
+        self.lease_owner = lease_owner if record.status == PREPARING else None
         self.host = host
         self.session = plan.session
         self.network = plan.network
         self.egress = plan.egress
-        self.has_ssh = has_ssh(record["plan"])
+        self.has_ssh = has_ssh(record.plan)
         self.members = plan.replicas
         self.replicas = plan.on(host)
         self.environments = environment.environments(plan, host)

@@ -81,7 +81,7 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
     files: dict[str, str | None] = {"environment": environment.environment_file(values)}
     slots = [(member.name, environment.slots(member.resources.cpus)) for member in context.members]
     files["hostfile"] = environment.hostfile(slots)
-    members = context.record["plan"]["replicas"]
+    members = context.record.plan["replicas"]
     files["hostfile.mpich"] = environment.mpich_hostfile(slots)
     is_login = is_login_server(context, replica)
     owners = context.plan.request["authorized_keys"]

@@ -62,7 +62,7 @@ def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
 
 def rule_steps(context: Context, nftables: bool) -> Stage:
     """Return what is missing of the firewall's rules, before there is anything to protect; it needs no engine."""
-    return firewall_rules.rule_steps(isolation.isolation_of(context.record["plan"], context.host), nftables)
+    return firewall_rules.rule_steps(isolation.isolation_of(context.record.plan, context.host), nftables)
 
 
 def link_steps(context: Context) -> Stage:

@@ -43,9 +43,9 @@ def record_steps(context: Context) -> Stage:
     """Return what is missing of the record of a session that runs: one step or none."""
     wanted = started(context.record)
     found = context.directory.read_record()
-    if found is not None and found["revision"] >= wanted["revision"] and found["plan"] is not None:
+    if found is not None and found.revision >= wanted.revision and found.plan is not None:
         return []
-    if found is not None and found["status"] == PREPARING:
+    if found is not None and found.status == PREPARING:
         found = None  # it stands for this very launch
     return [
         Step(
@@ -53,8 +53,8 @@ def record_steps(context: Context) -> Stage:
             "record",
             context.session.name,
             partial(context.directory.write_record, wanted),
-            before=found and {"status": found["status"], "revision": found["revision"]},
-            after={"status": wanted["status"], "revision": wanted["revision"]},
+            before=found and {"status": found.status, "revision": found.revision},
+            after={"status": wanted.status, "revision": wanted.revision},
         )
     ]
 

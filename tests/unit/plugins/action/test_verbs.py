@@ -84,7 +84,7 @@ def nothing_is_left(group: Group, *names: str) -> None:
 def all_have_started(group: Group, name: str) -> bool:
     """Tell whether every host of a launch that was killed had finished its part, but perhaps for the commit."""
     copies = group.copies(name)
-    return set(copies) == HOSTS and {one["status"] for one in copies.values()} == {"RUNNING"}
+    return set(copies) == HOSTS and {one.status for one in copies.values()} == {"RUNNING"}
 
 
 # ---- a controller that is killed ------------------------------------------------------------------------------------
@@ -133,8 +133,8 @@ def test_one_from_the_queue_waits_again_where_its_launch_was_killed(groups: Call
         before = group.copies("half")["h1"]
         group.finish(group.schedule())
         after = group.copies("half")
-        assert {one["status"] for one in after.values()} == {"RUNNING"}
-        assert {(one["id"], one["queue"]["number"]) for one in after.values()} == {(before["id"], 1)}
+        assert {one.status for one in after.values()} == {"RUNNING"}
+        assert {(one.id, one.queue_number) for one in after.values()} == {(before.id, 1)}
         assert set(group.running("half").values()) == HOSTS
         nothing_is_left(group, "half")
 
@@ -239,12 +239,12 @@ def test_a_queue_is_read_without_the_host_that_is_away_and_its_old_copy_starts_n
     group.finish(group.teardown("holder"))
     assert group.finish(group.schedule())["pair"].status == "RUNNING"
     group.hosts["h1"].is_away = False
-    assert group.copies("pair")["h1"]["status"] == "PENDING"
+    assert group.copies("pair")["h1"].status == "PENDING"
     assert group.finish(group.queue())["queue"] == []
     group.finish(group.schedule())
     assert group.running("pair") == {"pair-main1": "h2", "pair-sub1": "h3"}
     assert group.finish(group.launch(request("pair", **two))).status == "RUNNING"
-    assert {name: one["status"] for name, one in group.copies("pair").items()} == dict.fromkeys(HOSTS, "RUNNING")
+    assert {name: one.status for name, one in group.copies("pair").items()} == dict.fromkeys(HOSTS, "RUNNING")
     nothing_is_left(group, "holder", "pair")
 
 
@@ -256,12 +256,12 @@ def test_any_one_copy_is_enough_to_start_who_waits(groups: Callable[..., Group])
         copies = group.copies("later")
         assert len({str(one) for one in copies.values()}) == 1
         for name in HOSTS - {kept}:
-            group.hosts[name].state.remove_session(copies["h1"]["id"])
+            group.hosts[name].state.remove_session(copies["h1"].id)
         group.finish(group.teardown("holder"))
         assert group.finish(group.schedule())["later"].status == "RUNNING"
         after = group.copies("later")[kept]
-        assert (after["id"], [one["status"] for one in after["history"]]) == (
-            copies["h1"]["id"],
+        assert (after.id, [one.status for one in after.history]) == (
+            copies["h1"].id,
             ["PENDING", "PREPARING", "RUNNING"],
         )
         nothing_is_left(group, "later")

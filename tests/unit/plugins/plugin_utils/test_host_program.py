@@ -181,7 +181,7 @@ def keys_of(self: Launch, host: str) -> dict[str, Any]:
         blob = b"\0\0\0\x0bssh-ed25519\0\0\0 " + draw.randbytes(32)
         return f"ssh-ed25519 {base64.b64encode(blob).decode()}"
 
-    members = [one["name"] for one in self.record["plan"]["replicas"] if one["host"] == host]
+    members = [one["name"] for one in self.record.plan["replicas"] if one["host"] == host]
     return {name: {kind: key() for kind in ("client", "host", "tunnel")} for name in members}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     file_differs,
     write_file,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
+    QueueTicket,
     Record,
     advance,
     new_record,
@@ -32,7 +35,7 @@ ME = (os.getuid(), os.getgid())
 
 def record(name: str, session_id: str = SESSION) -> Record:
     waiting = new_record(session_id, "alice", {"name": name})
-    return advance(waiting, PENDING, "There was no room for it.", queue={"number": 1})
+    return advance(waiting, PENDING, "There was no room for it.", queue=QueueTicket(1))
 
 
 @pytest.fixture
@@ -73,9 +76,9 @@ def test_a_session_id_that_is_no_uuid_never_becomes_a_path(directory: StateDirec
         "{",
         "[]",
         '{"schema": 1}',
-        json.dumps({**record("train"), "revision": 0}),
+        json.dumps({**encode(record("train")), "revision": 0}),
         "null",
-        json.dumps(record("x", OTHER)),
+        json.dumps(encode(record("x", OTHER))),
     ],
 )
 def test_a_damaged_record_is_named_and_keeps_no_other_from_its_host(directory: StateDirectory, text: str) -> None:
@@ -101,7 +104,7 @@ def test_bytes_that_are_no_text_are_a_damaged_record(directory: StateDirectory) 
 
 def test_a_record_of_a_newer_schema_is_refused_and_not_damaged(directory: StateDirectory) -> None:
     session = directory.session(SESSION)
-    session.write_record({**record("train"), "schema": 2})
+    session.write_record(replace(record("train"), schema=2))
     with pytest.raises(StateError, match="schema 2") as error:
         session.read_record()
     found, problems = directory.records()

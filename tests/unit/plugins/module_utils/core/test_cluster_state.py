@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,11 +19,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
     cluster_state,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
     PREPARING,
     RUNNING,
+    QueueTicket,
     Record,
     advance,
     new_record,
@@ -44,16 +47,16 @@ from hypothesis import strategies as st
 A = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 B = "bbbbbbbb-0e04-4a3c-9d2a-53a1f7b2c8aa"
 NAMES = {A: "train", B: "serve"}
-QUEUED = {"number": 1}
+QUEUED = QueueTicket(1)
 Facts = dict[str, Any]
 
 
-def fresh(session_id: str = A, queue: dict[str, int] | None = None) -> Record:
+def fresh(session_id: str = A, queue: QueueTicket | None = None) -> Record:
     record = new_record(session_id, "alice", {"name": NAMES[session_id]})
     return record if queue is None else advance(record, PENDING, "No room.", queue=queue)
 
 
-def preparing(*hosts: str, session_id: str = A, queue: dict[str, int] | None = None) -> Record:
+def preparing(*hosts: str, session_id: str = A, queue: QueueTicket | None = None) -> Record:
     plan = {
         "session": {"id": session_id, "name": NAMES[session_id]},
         "hosts": {host: {} for host in hosts},
@@ -62,12 +65,12 @@ def preparing(*hosts: str, session_id: str = A, queue: dict[str, int] | None = N
     return prepared(fresh(session_id, queue), plan)
 
 
-def running(*hosts: str, session_id: str = A, queue: dict[str, int] | None = None) -> Record:
+def running(*hosts: str, session_id: str = A, queue: QueueTicket | None = None) -> Record:
     return started(preparing(*hosts, session_id=session_id, queue=queue))
 
 
 def failed(*hosts: str) -> Record:
-    return advance(running(*hosts), ERROR, "It failed.", report=["It failed."])
+    return advance(running(*hosts), ERROR, "It failed.", report=("It failed.",))
 
 
 def host(
@@ -136,9 +139,9 @@ def test_of_every_session_the_right_copy_is_told() -> None:
 
 
 def test_two_sessions_of_one_name_are_both_told() -> None:
-    twin = {**running("h2", session_id=B), "name": "train"}
+    twin = replace(running("h2", session_id=B), name="train")
     view = cluster_state({"h2": host(twin), "h1": host(running("h1"))})
-    assert [record["id"] for record in view.named("train")] == [A, B]
+    assert [record.id for record in view.named("train")] == [A, B]
 
 
 # A launch that was killed.
@@ -163,7 +166,7 @@ def test_a_launch_that_still_holds_room_anywhere_is_left_to_itself(stage: str, w
     facts = {name: host(preparing("h1", "h2"), kinds=CONTAINER) for name in ("h1", "h2")} | {"h3": host()}
     facts[where]["reservations"] = host(stage=stage)["reservations"]
     assert_untouched(facts)
-    assert cluster_state(facts).records[A]["status"] == PREPARING
+    assert cluster_state(facts).records[A].status == PREPARING
 
 
 def test_a_launch_that_holds_room_and_has_written_nothing_yet_is_left_to_itself() -> None:
@@ -200,7 +203,7 @@ def test_a_killed_launch_is_left_alone_while_a_host_of_it_is_away() -> None:
 def test_a_note_of_a_session_whose_hosts_are_away_keeps_it() -> None:
     facts = {"h3": host(stub_of(preparing("h1", "h2"))), "h1": host()}
     assert_untouched(facts, ("h2",))
-    assert cluster_state(facts, ["h2"]).records[A]["status"] == RUNNING
+    assert cluster_state(facts, ["h2"]).records[A].status == RUNNING
 
 
 def test_a_session_from_the_queue_waits_again_after_a_killed_launch() -> None:
@@ -209,9 +212,9 @@ def test_a_session_from_the_queue_waits_again_after_a_killed_launch() -> None:
         {"h1": host(launched, kinds=CONTAINER), "h2": host(stub_of(launched)), "h3": host(fresh(A, QUEUED))}
     )
     waits = view.records[A]
-    assert (waits["status"], waits["revision"], waits["queue"]) == (PENDING, launched["revision"] + 1, QUEUED)
-    assert (waits["plan"], waits["hosts"], waits["request"]) == (None, [], {"name": "train"})
-    assert waits["report"] == [waits["history"][-1]["reason"]]
+    assert (waits.status, waits.revision, waits.queue) == (PENDING, launched.revision + 1, QUEUED)
+    assert (waits.plan, waits.hosts, waits.request) == (None, (), {"name": "train"})
+    assert waits.report == (waits.history[-1].reason,)
     assert view.changed == {A: waits}
     assert view.pending() == [waits]
     assert removed(view.orphaned) == {"h1": True, "h2": True, "h3": True}
@@ -221,9 +224,9 @@ def test_it_waits_again_where_a_host_had_not_begun_to_start_it_and_has_its_old_r
     done = running("h1", "h2", queue=QUEUED)
     facts = {"h1": host(fresh(A, QUEUED)), "h2": host(stub_of(done), kinds=CONTAINER, stage=COMMITTED), "h3": host()}
     waits = cluster_state(facts).records[A]
-    assert (waits["status"], waits["revision"], waits["request"]) == (PENDING, done["revision"] + 1, {"name": "train"})
+    assert (waits.status, waits.revision, waits.request) == (PENDING, done.revision + 1, {"name": "train"})
     facts["h1"] = host(fresh(A, QUEUED), stage=LEASED)
-    assert cluster_state(facts).records[A]["status"] == RUNNING, "somebody still works on it"
+    assert cluster_state(facts).records[A].status == RUNNING, "somebody still works on it"
 
 
 def test_it_waits_with_its_request_where_the_newest_copy_that_is_told_is_a_stub() -> None:
@@ -232,9 +235,9 @@ def test_it_waits_with_its_request_where_the_newest_copy_that_is_told_is_a_stub(
         {"h1": host(launched, kinds=CONTAINER), "h2": host(stub_of(done), kinds=CONTAINER), "h3": host()}
     )
     waits = view.records[A]
-    assert (waits["status"], waits["revision"], waits["queue"]) == (PENDING, done["revision"] + 1, QUEUED)
-    assert (waits["plan"], waits["hosts"], waits["request"]) == (None, [], {"name": "train"})
-    assert read_record(waits, A) == waits
+    assert (waits.status, waits.revision, waits.queue) == (PENDING, done.revision + 1, QUEUED)
+    assert (waits.plan, waits.hosts, waits.request) == (None, (), {"name": "train"})
+    assert read_record(encode(waits), A) == waits
     assert view.changed == {A: waits}
 
 
@@ -416,19 +419,19 @@ def test_the_inventory_s_own_names_are_no_fault() -> None:
 
 def test_a_removal_names_the_newest_revision_that_it_was_judged_by() -> None:
     """Whoever finds a newer record leaves the session alone; the record that goes with the removal is none."""
-    queued = preparing("h1", queue={"number": 1})
+    queued = preparing("h1", queue=QueueTicket(1))
     for facts, revision in (
-        (host(preparing("h1"), kinds=CONTAINER), preparing("h1")["revision"]),
-        (host(queued, kinds=CONTAINER), queued["revision"] + 1),
-        (host(fresh(A, QUEUED), kinds=LINK), fresh(A, QUEUED)["revision"]),
-        (host(failed("h1"), kinds=LINK), failed("h1")["revision"]),
+        (host(preparing("h1"), kinds=CONTAINER), preparing("h1").revision),
+        (host(queued, kinds=CONTAINER), queued.revision + 1),
+        (host(fresh(A, QUEUED), kinds=LINK), fresh(A, QUEUED).revision),
+        (host(failed("h1"), kinds=LINK), failed("h1").revision),
     ):
         view = cluster_state({"h1": facts})
         assert [one.revision for one in view.orphaned["h1"]] == [revision]
-        assert all(record["revision"] == revision for record in view.changed.values())
+        assert all(record.revision == revision for record in view.changed.values())
     assert [one.revision for one in cluster_state({"h1": host(kinds=NETWORK)}).leaked["h1"]] == [0]
     old = cluster_state({"h1": host(running("h1")), "h2": host(preparing("h2"), kinds=LINK)})
-    assert [one.revision for one in old.orphaned["h2"]] == [running("h1")["revision"]]
+    assert [one.revision for one in old.orphaned["h2"]] == [running("h1").revision]
 
 
 def test_a_removal_as_json() -> None:
@@ -458,7 +461,7 @@ def worlds(draw: st.DrawFn) -> dict[str, Facts]:
     world = {}
     for name in HOSTS:
         copy = draw(st.sampled_from([None, *history]))
-        if copy is not None and name not in hosts and copy["status"] != PENDING:
+        if copy is not None and name not in hosts and copy.status != PENDING:
             copy = stub_of(copy)
         world[name] = host(
             *([] if copy is None else [copy]),
@@ -489,7 +492,7 @@ def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, Facts], 
         if not removal.keep_record:
             facts[name]["records"] = []
     for one in facts.values():
-        one["records"] = [view.changed.get(record["id"], record) for record in one["records"]]
+        one["records"] = [view.changed.get(record.id, record) for record in one["records"]]
         one["tombstones"] = [stone for stone in one["tombstones"] if stone["id"] not in view.cleaned]
     again = cluster_state(facts, unreachable)
     assert (again.orphaned, again.changed) == ({}, {})

@@ -35,7 +35,7 @@ def facts(status: str | None, code: int | None = None, problem: str = "", failed
         "replicas": [{"name": "main1", "host": "h1"}],
         "network": None,
     }
-    record = advance(record, "RUNNING", "Its replicas were started.", hosts=["h1"], plan=plan)
+    record = advance(record, "RUNNING", "Its replicas were started.", hosts=("h1",), plan=plan)
     one = {"job": batch_job(ID), "replica": "main1", "status": status, "exit_code": code}
     outcome = {**one, "timed_out": False, "stopped": False, "problem": problem}
     nothing: dict[str, Any] = {"records": [], "objects": {}, "reservations": [], "tombstones": [], "containers": []}
@@ -57,22 +57,22 @@ def facts(status: str | None, code: int | None = None, problem: str = "", failed
 )
 def test_a_session_ends_with_its_batch_command(outcome: tuple[Any, ...], status: str, reason: str) -> None:
     view = facts(*outcome).cluster_state()
-    assert (view.records[ID]["status"], view.records[ID]["report"]) == (status, [reason])
+    assert (view.records[ID].status, view.records[ID].report) == (status, (reason,))
     assert view.changed == {ID: view.records[ID]}
     for host in ("h1", "h2"):
         (removal,) = view.orphaned[host]
-        assert (removal.keep_record, removal.revision) == (True, view.records[ID]["revision"])
+        assert (removal.keep_record, removal.revision) == (True, view.records[ID].revision)
 
 
 def test_what_fails_after_the_batch_command_has_ended_is_no_failure() -> None:
-    assert facts("ENDED", 0, failed=True).cluster_state().records[ID]["status"] == "TERMINATED"
+    assert facts("ENDED", 0, failed=True).cluster_state().records[ID].status == "TERMINATED"
     for outcome in (("RUNNING",), ("LOST", None, "Gone.")):
-        (why,) = facts(*outcome, failed=True).cluster_state().records[ID]["report"]
+        (why,) = facts(*outcome, failed=True).cluster_state().records[ID].report
         assert why.startswith("Replica sub1 ")
 
 
 @pytest.mark.parametrize("outcome", [("RUNNING",), (None,)])
 def test_one_whose_command_still_runs_is_left_alone(outcome: tuple[Any, ...]) -> None:
     view = facts(*outcome).cluster_state()
-    assert view.records[ID]["status"] == "RUNNING"
+    assert view.records[ID].status == "RUNNING"
     assert (view.changed, view.orphaned) == ({}, {})

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     ERROR,
     PENDING,
     RUNNING,
+    QueueTicket,
     Record,
     advance,
     new_record,
@@ -73,7 +74,7 @@ def planner(asked: Request, unreachable: Sequence[str] = (), **hosts: dict[str, 
 
 
 def waiting(asked: Request) -> Record:
-    return advance(new_record(SESSION, "alice", asked.to_dict()), PENDING, "No room.", queue={"number": 1})
+    return advance(new_record(SESSION, "alice", asked.to_dict()), PENDING, "No room.", queue=QueueTicket(1))
 
 
 @pytest.mark.parametrize(("stage", "status"), [(CONFIRMED, "WAITING"), (COMMITTED, "SCHEDULED")])
@@ -108,7 +109,7 @@ def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
         return
     assert (answer["status"], answer["fresh"]) == ("SCHEDULED", False)
     renewed = answer["record"]
-    assert (renewed["status"], renewed["revision"]) == (RUNNING, record["revision"] + 1)
+    assert (renewed["status"], renewed["revision"]) == (RUNNING, record.revision + 1)
     assert renewed["request"]["authorized_keys"] == renewed["plan"]["request"]["authorized_keys"] == KEYS
     assert renewed["plan"]["replicas"] == encode(plan.replicas)
     assert "authorized_keys.SHA256:" in answer["diff"]["after"]
@@ -124,8 +125,8 @@ def test_no_session_is_launched_where_a_host_carries_one_under_another_name(queu
     here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
     for asked in (before, request(name="other")):
         with pytest.raises(RenamedHost, match="node1 is h1 in session demo"):
-            planner(asked, node1=here).decide({}, queued, cleaned_up=False)
-        assert planner(asked, h1=here).decide({}, queued, cleaned_up=False)["status"] == "SCHEDULED"
+            planner(asked, node1=here).decide(None, queued, cleaned_up=False)
+        assert planner(asked, h1=here).decide(None, queued, cleaned_up=False)["status"] == "SCHEDULED"
 
 
 def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
@@ -163,7 +164,7 @@ def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path
 def test_one_that_waits_is_launched_in_its_turn() -> None:
     record = waiting(request())
     assert planner(request(), h1=host(record)).answer_to_one_that_waits(record) is None
-    placed = advance(record, "PREPARING", "x")
+    placed = prepared(record, {"session": {"id": SESSION, "name": "train"}, "hosts": {}, "replicas": []})
     assert planner(request(), h1=host(placed)).answer_to_one_that_waits(record) is None
 
 
@@ -175,7 +176,7 @@ def test_one_that_was_cancelled_is_not_launched() -> None:
 
 def test_one_that_has_ended_is_not_launched() -> None:
     record = waiting(request())
-    ended = advance(record, ERROR, "x", report=["Its image is gone."])
+    ended = advance(record, ERROR, "x", report=("Its image is gone.",))
     answer = planner(request(), h1=host(ended)).answer_to_one_that_waits(record)
     assert answer is not None
     assert (answer["status"], answer["pending"]["status"]) == ("REFUSED", ERROR)
@@ -203,7 +204,7 @@ def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str)
     )
     answer = looked_at.answer_to_one_that_waits(record)
     assert answer is not None
-    assert (answer["status"], answer["pending"]) == ("PENDING", record)
+    assert (answer["status"], answer["pending"]) == ("PENDING", encode(record))
     tombstone = [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
     told = planner(request(priority=5), unreachable=["h2"], h1=host(tombstones=tombstone)).answer_to_one_that_waits(
         record

@@ -66,6 +66,7 @@ def observation(number: int) -> dict[str, Any]:
             "images": {"train:1": IMAGE},
             "paths": {"/srv/shared": folder()},
             "volumes": {},
+            "records": [],
             "overlays": {"port": 4789, "first": 4096, "last": 2**24 - 1, "interface": "eth0"},
             "accelerators": {"gpu": {"names": UUIDS, "paths": {}, "problem": ""}},
         },

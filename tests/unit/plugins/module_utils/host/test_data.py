@@ -16,7 +16,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    new_record,
+    prepared,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
 
@@ -76,7 +79,7 @@ def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
     one = {"mount_roots": [str(tmp_path)], "data": {str(source): {"filesystem": "nfs4", "proof": "reads"}}}
     writer = {**one, "data": {str(source): {"filesystem": "nfs4", "proof": "writes"}}}
     plan = {"hosts": {"h1": writer, "h2": one}, "request": {"mounts": []}}
-    record: Any = {"id": SESSION, "name": "train", "status": PREPARING, "plan": plan}
+    record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
     session = data.SessionData(record, "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
     session.check_probes("secret")
     with pytest.raises(folders.FolderError, match="is not the folder that h1 has there"):

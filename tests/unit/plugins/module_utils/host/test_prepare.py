@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
+    QueueTicket,
     advance,
     new_record,
     prepared,
@@ -31,7 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepa
 )
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
-WAITING = advance(new_record(SESSION, "alice", {"name": "train"}), PENDING, "x", queue={"number": 1})
+WAITING = advance(new_record(SESSION, "alice", {"name": "train"}), PENDING, "x", queue=QueueTicket(1))
 LATER = advance(WAITING, PENDING, "y")
 
 
@@ -77,7 +78,7 @@ def test_a_stub_takes_the_place_of_the_lease_of_a_name_and_none_is_kept_of_what_
     assert keep_stub(state, ledger, record, **{**given, "check_mode": True}) == ["update record train"]
     assert list(ledger.read()) == [SESSION]
     assert keep_stub(state, ledger, record, **given) == ["update record train"]
-    assert [(one["status"], one["request"]) for one in state.records()[0]] == [("RUNNING", None)]
+    assert [(one.status, one.request) for one in state.records()[0]] == [("RUNNING", None)]
     assert ledger.read() == {}
 
 

@@ -3,10 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import stub_of, tunnel_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    OverlayTunnel,
+    new_record,
+    prepared,
+    stub_of,
+    tunnel_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     STANDING,
     Isolation,
@@ -23,13 +30,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     nft_table,
     read_comment,
     read_table_name,
-    read_tunnel,
     standing_iptables_rules,
     standing_nft_rules,
     table_name,
+    tunnel_on_host,
 )
 
 SESSION = "4f8c2a10-1111-4222-8333-444455556666"
+ENDPOINTS = ("192.0.2.1", "192.0.2.2")
+RECORD = new_record(SESSION, "alice", {"name": "train"})
 NETWORK: dict[str, Any] = {"link": "ccx4f8c2a10", "vni": 5000, "port": 4789, "tunnel": None}
 
 
@@ -81,12 +90,11 @@ def test_the_network_decides_which_interfaces_are_guarded() -> None:
 
 
 def test_a_note_holds_what_a_host_without_replicas_guards() -> None:
-    whole = {"status": "RUNNING", "plan": plan([], NETWORK), "tunnel": None}
-    stub = stub_of(whole)
-    assert stub["tunnel"] == {"vni": 5000, "port": 4789, "endpoints": ["192.0.2.1", "192.0.2.2"]}
-    assert stub_of(stub)["tunnel"] == stub["tunnel"]
+    stub = stub_of(prepared(RECORD, plan([], NETWORK)))
+    assert stub.tunnel == OverlayTunnel(5000, 4789, ENDPOINTS)
+    assert stub_of(stub).tunnel == stub.tunnel
     assert tunnel_of(plan([])) is None
-    found = Isolation(SESSION, "train", read_tunnel(stub["tunnel"], "eth0"))
+    found = Isolation(SESSION, "train", tunnel_on_host(stub.tunnel, "eth0"))
     rules = iptables_rules(found)
     assert set(rules) == {"DOCKER-USER", "cc-4f8c2a10"}
     assert [rule.split(" ")[1] for rule in rules["cc-4f8c2a10"]] == ["192.0.2.1", "192.0.2.2"]
@@ -186,18 +194,18 @@ def test_containers_are_kept_out_of_every_overlay_of_the_site() -> None:
     ("tunnel", "covered"),
     [
         (None, True),
-        ({"port": 4789, "vni": 4096}, True),
-        ({"port": 4789, "vni": 5000}, True),
-        ({"port": 4789, "vni": 4095}, False),
-        ({"port": 4789, "vni": 5001}, False),
-        ({"port": 8472, "vni": 4500}, False),
+        (OverlayTunnel(4096, 4789, ENDPOINTS), True),
+        (OverlayTunnel(5000, 4789, ENDPOINTS), True),
+        (OverlayTunnel(4095, 4789, ENDPOINTS), False),
+        (OverlayTunnel(5001, 4789, ENDPOINTS), False),
+        (OverlayTunnel(4500, 8472, ENDPOINTS), False),
     ],
 )
-def test_overlays_outside_of_the_pool_are_not_covered(tunnel: dict[str, int] | None, covered: bool) -> None:
+def test_overlays_outside_of_the_pool_are_not_covered(tunnel: OverlayTunnel | None, covered: bool) -> None:
     overlays = Overlays(4789, 4096, 5000)
     assert overlays.cover(tunnel) is covered
-    assert is_kept_out({"overlays": overlays.to_dict()}, {"plan": None, "tunnel": tunnel}) is covered
-    assert not is_kept_out({"overlays": None}, {"plan": None, "tunnel": tunnel})
+    assert is_kept_out({"overlays": overlays.to_dict()}, replace(RECORD, tunnel=tunnel)) is covered
+    assert not is_kept_out({"overlays": None}, replace(RECORD, tunnel=tunnel))
     assert Overlays.from_dict(overlays.to_dict()) == overlays
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import QueueTicket, new_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
     Capacity,
@@ -82,8 +83,9 @@ def test_the_order_is_priority_then_number_then_id() -> None:
 
 def test_the_next_number_is_one_more_than_the_highest() -> None:
     assert next_number([]) == 1
-    assert next_number([{"queue": None}]) == 1
-    assert next_number([{"queue": {"number": 7}}, {"queue": None}, {"queue": {"number": 3}}]) == 8
+    record = new_record("3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa", "alice", {"name": "train"})
+    assert next_number([record]) == 1
+    assert next_number([replace(record, queue=QueueTicket(7)), record, replace(record, queue=QueueTicket(3))]) == 8
 
 
 def test_whatever_fits_starts_and_takes_its_room_from_those_behind() -> None:

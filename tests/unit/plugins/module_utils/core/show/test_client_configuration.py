@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     ERROR,
     PENDING,
     PREPARING,
-    RUNNING,
+    Record,
+    new_record,
+    prepared,
+    started,
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.client_configuration import (
@@ -23,8 +27,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     client_files,
 )
 
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 PLAN: dict[str, Any] = {
-    "session": {"id": "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa", "name": "train"},
+    "session": {"id": SESSION, "name": "train"},
+    "hosts": {"h1": {"underlay_address": None}},
     "ssh_port": 22017,
     "replicas": [
         {"name": "main1", "host": "h1", "address": "10.213.0.2", "image": "demo"},
@@ -33,15 +39,7 @@ PLAN: dict[str, Any] = {
 }
 KEYS = {name: {"client": None, "host": f"ssh-ed25519 AAAA{name}"} for name in ("main1", "sub1")}
 USERS = {"main1": "work", "sub1": "other"}
-RECORD: dict[str, Any] = {
-    "name": "train",
-    "status": RUNNING,
-    "hosts": ["h1"],
-    "report": [],
-    "history": [],
-    "request": {},
-    "plan": PLAN,
-}
+RECORD = started(prepared(new_record(SESSION, "alice", {"name": "train"}), PLAN))
 
 
 def read(config: Path, name: str) -> set[str]:
@@ -121,14 +119,14 @@ def test_what_cannot_be_written_is_refused(change: dict[str, Any], message: str)
     ("record", "message"),
     [
         (None, "The hosts of the resource group pool know no session of this name."),
-        ({**RECORD, "status": PENDING}, "waits in the queue"),
-        ({**RECORD, "status": PREPARING}, "just being launched"),
-        ({**RECORD, "status": ERROR, "report": ["Its image is gone."]}, "has ended. Its image is gone."),
+        (replace(RECORD, status=PENDING), "waits in the queue"),
+        (replace(RECORD, status=PREPARING), "just being launched"),
+        (replace(RECORD, status=ERROR, report=("Its image is gone.",)), "has ended. Its image is gone."),
         (stub_of(RECORD), "Its hosts h1 cannot be reached"),
-        ({**RECORD, "plan": {**PLAN, "ssh_port": None}}, "without session_authorized_keys"),
+        (replace(RECORD, plan={**PLAN, "ssh_port": None}), "without session_authorized_keys"),
     ],
 )
-def test_a_session_that_nobody_can_log_in_to(record: dict[str, Any] | None, message: str) -> None:
+def test_a_session_that_nobody_can_log_in_to(record: Record | None, message: str) -> None:
     with pytest.raises(InvalidInput) as error:
         check_login(record, "train", "pool")
     assert message in str(error.value)

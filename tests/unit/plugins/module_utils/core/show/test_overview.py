@@ -13,6 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
+    QueueTicket,
     Record,
     advance,
     new_record,
@@ -107,10 +108,7 @@ def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[s
 
 def look(facts: Facts, unreachable: tuple[str, ...] = (), known: tuple[str, ...] = ()) -> dict[str, Any]:
     view = cluster_state(facts, unreachable)
-    waiting = [
-        Waiting(record["id"], Request.from_dict(record["request"]), record["queue"]["number"])
-        for record in view.pending()
-    ]
+    waiting = [Waiting(record.id, Request.from_dict(record.request), record.queue_number) for record in view.pending()]
     hosts = hosts_from_facts(facts, INVENTORY)
     names = known or (*facts, *unreachable)
     entries = schedule_queue(waiting, hosts, (), names)
@@ -202,7 +200,7 @@ def test_a_session_tells_everything_but_its_secrets() -> None:
 def test_a_session_tells_how_its_owner_gets_in_and_what_its_images_are() -> None:
     facts = idle_facts("h1", "h2")
     record = launched(facts, make_request(size=2, cpus=3, authorized_keys=[KEY], ssh_port=40022))
-    pinned = record["plan"]["images"]["debian:12"]
+    pinned = record.plan["images"]["debian:12"]
     pinned["digest"] = "debian@sha256:dd"
     pinned["ids"] = {host: f"sha256:{host}" for host in pinned["ids"]}
     (session,) = look(facts)["sessions"]
@@ -216,7 +214,7 @@ def test_a_session_tells_how_its_owner_gets_in_and_what_its_images_are() -> None
 def test_a_replica_that_does_not_run_says_why(what: str, status: str) -> None:
     facts = idle_facts("h1", "h2")
     record = launched(facts, make_request(size=2, cpus=3), ended=("sub1",) if what == "ended" else ())
-    host = record["plan"]["replicas"][1]["host"]
+    host = record.plan["replicas"][1]["host"]
     unreachable: tuple[str, ...] = ()
     if what == "gone":
         facts[host]["containers"] = []
@@ -237,7 +235,7 @@ def test_a_replica_that_does_not_run_says_why(what: str, status: str) -> None:
 @pytest.mark.parametrize("status", ["ERROR", "TERMINATED"])
 def test_replicas_of_a_session_that_has_ended_are_not_missing(status: str) -> None:
     facts = idle_facts("h1", "h2")
-    record = advance(launched(facts, make_request(size=2, cpus=3)), status, "It has ended.", report=["It has ended."])
+    record = advance(launched(facts, make_request(size=2, cpus=3)), status, "It has ended.", report=("It has ended.",))
     for host in facts.values():
         host.update(containers=[], records=[record])
     (session,) = look(facts)["sessions"]
@@ -247,7 +245,7 @@ def test_replicas_of_a_session_that_has_ended_are_not_missing(status: str) -> No
 def test_only_notes_of_a_session_are_known_while_its_hosts_are_away() -> None:
     facts = idle_facts("h1", "h2")
     record = launched(facts, make_request(size=1))
-    home = record["hosts"][0]
+    home = record.hosts[0]
     del facts[home]
     (session,) = look(facts, (home,))["sessions"]
     assert (session["status"], session["hosts"], session["replicas"]) == ("RUNNING", [home], [])
@@ -259,7 +257,7 @@ def test_who_waits_is_told_in_the_order_of_the_queue_with_the_reason() -> None:
     for number, (session_id, name, priority) in enumerate([(A, "later", 0), (B, "first", 5)], 1):
         request = make_request(name=name, cpus=3, size=2, priority=priority)
         record = advance(
-            new_record(session_id, "alice", request.to_dict()), PENDING, "No room.", queue={"number": number}
+            new_record(session_id, "alice", request.to_dict()), PENDING, "No room.", queue=QueueTicket(number)
         )
         facts["h1"]["records"].append(record)
     found = look(facts)

@@ -14,6 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.filter.plan_table impor
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
+    QueueTicket,
     advance,
     new_record,
     prepared,
@@ -56,7 +57,7 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
     plan = build_plan(request, placement, SESSION, {host.name: {"underlay": underlay} for host in members}, Settings())
     record = new_record(SESSION, "alice", request.to_dict())
     if waited:
-        record = advance(record, PENDING, "There was no room for it.", queue={"number": 1})
+        record = advance(record, PENDING, "There was no room for it.", queue=QueueTicket(1))
     record = prepared(record, encode(plan))
     return {
         "session_name": "train",
@@ -66,7 +67,7 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
         "reachable": [host.name for host in members],
         "hosts": list(plan.hosts),
         "fetches": ["h2"] if hosts > 1 else [],
-        "record": started(record) if runs else record,
+        "record": encode(started(record) if runs else record),
         "outcome": {"report": ["Session train."]},
         "done": {},
     }

@@ -9,8 +9,13 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, started
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    Record,
+    read_record,
+    started,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
@@ -59,7 +64,7 @@ def facts(*records: Record, held: Sequence[Reservation] = (), number: int = 1, *
         "ports": [],
         "images": {"busybox": {"id": IMAGE, "digests": [], "architecture": "amd64"}},
         "paths": {},
-        "records": list(records),
+        "records": encode(records),
         "public_keys": {},
         "damaged": [],
         "tombstones": [],
@@ -89,7 +94,7 @@ class Launch:
         self.ids = itertools.count(1)
         given = launch_request(asked or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait)
         if waits is not None:
-            given["waits"] = waits
+            given["waits"] = encode(waits)
         self.state: State = launch.begin(given, list(self.hosts), self.now, **options)
         self.steps: list[str] = []
         self.ended: Any = None
@@ -100,7 +105,7 @@ class Launch:
 
     @property
     def record(self) -> Record:
-        return dict(self.state["record"])
+        return read_record(self.state["record"])
 
     def told(self, host: str = "h1", number: int = 0) -> dict[str, Any]:
         """Return what a host is told in the state's step."""
@@ -141,7 +146,7 @@ class Launch:
         raise AssertionError(f"{step} does not come: {self.steps}")
 
     def _members(self, host: str) -> list[dict[str, Any]]:
-        return [one for one in self.record["plan"]["replicas"] if one["host"] == host]
+        return [one for one in self.record.plan["replicas"] if one["host"] == host]
 
     def _keys(self, host: str) -> dict[str, Any]:
         return {one["name"]: {"client": f"c {one['name']}", "host": "h"} for one in self._members(host)}
@@ -157,13 +162,13 @@ class Launch:
     def run_on(self) -> Launch:
         """Return another launch of the same request, made where this one has started all of its session."""
         record = started(self.record)
-        again = Launch(Request.from_dict(record["request"]), len(self.hosts), forks=self.forks)
-        claims = claims_of(read_plan(record["plan"]))
-        for host in record["hosts"]:
+        again = Launch(Request.from_dict(record.request), len(self.hosts), forks=self.forks)
+        claims = claims_of(read_plan(record.plan))
+        for host in record.hosts:
             number = int(host[1:])
             held = [Reservation(claims[host], COMMITTED, "boot", None)]
             images = {"busybox": {"id": IMAGE, "digests": [], "architecture": "amd64"}}
             images[IMAGE] = images["busybox"]
-            keys = {record["id"]: self._keys(host)}
+            keys = {record.id: self._keys(host)}
             again.hosts[host] = facts(record, held=held, number=number, public_keys=keys, images=images)
         return again

@@ -10,12 +10,16 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
+    QueueTicket,
     Record,
     advance,
     new_record,
+    prepared,
+    read_record,
     started,
     stub_of,
 )
@@ -40,13 +44,13 @@ def from_queue(**options: Any) -> Launch:
     """Return a launch of a session that waits, up to where it holds its place."""
     waiting = waiting_record()
     run = Launch(from_queue=True, waits=waiting, **options)
-    run.hosts = {host: {**one, "records": [waiting]} for host, one in run.hosts.items()}
+    run.hosts = {host: {**one, "records": encode([waiting])} for host, one in run.hosts.items()}
     return run
 
 
 def waiting_record() -> Record:
     record = new_record("aaaaaaaa-0000-4000-8000-000000000000", "alice", request().to_dict())
-    return advance(record, PENDING, "No room.", queue={"number": 1})
+    return advance(record, PENDING, "No room.", queue=QueueTicket(1))
 
 
 # ---- the plain way -------------------------------------------------------------------------------------------------
@@ -106,7 +110,7 @@ def test_what_is_handed_on_is_said_before_the_last_step_and_put_right_where_it_f
 def test_a_host_is_told_of_the_record_once_and_what_it_has_to_do_alone() -> None:
     run = Launch().until("hold")
     told = run.told("h2")
-    assert (told["state"], told["host"], told["record"]) == ("held", "h2", run.record)
+    assert (told["state"], told["host"], told["record"]) == ("held", "h2", encode(run.record))
     assert set(told) == {"state", "host", "record", "lease_owner", "claim", "allocatable", "recorded"}
     run.answer()
     assert run.told("h2")["public_keys"].keys() == {"main1", "sub1", "sub2"}
@@ -147,7 +151,7 @@ def test_a_host_that_carries_no_replica_keeps_a_note_and_only_if_it_has_none() -
     assert run.told("h3")["state"] == "stub"
     again = run.answer().run_on()
     record = started(run.record)
-    guarded = {record["id"]: {"name": "train", "kinds": ["rules"]}}
+    guarded = {record.id: {"name": "train", "kinds": ["rules"]}}
     again.hosts["h3"] = facts(stub_of(record), number=3, objects=guarded)
     assert hosts_of(again.until("start").state) == ["h1", "h2"]
     again.answer()
@@ -209,7 +213,9 @@ def test_one_whose_containers_could_get_into_the_overlay_is_told_of_it(overlays:
 def test_one_with_an_old_copy_is_told_what_became_of_the_session() -> None:
     waiting = waiting_record()
     run = Launch(from_queue=True, waits=waiting, hosts=8)
-    run.hosts = {host: {**facts, "overlays": OVERLAYS, "records": [waiting]} for host, facts in run.hosts.items()}
+    run.hosts = {
+        host: {**facts, "overlays": OVERLAYS, "records": encode([waiting])} for host, facts in run.hosts.items()
+    }
     assert len(hosts_of(run.until("start").state)) == 8
 
 
@@ -232,13 +238,13 @@ def test_a_name_host_that_fails_harms_nobody_and_one_that_refuses_does() -> None
 
 def test_one_refusal_gives_all_back_and_plans_anew_from_fresh_facts() -> None:
     run = Launch().until("hold")
-    first = run.record["id"]
+    first = run.record.id
     run.answer(h2=refused("2 CPUs asked, 0 free of 2."))
     assert (run.step, hosts_of(run.state)) == ("release", ["h1", "h2", "h3"])
     assert (run.told()["state"], run.told()["record"]["id"]) == ("released", first)
     run.answer()
     assert (run.step, run.state["pause"]) == ("look", True)
-    assert run.until("hold").record["id"] != first
+    assert run.until("hold").record.id != first
     assert run.until("").state["outcome"]["status"] == "RUNNING"
 
 
@@ -283,7 +289,7 @@ def test_a_host_that_cannot_make_its_keys_or_folders_fails_the_launch_as_one_tha
 def test_a_host_that_went_away_is_planned_around() -> None:
     run = Launch(hosts=4).until("hold").answer(h2=AWAY).answer()
     assert run.step == "look"
-    assert run.answer(h2=AWAY).record["hosts"] == ["h1", "h3", "h4"]
+    assert run.answer(h2=AWAY).record.hosts == ("h1", "h3", "h4")
 
 
 @pytest.mark.parametrize(("tentative", "fails"), [((HIGHER,), False), ((), True)])
@@ -302,7 +308,7 @@ def test_what_a_failed_launch_made_is_removed_and_every_reason_told() -> None:
     run = Launch().until("start").answer(h2=BROKEN, h3={"failed": True, "msg": "No such image"})
     assert (run.step, hosts_of(run.state)) == ("undo", ["h1", "h2", "h3"])
     told = run.told()
-    assert (told["state"], told["session_id"], told["undo"]) == ("absent", run.record["id"], True)
+    assert (told["state"], told["session_id"], told["undo"]) == ("absent", run.record.id, True)
     assert not told["keep_record"]
     lines = run.answer().state["failure"].splitlines()
     assert lines[0] == "The session train could not be launched; what this launch had made is removed."
@@ -311,17 +317,17 @@ def test_what_a_failed_launch_made_is_removed_and_every_reason_told() -> None:
 
 def test_what_could_not_be_undone_is_remembered() -> None:
     run = Launch(hosts=3, attempts=1).until("start").answer(h2=AWAY)
-    known = {"id": run.record["id"], "name": "train", "hosts": ["h1", "h2", "h3"]}
+    known = {"id": run.record.id, "name": "train", "hosts": ["h1", "h2", "h3"]}
     run.answer(h1={"actions": [], "sessions": [known], "tombstones": []}, h2=AWAY)
     assert (run.step, hosts_of(run.state)) == ("remember", ["h1", "h3"])
-    assert run.told()["tombstones"] == [{"id": run.record["id"], "name": "train", "hosts": ["h2"]}]
+    assert run.told()["tombstones"] == [{"id": run.record.id, "name": "train", "hosts": ["h2"]}]
     assert run.answer().state["failure"].splitlines()[1] == "h2: No route."
 
 
 def test_a_host_that_is_lost_while_it_starts_is_planned_around() -> None:
     run = Launch(hosts=4).until("start").answer(h2=AWAY).answer(h2=AWAY)
     assert run.step == "look"
-    assert run.answer(h2=AWAY).until("").record["hosts"] == ["h1", "h3", "h4"]
+    assert run.answer(h2=AWAY).until("").record.hosts == ("h1", "h3", "h4")
 
 
 def test_what_works_of_a_session_that_runs_stays_where_another_part_fails() -> None:
@@ -435,12 +441,12 @@ def test_who_waits_looks_again_when_something_has_changed() -> None:
     assert run.answer().step == "wait"
     run.hosts["h2"]["records"].pop()
     assert run.answer().step == "queue"
-    run.hosts = {f"h{number}": facts(waiting, number=number) for number in (1, 2, 3)}
+    run.hosts = {f"h{number}": facts(read_record(waiting), number=number) for number in (1, 2, 3)}
     assert run.answer().step == "wait"
     run.answer()
     assert (run.step, run.state["attempt"], run.state["rounds"]) == ("hold", 1, 3)
     assert run.until("").state["outcome"]["status"] == "RUNNING"
-    assert run.record["id"] == waiting["id"]
+    assert run.record.id == waiting["id"]
 
 
 @pytest.mark.parametrize("answer", [AWAY, BROKEN])
@@ -508,7 +514,7 @@ def test_one_from_the_queue_that_is_refused_waits_on_without_a_failure() -> None
 def test_who_is_being_launched_by_another_run_is_asked_for_again_and_left_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Planner, "_current", lambda _self: {"status": "PREPARING", "id": LOWER})
+    monkeypatch.setattr(Planner, "_current", lambda _self: prepared(waiting_record(), {"hosts": {}}))
     run = Launch(attempts=2)
     assert (run.answer().step, run.state["pause"]) == ("look", True)
     outcome = run.answer().state["outcome"]
@@ -520,8 +526,8 @@ def test_who_is_being_launched_by_another_run_is_asked_for_again_and_left_to_it(
 
 def test_what_nobody_owns_goes_first_and_the_hosts_are_looked_at_again() -> None:
     run = Launch()
-    ended = advance(new_record(LOWER, "alice", request().to_dict()), ERROR, "It failed.", report=["Gone."])
-    run.hosts["h1"]["records"] = [ended]
+    ended = advance(new_record(LOWER, "alice", request().to_dict()), ERROR, "It failed.", report=("Gone.",))
+    run.hosts["h1"]["records"] = encode([ended])
     run.answer()
     assert (run.step, hosts_of(run.state)) == ("cleanup", ["h1"])
     assert (run.told()["session_id"], run.told()["unless_reserved"]) == (LOWER, True)
@@ -532,8 +538,8 @@ def test_what_nobody_owns_goes_first_and_the_hosts_are_looked_at_again() -> None
 
 def test_what_cannot_be_removed_keeps_nobody_from_his_launch() -> None:
     run = Launch()
-    ended = advance(new_record(LOWER, "alice", request().to_dict()), ERROR, "It failed.", report=["Gone."])
-    run.hosts["h1"]["records"] = [ended]
+    ended = advance(new_record(LOWER, "alice", request().to_dict()), ERROR, "It failed.", report=("Gone.",))
+    run.hosts["h1"]["records"] = encode([ended])
     run.answer().answer(h1=BROKEN)
     assert run.state["warnings"] == ["What nobody owns any more could not be removed from h1: The disk is full."]
     assert run.until("").state["outcome"]["status"] == "RUNNING"
@@ -557,7 +563,7 @@ def test_an_image_goes_from_host_to_host_before_the_place_is_held() -> None:
     run.answer(h3={"bytes": 5, "seconds": 1.0})
     assert (run.step, run.state["saying"]) == ("hold", "Say who has got it from whom")
     assert run.state["lines"] == ["h3 got busybox from h1 (0.0 MB in 1.0 s)."]
-    assert run.record["plan"]["images"]["busybox"]["ids"] == dict.fromkeys(("h1", "h2", "h3"), IMAGE)
+    assert run.record.plan["images"]["busybox"]["ids"] == dict.fromkeys(("h1", "h2", "h3"), IMAGE)
 
 
 def test_who_serves_in_vain_is_ended_and_another_asked() -> None:
@@ -598,7 +604,7 @@ def test_an_image_that_is_nowhere_ends_one_from_the_queue_with_an_error() -> Non
 def test_a_batch_command_is_started_when_all_replicas_work() -> None:
     run = Launch(request(batch_command="solve")).until("start").answer()
     assert (run.step, hosts_of(run.state)) == ("batch", ["h1"])
-    assert (run.told()["command"], run.told()["once"]) == (run.record["request"]["batch_command"], True)
+    assert (run.told()["command"], run.told()["once"]) == (run.record.request["batch_command"], True)
     assert run.answer().state["outcome"]["status"] == "RUNNING"
 
 

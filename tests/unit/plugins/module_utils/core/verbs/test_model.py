@@ -29,8 +29,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, RUNNING, advance
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ERROR,
+    RUNNING,
+    Record,
+    advance,
+    read_record,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
@@ -175,7 +182,7 @@ class Host:
             images={"busybox": image, image["id"]: image},
             tombstones=state.tombstones(),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
-            public_keys=_own_public_keys(state, [one for one in records if whole_records or one["name"] == name]),
+            public_keys=_own_public_keys(state, [one for one in records if whole_records or one.name == name]),
         )
 
     def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +191,9 @@ class Host:
             return {"host": self.facts(given.get("session_name", ""), given.get("whole_records", False))}
         try:
             if module == "session_record":
-                actions = prepare.keep_records(state, given.get("records", []), False, given.get("recorded", []))
+                actions = prepare.keep_records(
+                    state, [read_record(one) for one in given.get("records", [])], False, given.get("recorded", [])
+                )
                 actions += prepare.keep_tombstones(state, given.get("tombstones", []), given.get("forget", []), False)
                 return {"changed": bool(actions), "actions": actions}
             if module == "session_repair":
@@ -192,7 +201,7 @@ class Host:
                 return session_repair.call(asked, False)
             assert module == "session_host", module
             asked = {**GIVEN, "state_directory": str(self.root), **given}
-            return session_host.STATES[given["state"]](asked, False)
+            return session_host.call(asked, False)
         except (SessionError, OSError) as error:
             return {"failed": True, "msg": str(error)}
 
@@ -343,21 +352,21 @@ class World:
 
     def running(self) -> dict[str, dict[str, Any]]:
         """Return the sessions that run wholly: name to what they are on all hosts that carry them."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, Record] = {}
         for host in self.hosts.values():
             for record in StateDirectory(str(host.root)).records()[0]:
-                if record["status"] == RUNNING and record["plan"] is not None:
-                    found[record["id"]] = record
+                if record.status == RUNNING and record.plan is not None:
+                    found[record.id] = record
         return {
-            record["name"]: {"id": key, **{name: self.part(name, key) for name in record["hosts"]}}
+            record.name: {"id": key, **{name: self.part(name, key) for name in record.hosts}}
             for key, record in found.items()
-            if all(self.is_intact(name, record) for name in record["hosts"])
+            if all(self.is_intact(name, record) for name in record.hosts)
         }
 
-    def is_intact(self, name: str, record: Mapping[str, Any]) -> bool:
+    def is_intact(self, name: str, record: Record) -> bool:
         host = self.hosts[name]
-        held = LedgerFile(str(host.root)).read().get(record["id"])
-        mine = [one["container"] for one in record["plan"]["replicas"] if one["host"] == name]
+        held = LedgerFile(str(host.root)).read().get(record.id)
+        mine = [one["container"] for one in record.plan["replicas"] if one["host"] == name]
         return held is not None and held.stage == COMMITTED and all(one in host.containers for one in mine)
 
     def part(self, name: str, session_id: str) -> Any:
@@ -519,7 +528,7 @@ def test_one_from_the_queue_whose_undoing_is_stopped_runs_nowhere_by_its_record(
     def parts() -> dict[str, tuple[str, bool]]:
         """Return how the session is by each host's record, and whether its container is there."""
         return {
-            name: (StateDirectory(str(host.root)).records()[0][0]["status"], bool(host.containers))
+            name: (StateDirectory(str(host.root)).records()[0][0].status, bool(host.containers))
             for name, host in world.hosts.items()
             if host.is_up
         }
@@ -557,7 +566,7 @@ def test_of_two_launches_that_meet_at_any_moment_one_gets_the_place(
         assert list(told.values()) == ["PENDING"]
         # Of the other there is its request on every host, and nothing that was made under a lease.
         for host in world.hosts.values():
-            kept = {one["name"]: one["status"] for one in StateDirectory(str(host.root)).records()[0]}
+            kept = {one.name: one.status for one in StateDirectory(str(host.root)).records()[0]}
             assert kept == {placed: RUNNING, **told}
             assert {one.claim.session_name for one in LedgerFile(str(host.root)).read().values()} == {placed}
             keys = [path for path in host.root.rglob("*.pub") if world.running()[placed]["id"] not in str(path)]
@@ -580,8 +589,8 @@ def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(patched: 
         host.remove_container = stays  # type: ignore[method-assign]
         found = StateDirectory(str(host.root)).records()[0][0]
         asked = {"state": "absent", "session_id": session_id, "keep_record": True, "undo": True}
-        ended = advance(found, ERROR, "It could not be started.", plan=None, hosts=[])
-        assert "It is busy." in host.call("session_host", {**asked, "record": ended})["msg"]
+        ended = advance(found, ERROR, "It could not be started.", plan=None, hosts=())
+        assert "It is busy." in host.call("session_host", {**asked, "record": encode(ended)})["msg"]
         assert StateDirectory(str(host.root)).records()[0] == [ended]
     finally:
         patched.pop()
@@ -596,7 +605,7 @@ def test_who_gives_back_takes_all_that_it_made_and_nothing_of_another_run(patche
         host = world.hosts["h1"]
         (held,) = LedgerFile(str(host.root)).read().values()
         (record,) = StateDirectory(str(host.root)).records()[0]
-        asked = {"state": "released", "claim": held.claim.to_dict(), "record": record, "host": "h1"}
+        asked = {"state": "released", "claim": held.claim.to_dict(), "record": encode(record), "host": "h1"}
         before = host.left()
         assert any(path.endswith(".pub") for path in before)
         assert host.call("session_host", {**asked, "lease_owner": "another run"})["changed"] is False

@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     advance,
     new_record,
+    read_record,
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import repair
@@ -59,8 +61,8 @@ class Repair:
 
     def leave_behind(self, host: str, *kinds: str) -> None:
         """Let a host have parts of a session that has failed, or where no kind is named, of one without a record."""
-        failed = advance(new_record(OTHER, "alice", request(name="late").to_dict()), ERROR, "It failed.", report=["."])
-        self.hosts[host]["records"] = [*self.hosts[host]["records"], *([failed] if kinds else [])]
+        failed = advance(new_record(OTHER, "alice", request(name="late").to_dict()), ERROR, "It failed.", report=(".",))
+        self.hosts[host]["records"] = [*self.hosts[host]["records"], *(encode([failed]) if kinds else [])]
         self.hosts[host]["objects"] = {OTHER: {"name": "late", "kinds": list(kinds) or ["network"]}}
 
 
@@ -70,7 +72,10 @@ def test_hosts_are_given_what_the_others_know_and_nothing_more_is_done_where_not
     assert (run.step, hosts_of(run.state)) == ("repair", ["h1", "h2", "h3"])
     first, third = run.given("h1"), run.given("h3")
     assert (first["host"], first["session_name"], first["recorded"]) == ("h1", "train", [session_id])
-    assert (first["records"], third["records"]) == ({session_id: run.record}, {session_id: stub_of(run.record)})
+    assert (first["records"], third["records"]) == (
+        {session_id: run.record},
+        {session_id: encode(stub_of(read_record(run.record)))},
+    )
     assert first["public_keys"] == third["public_keys"]
     assert set(first["public_keys"][session_id]) == {"main1", "sub1"}
     assert (first["allocatable"]["cpus"], third["recorded"]) == (2000, [])

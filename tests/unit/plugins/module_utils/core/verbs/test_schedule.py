@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
+    QueueTicket,
     Record,
     advance,
     new_record,
@@ -36,7 +38,7 @@ def waiting(name: str, number: int, cpus: str) -> Record:
     record = new_record(
         f"{number:08d}-0000-4000-8000-000000000000", "alice", request(name=name, size=2, cpus=cpus).to_dict()
     )
-    return advance(record, PENDING, "It waits.", queue={"number": number}, report=["."])
+    return advance(record, PENDING, "It waits.", queue=QueueTicket(number), report=(".",))
 
 
 class Schedule:
@@ -79,12 +81,12 @@ def test_those_that_can_start_are_launched_one_after_the_other_and_then_all_is_l
     run = Schedule(first, second, big).answer()
     assert (run.step, run.names) == ("launch", ["first", "second", "big"])
     assert [one["session_name"] for one in run.state["launchable"]] == ["first", "second"]
-    assert run.state["launchable"][0]["waits"] == first
+    assert run.state["launchable"][0]["waits"] == encode(first)
     assert run.state["calls"] == []
     assert run.launched().step == "launch"
     assert run.launched("ERROR").step == "look"
     for host in run.hosts.values():
-        host["records"] = [big]
+        host["records"] = encode([big])
     run.answer()
     assert (run.step, run.names) == ("", ["big"])
     assert [one["status"] for one in run.state["outcomes"]] == ["RUNNING", "ERROR"]
@@ -95,12 +97,12 @@ def test_who_came_meanwhile_waits_for_the_next_run() -> None:
     run.state["warnings"] = ["Said already."]
     assert run.launched().state["warnings"] == []
     for host in run.hosts.values():
-        host["records"] = [waiting("late", 2, "0.5")]
+        host["records"] = encode([waiting("late", 2, "0.5")])
     assert (run.answer().step, run.names) == ("", ["late"])
 
 
 def test_what_nobody_owns_goes_first_and_keeps_nobody_from_his_launch() -> None:
-    failed = advance(new_record(OTHER, "alice", request(name="old").to_dict()), ERROR, "It failed.", report=["."])
+    failed = advance(new_record(OTHER, "alice", request(name="old").to_dict()), ERROR, "It failed.", report=(".",))
     run = Schedule(waiting("first", 1, "1"), failed)
     run.hosts["h2"]["objects"] = {OTHER: {"name": "old", "kinds": ["container"]}}
     run.answer()
