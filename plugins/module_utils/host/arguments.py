@@ -158,7 +158,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "argument_spec": {
             "session_name": {"type": "str", "required": True},
             "signature": {"type": "str", "required": True},
-            "rendezvous_key": {"type": "str", "required": True},
+            "rendezvous_key": {"type": "str", "required": True, "no_log": False},
             "pause": {"type": "float", "default": 1},
             "seconds": {"type": "float", "required": True},
             "state_directory": STATE_DIRECTORY,
