@@ -22,7 +22,6 @@ author:
 extends_documentation_fragment:
   - cluster_compute.session.attributes
   - cluster_compute.session.attributes.internal
-  - cluster_compute.session.attributes.state_directory
 attributes:
   check_mode:
     support: full
@@ -65,7 +64,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: ["create firewall rules standing", "create file /var/lib/cluster-compute/overlays.json"]
+  sample: ["create firewall rules standing", "create file /usr/local/lib/cluster-compute/overlays.json"]
 overlays:
   description: The port, the first and last identifier, and the interface to the other hosts; null where it is removed.
   returned: success

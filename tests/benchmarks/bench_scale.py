@@ -232,13 +232,8 @@ def commands(folder: Path, count: int) -> dict[str, list[str]]:
 
 def prepare(folder: Path, count: int) -> None:
     """Keep containers out of all overlays, as the preparation of each host does; here they share one firewall."""
-    state = folder / "state"
-    arguments = f"state_directory={state}/s0000 underlay_address={underlay(0)}"
-    module = ["-m", "cluster_compute.session.host_firewall", "-a", arguments]
+    module = ["-m", "cluster_compute.session.host_firewall", "-a", f"underlay_address={underlay(0)}"]
     run("ansible", "-i", str(inventory(folder, count)), "s0000", *module, cwd=CHECKOUT, stdout=subprocess.DEVNULL)
-    for number in range(1, count):
-        (state / f"s{number:04}").mkdir(mode=0o700, exist_ok=True)
-        shutil.copy(state / "s0000" / "overlays.json", state / f"s{number:04}")
 
 
 def measure(folder: Path, counts: list[int]) -> dict[int, dict[str, dict[str, float]]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, ssh_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import LABEL_REPLICA, Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
@@ -47,7 +47,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     hosts_from_facts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
@@ -409,12 +408,13 @@ def record(host: Host) -> Callable[..., Record]:
 
 
 @pytest.fixture
-def unprepared(nothing_is_left: None, engine: Engine) -> Iterator[None]:
-    """Take away, for a test, the rules by which the host's preparation keeps containers out of all sessions."""
-    firewall.remove(STANDING[0])
-    yield
-    own = StateDirectory("/var/lib/cluster-compute")
-    perform([firewall_rules.standing_steps(own, engine.uses_nftables())])
+def keep_out(nothing_is_left: None, engine: Engine) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Take away, for a test, what keeps containers out of all sessions; return what performs M(host_firewall)."""
+    prepared_for = firewall_rules.OVERLAYS.read_text(encoding="utf-8")
+    run("host_firewall", {"state": "absent"}, False)
+    yield lambda check_mode=False, **given: run("host_firewall", given, check_mode)
+    firewall_rules.OVERLAYS.write_text(prepared_for, encoding="utf-8")
+    perform([firewall_rules.standing_steps(engine.uses_nftables())])
 
 
 @pytest.fixture

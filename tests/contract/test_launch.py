@@ -197,20 +197,20 @@ def test_a_host_without_replicas_keeps_a_stub(host: Host) -> None:
     assert stub(session) == []
 
 
-@pytest.mark.usefixtures("unprepared")
-def test_its_containers_are_kept_out_of_the_overlay_once_for_all_or_session_by_session(host: Host, call: Call) -> None:
+def test_its_containers_are_kept_out_of_the_overlay_once_for_all_or_session_by_session(
+    host: Host, keep_out: Call
+) -> None:
     session = host.plan(size=2, others=1, max_replicas_per_host=1)
     assert stub(session) == ["create record demo", "create firewall rules demo"]
     session.remove()
-    call("host_firewall", vni_pool="1-4095")
+    keep_out(vni_pool="1-4095")
     assert stub(session) == ["create record demo", "create firewall rules demo"]
     session.remove()
-    call("host_firewall")
+    keep_out()
     assert stub(session) == ["create record demo"]
     firewall.remove(STANDING[0])
     assert stub(session, check_mode=True) == ["create firewall rules standing"]
     assert stub(session) == ["create firewall rules standing"]
-    call("host_firewall", state="absent")
 
 
 def test_of_two_sessions_of_one_name_a_host_knows_one(host: Host, ledger: LedgerFile) -> None:

@@ -24,9 +24,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     SSH_PORT,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import STANDING
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
+    Call,
     Host,
     Session,
     rules,
@@ -187,8 +189,7 @@ def test_rules_that_are_gone_are_written(trio: Session) -> None:
     assert rules() == before
 
 
-@pytest.mark.usefixtures("unprepared")
-def test_containers_are_kept_out_of_all_sessions_from_the_preparation_on(trio: Session) -> None:
+def test_containers_are_kept_out_of_all_sessions_from_the_preparation_on(trio: Session, keep_out: Call) -> None:
     before, call = rules(), trio.call
 
     def overlays() -> Any:
@@ -196,17 +197,13 @@ def test_containers_are_kept_out_of_all_sessions_from_the_preparation_on(trio: S
 
     try:
         assert overlays() is None
-        wanted = ["create firewall rules standing", f"create file {trio.owner.state.root}/overlays.json"]
-        assert call("host_firewall", check_mode=True)["actions"] == wanted
+        wanted = ["create firewall rules standing", f"create file {firewall_rules.OVERLAYS}"]
+        assert keep_out(check_mode=True)["actions"] == wanted
         assert rules() == before
-        made = call("host_firewall")
+        made = keep_out()
         assert (made["actions"], made["overlays"]) == (wanted, overlays())
-        assert (made["overlays"]["port"], made["overlays"]["first"], made["overlays"]["last"]) == (
-            4789,
-            4096,
-            2**24 - 1,
-        )
-        assert not call("host_firewall")["changed"]
+        assert [made["overlays"][key] for key in ("port", "first", "last")] == [4789, 4096, 2**24 - 1]
+        assert not keep_out()["changed"]
         prepared = rules()
         assert call("host_info")["host"]["objects"].keys() == {trio.id}, "no session owns the rules"
         firewall.remove(STANDING[0])
@@ -214,13 +211,13 @@ def test_containers_are_kept_out_of_all_sessions_from_the_preparation_on(trio: S
         for check_mode in (True, False):
             assert trio.repair(check_mode=check_mode)["actions"] == ["create firewall rules standing"]
         assert (rules(), overlays()) == (prepared, made["overlays"])
-        wanted = ["update firewall rules standing", f"update file {trio.owner.state.root}/overlays.json"]
-        assert call("host_firewall", vni_pool="5000-5999")["actions"] == wanted
+        wanted = ["update firewall rules standing", f"update file {firewall_rules.OVERLAYS}"]
+        assert keep_out(vni_pool="5000-5999")["actions"] == wanted
         assert (overlays()["first"], overlays()["last"]) == (5000, 5999)
     finally:
-        call("host_firewall", state="absent")
+        keep_out(state="absent")
     assert (rules(), overlays()) == (before, None)
-    assert not call("host_firewall", state="absent")["changed"]
+    assert not keep_out(state="absent")["changed"]
 
 
 def test_a_host_key_that_is_gone_is_made_and_told(trio: Session) -> None:

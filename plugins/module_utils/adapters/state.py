@@ -16,7 +16,6 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/replicas/<name>.owner  uid:gid:name that the replica's image runs as, to whom its keys belong
     sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
-    overlays.json                                what containers of this host are kept out of, set by its preparation
     damaged/<name>-<n>                           a file that could not be trusted, set aside
 
 Every file is written aside, flushed to disk and renamed, so that a reader never meets half a file.

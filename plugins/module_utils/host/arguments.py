@@ -42,7 +42,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "vxlan_port": {"type": "int", "default": 4789},
             "vni_pool": {"type": "str", "default": "4096-16777215"},
             "underlay_address": {"type": "str"},
-            "state_directory": STATE_DIRECTORY,
         },
         "supports_check_mode": True,
     },

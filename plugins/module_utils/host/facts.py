@@ -135,7 +135,7 @@ def _facts(
     networks = engine.networks()
     links = link.details()
     tables = firewall.tables()
-    overlays = firewall_rules.overlays_in_force(state, engine.uses_nftables(), tables)
+    overlays = firewall_rules.overlays_in_force(engine.uses_nftables(), tables)
     entries = [entry for entry in every if docker_engine.is_replica(entry)]
     return {
         "engine": {key: value for key, value in description.items() if key not in ("cpus", "memory")},

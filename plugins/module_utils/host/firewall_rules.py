@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.firewall import Iptables
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
@@ -24,21 +24,21 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
-OVERLAYS = "overlays.json"
-"""The file of the state directory that holds the overlays which containers of this host are kept out of."""
+OVERLAYS = Path("/usr/local/lib/cluster-compute/overlays.json")
+"""Which overlays the containers of this host are kept out of: part of its preparation, as the firewall is one for all."""
 
 ENGINE_SETTINGS = Path("/etc/docker/daemon.json")
 """Where an engine is told what to write its rules with (dockerd(8), --config-file)."""
 
 
-def isolation_of_stub(state: StateDirectory, record: Record) -> Isolation | None:
+def isolation_of_stub(record: Record) -> Isolation | None:
     """Return what the rules of a host without replicas of a running session keep apart.
 
     None where there is nothing, or the rules for all overlays of the site do it.
     """
     if record.status != RUNNING or record.tunnel is None:
         return None
-    overlays = read_overlays(state)
+    overlays = read_overlays()
     if overlays is not None and overlays.cover(record.tunnel):
         return None
     tunnel = record.tunnel
@@ -55,10 +55,10 @@ def will_use_nftables() -> bool:
     return isinstance(settings, Mapping) and settings.get("firewall-backend") == "nftables"
 
 
-def keep_out_steps(state: StateDirectory, stub: Record, nftables: bool) -> list[Stage]:
+def keep_out_steps(stub: Record, nftables: bool) -> list[Stage]:
     """Return what is missing of what keeps containers of a host without replicas out of a session's tunnel."""
-    wanted = isolation_of_stub(state, stub)
-    return [standing_steps(state, nftables), [] if wanted is None else rule_steps(wanted, nftables)]
+    wanted = isolation_of_stub(stub)
+    return [standing_steps(nftables), [] if wanted is None else rule_steps(wanted, nftables)]
 
 
 def rule_steps(wanted: Isolation, nftables: bool) -> Stage:
@@ -66,32 +66,31 @@ def rule_steps(wanted: Isolation, nftables: bool) -> Stage:
     return _rule_steps(wanted.session_id, wanted.session_name, _forms(wanted, nftables))
 
 
-def read_overlays(state: StateDirectory) -> Overlays | None:
+def read_overlays() -> Overlays | None:
     """Return the overlays that containers of this host are to be kept out of, None where its preparation set none."""
     try:
-        return Overlays.from_dict(json.loads((state.root / OVERLAYS).read_text(encoding="utf-8")))
+        return Overlays.from_dict(json.loads(OVERLAYS.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError, AttributeError):
         return None  # the host's preparation writes it anew
 
 
-def overlay_stages(state: StateDirectory, overlays: Overlays | None, nftables: bool) -> list[Stage]:
+def overlay_stages(overlays: Overlays | None, nftables: bool) -> list[Stage]:
     """Return what sets for this host, also after a reboot, which overlays its containers are kept out of; None: none.
 
     The rules go first, so that the file never promises what is not so.
     """
-    path = state.root / OVERLAYS
-    before = read_overlays(state)
+    before = read_overlays()
     old = before.to_dict() if before is not None else None
     if overlays is None:
         remove = removal_steps(dict([isolation.STANDING]))
-        forget = Step("remove", "file", str(path), path.unlink, before=old)
-        return [[forget], remove] if path.exists() else []
+        forget = Step("remove", "file", str(OVERLAYS), OVERLAYS.unlink, before=old)
+        return [[forget], remove] if OVERLAYS.exists() else []
     text = json.dumps(overlays.to_dict(), sort_keys=True) + "\n"
     write = Step(
         "create" if before is None else "update",
         "file",
-        str(path),
-        partial(write_file, path, text, mode=0o600),
+        str(OVERLAYS),
+        partial(write_file, OVERLAYS, text),
         before=old,
         after=overlays.to_dict(),
     )
@@ -99,15 +98,15 @@ def overlay_stages(state: StateDirectory, overlays: Overlays | None, nftables: b
     return [rules, [] if overlays == before else [write]]
 
 
-def standing_steps(state: StateDirectory, nftables: bool) -> Stage:
+def standing_steps(nftables: bool) -> Stage:
     """Return what is missing of the rules that keep containers of this host out of all overlays of the site."""
-    overlays = read_overlays(state)
+    overlays = read_overlays()
     return [] if overlays is None else _rule_steps(*isolation.STANDING, _standing_forms(overlays, nftables))
 
 
-def overlays_in_force(state: StateDirectory, nftables: bool, tables: Mapping[str, Iptables]) -> Overlays | None:
+def overlays_in_force(nftables: bool, tables: Mapping[str, Iptables]) -> Overlays | None:
     """Return the overlays that containers of this host are kept out of. tables: of the firewall, as they are."""
-    overlays = read_overlays(state)
+    overlays = read_overlays()
     if overlays is None:
         return None
     found = _found(*isolation.STANDING, _standing_forms(overlays, nftables), tables)

@@ -82,7 +82,7 @@ def _keep_out(state: StateDirectory, stub: Record, check_mode: bool) -> list[str
         return []  # it was torn down just now
     if stub.tunnel is None:
         return []
-    stages = firewall_rules.keep_out_steps(state, stub, Engine.connect().uses_nftables())
+    stages = firewall_rules.keep_out_steps(stub, Engine.connect().uses_nftables())
     if not check_mode:
         perform(stages)
     return descriptions(stages)

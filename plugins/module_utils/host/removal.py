@@ -119,7 +119,7 @@ def _guarded(state: StateDirectory, session_id: str) -> Isolation | None:
         record = state.session(session_id).read_record()
     except DamagedFile:
         return None
-    return None if record is None or not is_stub(record) else firewall_rules.isolation_of_stub(state, record)
+    return None if record is None or not is_stub(record) else firewall_rules.isolation_of_stub(record)
 
 
 Meant = Callable[[str, str], bool]

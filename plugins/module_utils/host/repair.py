@@ -176,7 +176,7 @@ class _Repairer:
     def keep_out_of_overlays(self) -> None:
         """Put back the rules that keep containers of this host out of all overlays of the site."""
         try:
-            self._perform([firewall_rules.standing_steps(self.state, self.engine.uses_nftables())])
+            self._perform([firewall_rules.standing_steps(self.engine.uses_nftables())])
         except SessionError as error:
             self.result.faults.append(str(error))
 
@@ -209,7 +209,7 @@ class _Repairer:
 
     def _keep_out(self, stub: Record) -> None:
         """Keep containers of this host, which carries no replica of the session, out of its tunnel."""
-        wanted = firewall_rules.isolation_of_stub(self.state, stub)
+        wanted = firewall_rules.isolation_of_stub(stub)
         if wanted is not None:
             self._perform([firewall_rules.rule_steps(wanted, self.engine.uses_nftables())])
 

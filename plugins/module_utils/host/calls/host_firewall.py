@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import parse_vni_pool
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
@@ -18,13 +17,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what changed. Raises CoreError for a pool that is none, SessionError."""
-    state = StateDirectory(arguments["state_directory"])
     overlays = None
     if arguments["state"] == "present":
         first, last = parse_vni_pool(arguments["vni_pool"])
         underlay = link.underlay(arguments["underlay_address"], link.details()) or {}
         overlays = Overlays(arguments["vxlan_port"], first, last, underlay.get("interface"))
-    stages = firewall_rules.overlay_stages(state, overlays, Engine.connect().uses_nftables())
+    stages = firewall_rules.overlay_stages(overlays, Engine.connect().uses_nftables())
     if not check_mode:
         steps.perform(stages)
     return {**steps.outcome(stages), "overlays": overlays.to_dict() if overlays is not None else None}

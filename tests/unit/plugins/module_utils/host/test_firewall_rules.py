@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import OverlayTunnel, new_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 
@@ -33,25 +32,31 @@ def test_before_the_engine_runs_its_settings_tell(
     assert firewall_rules.will_use_nftables() is uses_nftables
 
 
-def test_a_session_that_waits_needs_no_rules_nor_one_that_all_are_kept_out_of(tmp_path: Path) -> None:
-    state = StateDirectory(str(tmp_path))
+def test_a_session_that_waits_needs_no_rules_nor_one_that_all_are_kept_out_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "overlays.json"
+    monkeypatch.setattr(firewall_rules, "OVERLAYS", path)
     tunnel = OverlayTunnel(5000, 4789, ("127.0.0.1",))
     record = replace(new_record("x", "alice", {"name": "train"}), status="PENDING", tunnel=tunnel)
     running = replace(record, status="RUNNING")
-    assert firewall_rules.isolation_of_stub(state, record) is None
-    assert firewall_rules.isolation_of_stub(state, replace(running, tunnel=None)) is None
-    found = firewall_rules.isolation_of_stub(state, running)
+    assert firewall_rules.isolation_of_stub(record) is None
+    assert firewall_rules.isolation_of_stub(replace(running, tunnel=None)) is None
+    found = firewall_rules.isolation_of_stub(running)
     assert found is not None
     assert found.tunnel is not None
     assert (found.tunnel.interface, found.egress, found.inner) == ("lo", None, None)
-    path = tmp_path / firewall_rules.OVERLAYS
     path.write_text('{"port": 4789, "first": 4096, "last": 4999, "interface": "eth0"}')
-    assert firewall_rules.isolation_of_stub(state, running) == found
+    assert firewall_rules.isolation_of_stub(running) == found
     path.write_text('{"port": 4789, "first": 4096, "last": 5000, "interface": null}')
-    assert firewall_rules.isolation_of_stub(state, running) is None
+    assert firewall_rules.isolation_of_stub(running) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"port": 4789, "first": 4096}', '{"port": "x"}'])
-def test_a_damaged_file_of_overlays_is_as_good_as_none(text: str, tmp_path: Path) -> None:
-    (tmp_path / firewall_rules.OVERLAYS).write_text(text)
-    assert firewall_rules.read_overlays(StateDirectory(str(tmp_path))) is None
+def test_a_damaged_file_of_overlays_is_as_good_as_none(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "overlays.json"
+    path.write_text(text)
+    monkeypatch.setattr(firewall_rules, "OVERLAYS", path)
+    assert firewall_rules.read_overlays() is None
