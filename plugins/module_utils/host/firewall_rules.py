@@ -25,7 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 OVERLAYS = Path("/usr/local/lib/cluster-compute/overlays.json")
-"""Which overlays the containers of this host are kept out of: part of its preparation, as the firewall is one for all."""
+"""Which overlays containers of this host are kept out of: part of its preparation, as the firewall is one for all."""
 
 ENGINE_SETTINGS = Path("/etc/docker/daemon.json")
 """Where an engine is told what to write its rules with (dockerd(8), --config-file)."""
