@@ -84,7 +84,7 @@ def _contents(directory: str) -> tuple[list[str], str]:
 def _record(group: GroupFacts, name: str) -> Record | None:
     """Return the record of the session of this name; of one that has ended only where there is no other."""
     found = group.cluster_state().named(name)
-    order = (lambda copy: copy["status"] == RUNNING, lambda copy: copy["status"] not in ENDED, lambda copy: True)
+    order = (lambda copy: copy.status == RUNNING, lambda copy: copy.status not in ENDED, lambda _copy: True)
     return next((copy for is_meant in order for copy in found if is_meant(copy)), None)
 
 
