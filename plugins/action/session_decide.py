@@ -129,10 +129,10 @@ class ActionModule(ActionBase):
         is_over = not state["step"]
         if is_over and arguments["says"]:
             # As ansible.builtin.debug shows it; what is handed on was so before, or it would be shown as well.
-            return {"changed": False, "msg": verb.said(state), "_ansible_verbose_always": True}
+            return {"changed": False, "msg": verb.closing_lines(state), "_ansible_verbose_always": True}
         result: dict[str, Any] = {"changed": False, **state}
         if is_over and state.get("hands_on"):
-            result.update(lines=verb.said(state), saying=verb.SAY)
+            result.update(lines=verb.closing_lines(state), saying=verb.SAY)
         data = verb.handed_on(state) if state.get("hands_on") else None
         if data is not None:
             result["ansible_stats"] = {"data": {ARTIFACT: data}, "per_host": False, "aggregate": False}

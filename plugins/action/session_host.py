@@ -37,7 +37,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers im
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import (
     answer_in,
     question,
-    said,
+    text_behind,
     the_program,
 )
 
@@ -84,19 +84,19 @@ class ActionModule(ActionBase):
         python = self._python(task_vars)
         done = self._execute(program.command(python), packed)
         warnings = []
-        damaged = said(done["stdout"], DAMAGED) is not None
-        if damaged or said(done["stdout"], ABSENT) is not None:
+        damaged = text_behind(done["stdout"], DAMAGED) is not None
+        if damaged or text_behind(done["stdout"], ABSENT) is not None:
             if damaged:
                 warnings.append(f"The program {program.digest} of this host was damaged and is put there anew.")
             sources = program.path.read_bytes()
             command = program.command(python, len(sources), keep=not self._task.check_mode)
             done = self._execute(command, sources + packed)
-        unkept = said(done["stdout"], UNKEPT)
+        unkept = text_behind(done["stdout"], UNKEPT)
         if unkept is not None:
             warnings.append(f"This host cannot keep its program, which is sent with each call: {unkept}")
         result = answer_in(done["stdout"])
         if result is None:
-            refused = said(done["stdout"], REFUSED)
+            refused = text_behind(done["stdout"], REFUSED)
             result = {"failed": True, "msg": refused} if refused is not None else self._broken(call, done)
         # As Ansible does with the results of modules.
         written = [name for name in ("stdout", "stderr") if isinstance(result.get(name), str)]

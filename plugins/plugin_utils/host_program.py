@@ -123,7 +123,7 @@ def answer_in(output: str) -> dict[str, Any] | None:
     return None
 
 
-def said(output: str, mark: str) -> str | None:
+def text_behind(output: str, mark: str) -> str | None:
     """Return what stands behind one of the marks of `host/start.py`; None where the mark is not there."""
     found = [line[len(mark) :] for line in output.splitlines() if line.startswith(mark)]
     return found[0] if found else None

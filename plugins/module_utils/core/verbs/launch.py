@@ -176,7 +176,7 @@ def handed_on(state: State) -> dict[str, Any] | None:
     return artifact(state, state["promised"], _report_of(state))
 
 
-def said(state: State) -> list[str]:
+def closing_lines(state: State) -> list[str]:
     """Return what people are told at the end."""
     placed = state["outcome"]["status"] in PLACED
     return [*state["outcome"]["report"], *(table_of(state["record"], state["replicas"]) if placed else ())]

@@ -120,6 +120,6 @@ def handed_on(state: State) -> dict[str, Any] | None:
     return {"name": state["session_name"], "status": "TERMINATED", "report": list(state["report"])}
 
 
-def said(_state: State) -> list[str]:
+def closing_lines(_state: State) -> list[str]:
     """Return what people are told at the end: nothing, as removing says what it removes."""
     return []

@@ -30,7 +30,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.start
     UNKEPT,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import host_program
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import Program, answer_in, said
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import (
+    Program,
+    answer_in,
+    text_behind,
+)
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import Launch, request
 
 
@@ -69,7 +73,7 @@ ANSWER = {"changed": False, "sessions": []}
 
 
 def test_it_is_sent_once_and_found_again(program: Program, tmp_path: Path) -> None:
-    assert said(run(program, known(tmp_path)), ABSENT) is not None
+    assert text_behind(run(program, known(tmp_path)), ABSENT) is not None
     assert answer_in(run(program, known(tmp_path), sources=True)) == ANSWER
     (path,) = kept(program)
     assert path.name.startswith(program.digest)
@@ -96,7 +100,7 @@ def test_a_damaged_program_is_not_run(program: Program, tmp_path: Path, damage: 
     (path,) = kept(program)
     path.write_bytes(damage(path.read_bytes()))
     output = run(program, known(tmp_path))
-    assert said(output, DAMAGED) is not None
+    assert text_behind(output, DAMAGED) is not None
     assert answer_in(output) is None
     assert answer_in(run(program, known(tmp_path), sources=True)) == ANSWER
     assert answer_in(run(program, known(tmp_path))) == ANSWER
@@ -121,7 +125,7 @@ def test_what_others_can_write_is_not_run(program: Program, tmp_path: Path, plac
     chosen = {"programs": path.parent, "file": path, "above": path.parent.parent}[place]
     chosen.chmod(chosen.stat().st_mode | 0o020)
     output = run(program, known(tmp_path))
-    refused = said(output, REFUSED)
+    refused = text_behind(output, REFUSED)
     assert refused is not None
     assert str(chosen) in refused
     assert "others can change it" in refused
@@ -133,7 +137,7 @@ def test_what_belongs_to_somebody_else_is_not_run(program: Program, tmp_path: Pa
     run(program, known(tmp_path), sources=True)
     (path,) = kept(program)
     os.chown(path, 4321, 4321)
-    refused = said(run(program, known(tmp_path)), REFUSED)
+    refused = text_behind(run(program, known(tmp_path)), REFUSED)
     assert refused is not None
     assert "4321" in refused
 
@@ -143,14 +147,14 @@ def test_a_link_is_not_followed(program: Program, tmp_path: Path) -> None:
     (path,) = kept(program)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert said(run(program, known(tmp_path)), REFUSED) is not None
+    assert text_behind(run(program, known(tmp_path)), REFUSED) is not None
 
 
 def test_a_host_that_cannot_keep_it_runs_it_all_the_same(program: Program, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     crowded = replace(program, folder=str(tmp_path / "file" / "programs"))
     output = run(crowded, known(tmp_path), sources=True)
-    assert said(output, UNKEPT)
+    assert text_behind(output, UNKEPT)
     assert answer_in(output) == ANSWER
 
 
