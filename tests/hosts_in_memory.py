@@ -114,8 +114,8 @@ class Host:
             "reservations": [held[key].to_dict() for key in sorted(held)],
             "underlay": {"address": f"192.0.2.{self.number}", "interface": "eth0", "mtu": 1500},
             "addresses": [f"192.0.2.{self.number}"],
-            "subnets": sorted(subnet for one in networks for subnet in one["subnets"]),
-            "vnis": sorted(one["vni"] for one in networks if one["vni"] is not None),
+            "subnets": sorted(subnet for network in networks for subnet in network["subnets"]),
+            "vnis": sorted(network["vni"] for network in networks if network["vni"] is not None),
             "overlays": {"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             "ports": [],
             "images": {"busybox": IMAGE, IMAGE["id"]: IMAGE},
@@ -140,8 +140,8 @@ class Host:
             about = found.setdefault(key, {"name": name, "kinds": []})
             about["kinds"] = sorted({*about["kinds"], kind})
 
-        for one in self.containers.values():
-            add(one["session_id"], one["session_name"], cluster_state.CONTAINER)
+        for container in self.containers.values():
+            add(container["session_id"], container["session_name"], cluster_state.CONTAINER)
         for kind, attribute in KINDS.items():
             for key, one in getattr(self, attribute).items():
                 add(key, one["name"], kind)
@@ -230,8 +230,14 @@ class Host:
 
     def _labelled(self) -> list[Claim]:
         return [
-            Claim(one["session_id"], one["session_name"], replicas=1, cpus=one["cpus"], memory=one["memory"])
-            for one in self.containers.values()
+            Claim(
+                container["session_id"],
+                container["session_name"],
+                replicas=1,
+                cpus=container["cpus"],
+                memory=container["memory"],
+            )
+            for container in self.containers.values()
         ]
 
     def release(self, record: Record, lease_owner: str) -> Steps:
@@ -342,9 +348,9 @@ class Host:
 
         entries = {**self.ledger.expired(), **self.ledger.read()}
         ids = {
-            one["session_id"]: []
-            for one in self.containers.values()
-            if is_meant(one["session_id"], one["session_name"])
+            container["session_id"]: []
+            for container in self.containers.values()
+            if is_meant(container["session_id"], container["session_name"])
         }
         for attribute in KINDS.values():
             ids |= {key: [] for key, one in getattr(self, attribute).items() if is_meant(key, one["name"])}
@@ -357,12 +363,16 @@ class Host:
                 {"id": key, "name": session_name or names.get(key, ""), "hosts": hosts}
                 for key, hosts in sorted(ids.items())
             ],
-            "tombstones": [one for one in self.state.tombstones() if session_name in (None, one["name"])],
+            "tombstones": [
+                tombstone for tombstone in self.state.tombstones() if session_name in (None, tombstone["name"])
+            ],
         }
         if session_id is not None and has_moved_on(self.state, self.ledger, session_id, unless_reserved, revision):
             return {"actions": [], **found}
         for container in [
-            name for name, one in self.containers.items() if is_meant(one["session_id"], one["session_name"])
+            name
+            for name, container in self.containers.items()
+            if is_meant(container["session_id"], container["session_name"])
         ]:
             del self.containers[container]
             yield
@@ -430,7 +440,7 @@ class Group:
                 self._checked[host.name] = seen
                 promised = sum(held.claim.cpus for held in host.ledger.read().values())
                 assert promised <= host.cpus, f"{host.name} has promised {promised} of {host.cpus}"
-            used = sum(one["cpus"] for one in host.containers.values())
+            used = sum(container["cpus"] for container in host.containers.values())
             assert used <= host.cpus, f"{host.name} carries {used} of {host.cpus}"
 
     def running(self, name: str) -> dict[str, str]:

@@ -72,4 +72,4 @@ def _outside(hostvars: Mapping[str, Any], first: str) -> Outside:
 
 def placed(answer: Mapping[str, Any]) -> dict[str, str]:
     """Return which replica a launch puts on which host."""
-    return {one["name"]: one["host"] for one in answer["record"]["plan"]["replicas"]}
+    return {replica["name"]: replica["host"] for replica in answer["record"]["plan"]["replicas"]}

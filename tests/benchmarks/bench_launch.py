@@ -160,8 +160,8 @@ class Session:
         record = ssh("b1", "sh", "-c", "cat /var/lib/cluster-compute/sessions/*/record.json")
         plan: Plan = json.loads(record)["plan"]
         told = {name: values for host in HOSTS for name, values in environments(read_plan(plan), host).items()}
-        for one in plan["replicas"]:
-            one["environment"] = told[one["name"]]
+        for replica in plan["replicas"]:
+            replica["environment"] = told[replica["name"]]
         return plan
 
     def launch(self, *options: str) -> str:
@@ -215,10 +215,10 @@ class Api:
     def _host(self, host: str) -> int:
         """Make link and networks of a host where they are missing; return the number of changes."""
         client, name = self.clients[host], self.network["link"]
-        found = {one["Name"] for one in client.networks()}
+        found = {network["Name"] for network in client.networks()}
         made = 0
         if self.network["name"] not in found:
-            remote = [one for one in self.plan["replicas"] if one["host"] != host]
+            remote = [replica for replica in self.plan["replicas"] if replica["host"] != host]
             words = f"link add {name} mtu {self.network['mtu']} type vxlan id {self.network['vni']} "
             words += f"dstport {self.network['port']} local {HOSTS[host]} nolearning proxy\nlink set {name} up\n"
             for one in remote:
@@ -295,7 +295,7 @@ def check(plan: Plan, size: int, with_ssh: bool) -> None:
     """Compare what runs in the lab with the plan. Raises RuntimeError for the first thing that differs."""
     seen = 0
     for host in HOSTS:
-        wanted = {one["container"]: one for one in plan["replicas"] if one["host"] == host}
+        wanted = {replica["container"]: replica for replica in plan["replicas"] if replica["host"] == host}
         ids = ssh(host, "docker", "ps", "-q").split()
         found = {one["Name"].lstrip("/"): one for one in json.loads(ssh(host, "docker", "inspect", *ids))}
         same(f"containers on {host}", set(found), set(wanted))
@@ -312,7 +312,7 @@ def check(plan: Plan, size: int, with_ssh: bool) -> None:
             seen += 1
     same("number of containers", seen, size)
     main = plan["replicas"][0]
-    names = [one["name"] for one in plan["replicas"]]
+    names = [replica["name"] for replica in plan["replicas"]]
     loop = f"for name in {' '.join(names)}; do ping -q -c 1 -w 5 -M do -s {plan['network']['mtu'] - 28} $name; done"
     # Replicas may not send what ping sends, and what is timed is to be what users get: so the host does, from inside.
     process = ssh(main["host"], "docker", "inspect", "-f", "{{.State.Pid}}", main["container"]).strip()

@@ -164,10 +164,10 @@ def things(engine: Engine) -> dict[str, Any]:
     # What an engine names by chance: one end of a container's cable, its disk, its namespace.
     chance = re.compile("(?<=^veth)[0-9a-f]{7}$|[0-9a-f]{64}|(?<=/netns/)[0-9a-f]{12}")
     return {
-        "containers": sorted(one["Names"][0] for one in engine.containers()),
-        "networks": sorted(one["Name"] for one in engine.networks()),
+        "containers": sorted(container["Names"][0] for container in engine.containers()),
+        "networks": sorted(network["Name"] for network in engine.networks()),
         "volumes": sorted(path.name for path in Path("/var/lib/docker/volumes").iterdir() if path.is_dir()),
-        "links": sorted((chance.sub("", one["ifname"]), one.get("ifalias", "")) for one in links),
+        "links": sorted((chance.sub("", link["ifname"]), link.get("ifalias", "")) for link in links),
         "rules": rules(),
         "mounts": sorted(chance.sub("", line.split()[4]) for line in mounts.splitlines()),
         "programs": _programs(),
@@ -216,7 +216,7 @@ class Host:
         }
         asked = parse_request({f"session_{key}": value for key, value in given.items()})
         images = sorted({role.image for role in asked.roles})
-        paths = [one.source for one in asked.mounts if one.source is not None]
+        paths = [mount.source for mount in asked.mounts if mount.source is not None]
         own = self.call("host_info", session_name=asked.name, images=images, paths=paths)["host"]
         assert own["usable"], own["problem"]
         facts = {HERE: own}

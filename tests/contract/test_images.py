@@ -178,7 +178,10 @@ def test_a_registry_that_is_away_is_told_for_each_image(images: dict[str, str]) 
     resolved = call(state="resolved", images=references)
     assert resolved["digests"] == {}
     assert set(resolved["problems"]) == set(references)
-    pulls = [{"reference": one, "digest": one.rpartition(":")[0] + "@sha256:" + "1" * 64} for one in references]
+    pulls = [
+        {"reference": reference, "digest": reference.rpartition(":")[0] + "@sha256:" + "1" * 64}
+        for reference in references
+    ]
     assert call(True, state="pulled", pulls=pulls)["changed"] is True
     pulled = call(state="pulled", pulls=pulls, logins=json.dumps({}))
     assert (pulled["changed"], pulled["pulled"]) == (False, {})

@@ -41,7 +41,7 @@ class Job:
     def start(self, command: str | list[str], *on: str, check_mode: bool = False, **more: Any) -> Job:
         """Start a command, of a shell where it is one text, in replicas."""
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else command
-        places = {one["name"]: one["host"] for one in self.session.plan["replicas"]}
+        places = {replica["name"]: replica["host"] for replica in self.session.plan["replicas"]}
         given = {"on": {name: places[name] for name in on or ("main1",)}, "host": HERE, "command": argv, **more}
         self.answer = self.session.call(
             "session_job", check_mode, state="started", session_id=self.session.id, job=self.id, **given

@@ -77,7 +77,7 @@ def test_check_mode_tells_all_that_is_done_and_does_nothing(host: Host, engine: 
         assert held[key] == dry_held[key]
     begun = session.bring("started")
     assert begun["actions"] == dry_started["actions"]
-    assert [re.sub("^([a-z]+ [A-Za-z]+).*", r"\1", one) for one in begun["actions"]] == [
+    assert [re.sub("^([a-z]+ [A-Za-z]+).*", r"\1", action) for action in begun["actions"]] == [
         "create firewall",
         *["create file"] * (len(begun["actions"]) - 8),
         "create link",
@@ -170,8 +170,8 @@ def test_keys_are_made_once_or_all_at_once_when_asked(host: Host) -> None:
     session.public_keys = dict(made["public_keys"])
     renewed = session.bring("held", regenerate_keys=True)
     assert renewed["actions"] == made["actions"]
-    assert not {json.dumps(one) for one in made["public_keys"].values()} & {
-        json.dumps(one) for one in renewed["public_keys"].values()
+    assert not {json.dumps(key) for key in made["public_keys"].values()} & {
+        json.dumps(key) for key in renewed["public_keys"].values()
     }
     for path in session.files.path.rglob("*_ed25519*"):
         assert path.stat().st_mode & 0o777 == (0o644 if path.suffix == ".pub" else 0o600)
@@ -470,5 +470,5 @@ def test_facts_name_what_a_session_has_here(host: Host, call: Call) -> None:
     (container,) = facts["containers"]
     assert (container["name"], container["state"], container["failure"]) == ("demo-main1", "running", None)
     assert set(container["usage"]) == {"cpus", "memory"}
-    assert [one["id"] for one in facts["records"]] == [session.id]
+    assert [record["id"] for record in facts["records"]] == [session.id]
     assert session.plan["network"]["vni"] in facts["vnis"]

@@ -71,7 +71,7 @@ def test_what_is_read_is_narrowed(chat: Session) -> None:
 
 def test_each_line_is_read_once_and_as_soon_as_it_is_written(chat: Session) -> None:
     first = read(chat, tail=1, grep="begin|late")
-    assert {one[2] for one in lines(first)} == {"begin 0", "begin 1"}
+    assert {line[2] for line in lines(first)} == {"begin 0", "begin 1"}
     nothing = read(chat, grep="begin|late", positions=first["positions"], wait=0.3)
     assert lines(nothing) == []
     say(chat, "sub1", "echo late")

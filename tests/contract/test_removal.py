@@ -59,7 +59,7 @@ def test_what_is_left_of_a_session_goes(lost: str, host: Host, engine: Engine) -
     if lost == "rules and ledger":
         host.ledger.path.write_text("nonsense", encoding="utf-8")
     found = host.call("session_host", state="absent", session_name="demo")
-    assert [one["id"] for one in found["sessions"]] == [session.id]
+    assert [session["id"] for session in found["sessions"]] == [session.id]
     assert things(engine) == before
     assert host.call("session_host", state="absent", session_name="demo")["actions"] == []
 
@@ -106,7 +106,7 @@ def test_tombstones_are_told_and_forgotten(host: Host, call: Call) -> None:
     found = session.call("session_host", state="absent", session_name="demo")["tombstones"]
     assert [(one["id"], one["name"], one["hosts"]) for one in found] == [(session.id, "demo", ["away"])]
     assert call("session_record", tombstones=[{**stone, "hosts": ["too"]}])["actions"] == ["set tombstone demo"]
-    assert [one["hosts"] for one in call("host_info")["host"]["tombstones"]] == [["away", "too"]]
+    assert [tombstone["hosts"] for tombstone in call("host_info")["host"]["tombstones"]] == [["away", "too"]]
     for check_mode in (True, False):
         assert call("session_record", check_mode, forget=[session.id])["actions"] == ["remove tombstone demo"]
     assert call("session_record", forget=[session.id])["actions"] == []
@@ -163,7 +163,7 @@ def test_what_a_launch_made_of_data_goes_when_it_is_undone(host: Host, folder: P
         ],
     )
     for check_mode in (True, False):
-        assert any(str(made) in one for one in session.bring("held", check_mode=check_mode)["actions"])
+        assert any(str(made) in action for action in session.bring("held", check_mode=check_mode)["actions"])
         assert made.exists() is not check_mode
     assert (made.stat().st_uid, made.stat().st_gid, made.stat().st_mode & 0o777) == (7, 8, 0o750)
     session.bring("started")

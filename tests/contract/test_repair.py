@@ -43,7 +43,7 @@ TOLD = ("known_hosts", "authorized_keys")
 def trio(shared_host: Host) -> Session:
     """Launch a session with main1 and sub1 on this host and sub2 on another one, which nobody needs."""
     session = shared_host.launch(name="trio", others=1, size=3, max_replicas_per_host=2, command=EATS)
-    assert [one["host"] for one in session.plan["replicas"]] == [HERE, HERE, "there1"]
+    assert [replica["host"] for replica in session.plan["replicas"]] == [HERE, HERE, "there1"]
     return session
 
 
@@ -174,7 +174,9 @@ def test_repair_puts_back_exactly_what_is_missing(damage: str, trio: Session, en
 def test_a_server_that_has_ended_is_started(trio: Session) -> None:
     before = invariants(trio)
     pid = trio.containers()["sub1"]["State"]["Pid"]
-    ssh_server.end(pid, next(one["address"] for one in trio.plan["replicas"] if one["name"] == "sub1"), SSH_PORT)
+    ssh_server.end(
+        pid, next(replica["address"] for replica in trio.plan["replicas"] if replica["name"] == "sub1"), SSH_PORT
+    )
     assert trio.repair(check_mode=True)["actions"] == ["start SSH server trio-sub1"]
     assert trio.repair()["actions"] == ["start SSH server trio-sub1"]
     assert invariants(trio) == before

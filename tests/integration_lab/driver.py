@@ -98,11 +98,11 @@ class Run:
     @property
     def failures(self) -> str:
         """All messages of failed tasks."""
-        return "\n".join(str(one["values"].get("msg")) for one in self.results if one["outcome"] == "failed")
+        return "\n".join(str(result["values"].get("msg")) for result in self.results if result["outcome"] == "failed")
 
     def of(self, task: str) -> list[dict[str, Any]]:
         """Return the results of a task, by the end of its name."""
-        return [one for one in self.results if one["task"].endswith(task)]
+        return [result for result in self.results if result["task"].endswith(task)]
 
     def calls(self) -> dict[str, list[str]]:
         """Return the tasks in which each host of the lab was called; what the controller decides calls nobody."""
@@ -117,13 +117,13 @@ class Run:
     def actions(self) -> dict[str, list[str]]:
         """Return what the module that converges or removes did (or would do) on each host."""
         found: dict[str, list[str]] = {}
-        for one in self.results:
-            found.setdefault(one["host"], []).extend(one["values"].get("actions") or [])
+        for result in self.results:
+            found.setdefault(result["host"], []).extend(result["values"].get("actions") or [])
         return {host: actions for host, actions in found.items() if actions}
 
     def differences(self) -> str:
         """Return all diffs as text."""
-        return json.dumps([one["values"]["diff"] for one in self.results if one["values"].get("diff")])
+        return json.dumps([result["values"]["diff"] for result in self.results if result["values"].get("diff")])
 
     @property
     def said(self) -> list[str]:
@@ -368,7 +368,7 @@ class Replica:
     @property
     def files(self) -> str:
         """The folder on the host that the replica sees at /etc/cluster-compute."""
-        found = [one["Source"] for one in self.about["Mounts"] if one["Destination"] == "/etc/cluster-compute"]
+        found = [mount["Source"] for mount in self.about["Mounts"] if mount["Destination"] == "/etc/cluster-compute"]
         assert len(found) == 1
         return str(found[0])
 

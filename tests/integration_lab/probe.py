@@ -90,14 +90,15 @@ def main() -> None:
     found = {
         "engine": lines("docker", "version", "--format", "{{.Server.Version}}"),
         "containers": {
-            one["Name"]: [one["Id"], one["State"]["Status"], one["State"]["StartedAt"]] for one in containers
+            container["Name"]: [container["Id"], container["State"]["Status"], container["State"]["StartedAt"]]
+            for container in containers
         },
         "networks": networks(),
         "volumes": sorted(lines("docker", "volume", "ls", "-q")),
         "images": sorted(lines("docker", "images", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")),
         "links": sorted(
-            [one["ifname"], one["mtu"], one.get("ifalias", ""), one.get("linkinfo", {}).get("info_kind", "")]
-            for one in links
+            [link["ifname"], link["mtu"], link.get("ifalias", ""), link.get("linkinfo", {}).get("info_kind", "")]
+            for link in links
         ),
         "addresses": sorted(
             [one["ifname"], info["local"], info["prefixlen"]]

@@ -83,7 +83,7 @@ def test_cdi_devices_are_detected_handed_over_and_nobody_else_s(cards: None) -> 
     assert found["main1"].run("sh", "-c", "head -c 4 /dev/cc-zero | tr '\\0' z") == "zzzz"
     assert "No space left" in found["sub1"].attempt("sh", "-c", "echo lost >/dev/cc-full").stderr
     ledger = json.loads(on("n3", "cat", f"{STATE}/ledger.json"))
-    (held,) = [one["claim"]["devices"] for one in ledger["reservations"]]
+    (held,) = [reservation["claim"]["devices"] for reservation in ledger["reservations"]]
     assert held == {"card": [f"{KIND}=zero", f"{KIND}=full"]}
     script("n3", "docker rm -f cards-sub1 >/dev/null")
     play("repair", hosts=CDI).ok()
@@ -112,7 +112,9 @@ def test_nvidia_cards_are_detected_reserved_and_asked_for(tool: None) -> None:
     script("n2", f"cat >/tmp/recorded <<'END'\n{TWO_CARDS}END\necho 0 >/tmp/code")
     run = launch(asked, hosts=NVIDIA)
     decided = [one["values"] for one in run.of("Plan the session") if one["values"].get("record")][-1]
-    assert [one["devices"] for one in decided["record"]["plan"]["replicas"]] == [{"gpu": [uuid]} for uuid in UUIDS]
+    assert [replica["devices"] for replica in decided["record"]["plan"]["replicas"]] == [
+        {"gpu": [uuid]} for uuid in UUIDS
+    ]
     assert decided["claims"]["n2"]["claim"]["devices"] == {"gpu": UUIDS}
     # An engine without NVIDIA's toolkit says that it was asked, and nothing is left.
     assert run.code != 0

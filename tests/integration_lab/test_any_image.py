@@ -193,9 +193,9 @@ class TestLogin:
         launch({**trio.asked, "session_regenerate_keys": True}).ok()
         assert (len(public()), before & public()) == (6, set())
         logins = "".join(f"ssh {other} hostname </dev/null\n" for other in NAMES)
-        for name, one in replicas("trio").items():
-            assert one.about["State"]["StartedAt"] == found[name].about["State"]["StartedAt"]
-            assert one.run("sh", "-ec", logins).split() == NAMES
+        for name, replica in replicas("trio").items():
+            assert replica.about["State"]["StartedAt"] == found[name].about["State"]["StartedAt"]
+            assert replica.run("sh", "-ec", logins).split() == NAMES
         trio.main.run("sh", "-ec", "umask 77; cat >/tmp/old", stdin=old)
         bare = ["-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-p", "2200", "-i", "/tmp/old"]
         for name in ("sub1", "sub2"):
@@ -220,20 +220,20 @@ def test_the_image_s_own_program_runs_as_without_us() -> None:
     asked = {**BASE, "session_name": "own", "session_image": OWN, "session_failure_policy": "keep"}
     try:
         launch(asked).ok()
-        for one in replicas("own").values():
-            assert on(one.host, "docker", "logs", one.container) == "main two words as 0 in /var with hello\n"
+        for replica in replicas("own").values():
+            assert on(replica.host, "docker", "logs", replica.container) == "main two words as 0 in /var with hello\n"
             bare = script(
-                one.host,
+                replica.host,
                 f"docker run -d --init --name bare {OWN} >/dev/null; sleep 1\n"
                 "docker logs bare; docker rm -f bare >/dev/null",
             )
             assert bare == "main two words as 0 in /var with hello\n"
             # Names that no shell takes, and what would get in the way of programs that are not the image's.
-            assert set(VARIABLES) <= set(one.run("cat", "/proc/1/environ").split("\0"))
-            on(one.host, "docker", "stop", one.container)
-            ended = json.loads(on(one.host, "docker", "inspect", one.container))[0]["State"]
+            assert set(VARIABLES) <= set(replica.run("cat", "/proc/1/environ").split("\0"))
+            on(replica.host, "docker", "stop", replica.container)
+            ended = json.loads(on(replica.host, "docker", "inspect", replica.container))[0]["State"]
             assert ended["ExitCode"] == 42
-            assert on(one.host, "docker", "logs", one.container).endswith("bye\n")
+            assert on(replica.host, "docker", "logs", replica.container).endswith("bye\n")
     finally:
         teardown("own").ok()
 

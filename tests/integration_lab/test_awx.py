@@ -197,7 +197,7 @@ def answered(awx: Awx, template: str, kind: str = "job_templates") -> dict[str, 
     assert set(answers) <= set(questions)
     for variable, answer in answers.items():
         assert check_answer(questions[variable], answer) == [], variable
-    return {**{name: one["default"] for name, one in questions.items() if "default" in one}, **answers}
+    return {**{name: question["default"] for name, question in questions.items() if "default" in question}, **answers}
 
 
 @dataclass
@@ -284,9 +284,9 @@ def test_every_job_succeeds_and_writes_nothing_to_the_project(outcome: Outcome) 
 def test_a_survey_launches_a_session(outcome: Outcome) -> None:
     found = outcome.nodes["launch"].artifacts["cluster_compute_session"]
     assert (found["name"], found["status"], found["size"], found["owner"]) == (SESSION, "RUNNING", 3, "ada")
-    assert [one["name"] for one in found["replicas"]] == list(outcome.replicas) == ["main1", "sub1", "sub2"]
-    assert {one["name"]: one["host"] for one in found["replicas"]} == {
-        name: one.host for name, one in outcome.replicas.items()
+    assert [replica["name"] for replica in found["replicas"]] == list(outcome.replicas) == ["main1", "sub1", "sub2"]
+    assert {replica["name"]: replica["host"] for replica in found["replicas"]} == {
+        name: replica.host for name, replica in outcome.replicas.items()
     }
     assert [port["host_port"] for port in found["ports"] if port["container_port"] == 8080] == [18080]
     # An answer is never a template.

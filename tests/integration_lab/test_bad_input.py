@@ -165,7 +165,7 @@ def test_an_unreachable_host_is_left_out_with_a_warning(untouched_lab: Snapshot)
         assert run.code == 0, run.output
         assert "gone" in run.output.split("WARNING", 1)[1]
         assert set(run.placed.values()) == {"n1", "n2"}
-        assert {one.host for one in replicas("bad").values()} == {"n1", "n2"}
+        assert {replica.host for replica in replicas("bad").values()} == {"n1", "n2"}
     finally:
         teardown("bad").ok()
 

@@ -59,11 +59,11 @@ def phoenix(untouched_lab: Snapshot) -> Iterator[dict[str, dict[str, Any]]]:
 
 def _lasting() -> dict[str, dict[str, Any]]:
     """Return what of every replica has to survive, and of every host what belongs to the session's network."""
-    found: dict[str, dict[str, Any]] = {name: _lasting_of(one) for name, one in replicas("phoenix").items()}
+    found: dict[str, dict[str, Any]] = {name: _lasting_of(replica) for name, replica in replicas("phoenix").items()}
     taken = snapshot()
     for host in HOSTS:
         found[host] = {kind: taken[host][kind] for kind in ("forwarding", "neighbours")}
-        found[host]["links"] = sorted(one for one in taken[host]["links"] if one[0].startswith("ccx"))
+        found[host]["links"] = sorted(link for link in taken[host]["links"] if link[0].startswith("ccx"))
         # Without the time of writing; the ledger names the boot.
         found[host]["state"] = {
             path: [*about[:3], about[4]]

@@ -208,7 +208,7 @@ class TestPorts:
         with socket.create_connection((ADDRESSES["n1"], PORT), timeout=3):
             pass
         assert not _answers("n1", "127.0.0.1")
-        (gateway,) = {one["Gateway"] for one in held["main1"].networks.values() if one["Gateway"]}
+        (gateway,) = {network["Gateway"] for network in held["main1"].networks.values() if network["Gateway"]}
         assert not _answers("n1", gateway)
         assert not _answers("n3", "127.0.0.1")
         assert not _answers("n3", ADDRESSES["n3"])

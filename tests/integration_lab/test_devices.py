@@ -94,7 +94,12 @@ def test_of_three_launches_at_once_two_get_a_card_and_a_cpu_each(cards: None) ->
     assert held(waiting) == found[0]
     play("repair", hosts=SITE).ok()
     ledger = json.loads(on("n2", "cat", f"{STATE}/ledger.json"))
-    taken = [name for one in ledger["reservations"] for names in one["claim"]["devices"].values() for name in names]
+    taken = [
+        name
+        for reservation in ledger["reservations"]
+        for names in reservation["claim"]["devices"].values()
+        for name in names
+    ]
     assert sorted(taken) == sorted([*CARDS, *(cpus for _some, cpus in found)])
     assert launch({**ONE, "session_name": waiting}, hosts=SITE).ok().changed_hosts == set()
 

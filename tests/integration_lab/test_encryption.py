@@ -160,7 +160,7 @@ def _works(network: dict[str, Any]) -> None:
     """Prove that packets of the full size reach every replica from main1, and nobody between reads them."""
     found = replicas(NAME)
     main, sub1 = found["main1"], found["sub1"]
-    addresses = {one["name"]: one["address"] for one in record(NAME)["plan"]["replicas"]}
+    addresses = {replica["name"]: replica["address"] for replica in record(NAME)["plan"]["replicas"]}
     ping = ["ping", "-n", "-q", "-c", "2", "-w", "30", "-p", MARK]
     inside = ["nsenter", f"--net=/proc/{main.about['State']['Pid']}/ns/net"]
     with ThreadPoolExecutor(1) as pool:
@@ -197,7 +197,9 @@ def _lets_nothing_in(network: dict[str, Any]) -> None:
     """Prove that VXLAN packets in plain, from a host of the session itself, end nowhere."""
     found = replicas(NAME)
     target = found["sub1"]
-    mac = next(one for one in record(NAME)["plan"]["replicas"] if one["name"] == "sub1")["mac"].replace(":", "")
+    mac = next(replica for replica in record(NAME)["plan"]["replicas"] if replica["name"] == "sub1")["mac"].replace(
+        ":", ""
+    )
     pid = target.about["State"]["Pid"]
     with ThreadPoolExecutor(1) as pool:
         spy = pool.submit(_spy, target.host, network["interface"], 4, pid)

@@ -151,7 +151,7 @@ class TestHalf:
         self, amid_others: None, tmp_path: Path
     ) -> None:
         """An SSH server closes new connections while too many wait for their login (sshd_config(5), MaxStartups)."""
-        assert {one.host for one in replicas("half").values()} == set()
+        assert {replica.host for replica in replicas("half").values()} == set()
         few = "/etc/ssh/sshd_config.d/few.conf"
         output = tmp_path / "output"
         variables = tmp_path / "variables.json"
@@ -175,7 +175,7 @@ class TestHalf:
             assert launching.wait(120) == 0, output.read_text(encoding="utf-8")
         finally:
             script("n2", f"rm {few}; service ssh reload")
-        assert sorted(one.host for one in replicas("half").values()) == sorted(HOSTS)
+        assert sorted(replica.host for replica in replicas("half").values()) == sorted(HOSTS)
 
     def test_what_only_looks_like_a_session_s_is_in_nobody_s_way(self, amid_others: None) -> None:
         script("n2", "docker commit half-sub1 copy:1; docker run -d --name mine copy:1")

@@ -145,7 +145,7 @@ def test_a_killed_launch_is_finished_where_it_can_be_and_waits_again_where_not(
         play("schedule_pending").ok()
         after = kept("n2", "other")
         assert (after["status"], after["id"], after["queue"]) == ("RUNNING", before["id"], before["queue"])
-        statuses = [one["status"] for one in after["history"]]
+        statuses = [entry["status"] for entry in after["history"]]
         # What the killed launch wrote on some hosts need not be among it: the copy of who had not begun is enough.
         assert (statuses[0], statuses[-2:]) == ("PENDING", ["PREPARING", "RUNNING"])
         found = replicas("other")

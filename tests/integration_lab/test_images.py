@@ -187,7 +187,7 @@ class TestPull:
         pulled.ok()
         assert set(images().values()) == {registry[0]}
         assert len(pulled.of("Ask the registry, once for all hosts, which image it is")) == 1
-        took = [one for one in pulled.results if "Pull by digest, side by side, hosts: 3" in one["task"]]
+        took = [result for result in pulled.results if "Pull by digest, side by side, hosts: 3" in result["task"]]
         assert {one["host"] for one in took} == set(HOSTS)
         for one in took:
             assert one["values"]["pulled"][TRAIN]["id"] == registry[0]
@@ -323,7 +323,7 @@ class TestWithoutRegistry:
         assert told[0] == f"n3 did not get {SHIPPED} from n1: it ended before the image was whole."
         assert told[1].startswith(f"n3 got {SHIPPED} from n2 (")
         # Only the host that lacked it was sent it.
-        assert {one["host"] for one in run.results if "bytes" in one["values"]} == {"n3"}
+        assert {result["host"] for result in run.results if "bytes" in result["values"]} == {"n3"}
         for number, rounds in ((1, 1), (2, 2)):
             assert len(run.of(f"Receive, round {number} of {rounds}, hosts: 1")) == 1
 

@@ -112,7 +112,7 @@ def listing(inventory: Path, *options: str) -> tuple[dict[str, Any], str]:
 
 def said(run: Run) -> dict[str, str]:
     """Return the output of a command by replica."""
-    return {one["host"]: one["values"]["stdout"].strip() for one in run.results}
+    return {result["host"]: result["values"]["stdout"].strip() for result in run.results}
 
 
 def test_replicas_are_hosts_with_groups_and_variables(cached: Path, parts: dict[str, Replica]) -> None:
@@ -133,13 +133,13 @@ def test_replicas_are_hosts_with_groups_and_variables(cached: Path, parts: dict[
 
 def test_every_module_runs_where_there_is_python(cached: Path) -> None:
     run = inside(cached, WITH_PYTHON, "ping", "").ok()
-    assert {one["host"]: one["values"]["ping"] for one in run.results} == dict.fromkeys(NAMES[1:], "pong")
+    assert {result["host"]: result["values"]["ping"] for result in run.results} == dict.fromkeys(NAMES[1:], "pong")
 
 
 def test_raw_runs_everywhere(cached: Path) -> None:
     run = inside(cached, "all", "raw", 'cat /etc/hostname; echo "it\'s $((1+1))" >&2; exit 0').ok()
     assert said(run) == {name: name.removeprefix("inside-") for name in NAMES}
-    assert [one["values"]["stderr"].strip() for one in run.results] == ["it's 2"] * 3
+    assert [result["values"]["stderr"].strip() for result in run.results] == ["it's 2"] * 3
 
 
 def test_the_options_of_a_command_are_for_replicas_alone(launched: Run) -> None:
@@ -147,12 +147,12 @@ def test_the_options_of_a_command_are_for_replicas_alone(launched: Run) -> None:
     options = ["-b", "--check", "-e", "ansible_python_interpreter=/usr/bin/python3 ansible_port=9", "-v"]
     run = inside(REPLICAS, WITH_PYTHON, "ping", "", *options).ok()
     assert len(run.results) == 2
-    assert {one["task"] for one in run.results} == {"ansible.builtin.ping"}, "the recorder sees replicas alone"
+    assert {result["task"] for result in run.results} == {"ansible.builtin.ping"}, "the recorder sees replicas alone"
 
 
 def test_an_exit_code_comes_back_and_another_user_may_be_named(cached: Path) -> None:
     run = inside(cached, "all", "raw", "id -u; exit 7", "-e", "cluster_compute_user=65534:65534")
-    assert {one["values"]["rc"] for one in run.results} == {7}
+    assert {result["values"]["rc"] for result in run.results} == {7}
     assert set(said(run).values()) == {"65534"}
 
 
@@ -185,7 +185,7 @@ def test_the_cache_answers_while_a_host_is_away(cached: Path, parts: dict[str, R
         assert warnings == "", "nobody was asked"
         assert found["_meta"]["hostvars"][gone]["cluster_compute_status"] == "RUNNING"
         run = inside(cached, "all", "raw", "true")
-        assert {one["host"]: one["outcome"] for one in run.results} == {
+        assert {result["host"]: result["outcome"] for result in run.results} == {
             name: "unreachable" if name == gone else "ok" for name in NAMES
         }
         found, warnings = listing(cached, "--flush-cache")
@@ -250,12 +250,14 @@ def test_sessions_are_data_and_artifacts(launched: Run, parts: dict[str, Replica
     (session,) = found["sessions"]
     whole = record("inside")
     assert (session["id"], session["status"], session["size"]) == (whole["id"], "RUNNING", 3)
-    assert [(one["name"], one["host"], one["container"], one["status"]) for one in session["replicas"]] == [
+    assert [
+        (replica["name"], replica["host"], replica["container"], replica["status"]) for replica in session["replicas"]
+    ] == [
         (name, part.host, part.container, "RUNNING")
         for name, part in ((name, parts[name]) for name in ("main1", "work-er1", "bare1"))
     ]
-    assert [one["image_id"] for one in session["replicas"]] == [
-        parts[one["name"]].about["Image"] for one in session["replicas"]
+    assert [replica["image_id"] for replica in session["replicas"]] == [
+        parts[replica["name"]].about["Image"] for replica in session["replicas"]
     ]
     opened = {
         int(binding["HostPort"])
@@ -266,10 +268,14 @@ def test_sessions_are_data_and_artifacts(launched: Run, parts: dict[str, Replica
     assert {port["host_port"] for port in session["ports"]} == {18080, session["ssh_port"]} == opened
     assert artifact["ssh_port"] == session["ssh_port"]
     assert (artifact["name"], artifact["id"], artifact["status"]) == ("inside", whole["id"], "RUNNING")
-    for one in artifact["replicas"]:
-        part = parts[one["name"]]
-        assert (one["host"], one["container"], one["image_id"]) == (part.host, part.container, part.about["Image"])
-        assert one["status"] == "RUNNING"
+    for replica in artifact["replicas"]:
+        part = parts[replica["name"]]
+        assert (replica["host"], replica["container"], replica["image_id"]) == (
+            part.host,
+            part.container,
+            part.about["Image"],
+        )
+        assert replica["status"] == "RUNNING"
     assert "s3cret-value" not in json.dumps([found, launched.artifacts])
 
 
@@ -283,8 +289,8 @@ def test_a_replica_that_does_not_run_is_unreachable_and_told_of(cached: Path, pa
         assert f"The container {part.container} does not run on {part.host}" in result["values"]["msg"]
         found = play("session_info", {"session_name": "inside"}).ok().artifacts["cluster_compute_info"]
         (session,) = found["sessions"]
-        status = {one["name"]: (one["status"], one["exit_code"]) for one in session["replicas"]}
+        status = {replica["name"]: (replica["status"], replica["exit_code"]) for replica in session["replicas"]}
         assert status == {"main1": ("RUNNING", None), "work-er1": ("RUNNING", None), "bare1": ("FAILED", 137)}
-        assert [(one["replica"], one["host"]) for one in session["failures"]] == [("bare1", part.host)]
+        assert [(failure["replica"], failure["host"]) for failure in session["failures"]] == [("bare1", part.host)]
     finally:
         on(part.host, "docker", "start", part.container)

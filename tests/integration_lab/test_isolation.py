@@ -256,7 +256,7 @@ def site(before: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> It
 
 def _look(file: Path) -> Site:
     """Say where everything is, give strangers their routes, have everybody listen."""
-    found = {f"{session} {name}": one for session in REQUESTS for name, one in replicas(session).items()}
+    found = {f"{session} {name}": replica for session in REQUESTS for name, replica in replicas(session).items()}
     plans = {session: record(session)["plan"] for session in REQUESTS}
     places = {"foreign": Place("", f"/run/netns/{FOREIGN.namespace}")}
     for name, one in found.items():

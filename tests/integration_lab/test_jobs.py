@@ -76,7 +76,7 @@ def outcome(run: Run) -> dict[str, Any]:
 
 def codes(run: Run) -> dict[str, int | None]:
     """Return the exit code of each replica."""
-    return {name: one["exit_code"] for name, one in outcome(run)["replicas"].items()}
+    return {name: replica["exit_code"] for name, replica in outcome(run)["replicas"].items()}
 
 
 def lines(run: Run) -> list[str]:

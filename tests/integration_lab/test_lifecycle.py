@@ -95,7 +95,7 @@ def _without_starts(taken: Snapshot) -> Snapshot:
         ]
         kinds["networks"] = sorted(line.split(" ", 1)[-1] for line in kinds["networks"])
         kinds["addresses"] = [one[1:] for one in kinds["addresses"]]
-        kinds["links"] = sorted([one[1], one[2], one[3]] for one in kinds["links"])
+        kinds["links"] = sorted([link[1], link[2], link[3]] for link in kinds["links"])
         kinds["state"] = {
             path: [*about[:3], about[4]] for path, about in kinds["state"].items() if not path.endswith(".restarts")
         }
@@ -149,10 +149,10 @@ class TestLaunch:
         assert "trio-sub2" in dry_run.differences()
 
     def test_hostile_paths_and_arguments_arrive_and_run_nowhere(self, trio: Run) -> None:
-        for one in replicas("trio").values():
-            assert one.run("cat", "/data/kept") == "kept\n"
-            assert one.run("cat", "/tmp/argument") == ARGUMENT
-            assert one.attempt("test", "-e", CANARY).returncode == 1
+        for replica in replicas("trio").values():
+            assert replica.run("cat", "/data/kept") == "kept\n"
+            assert replica.run("cat", "/tmp/argument") == ARGUMENT
+            assert replica.attempt("test", "-e", CANARY).returncode == 1
         assert [host for host in HOSTS if try_on(host, ["test", "-e", CANARY]).returncode != 1] == []
 
 
@@ -173,7 +173,7 @@ class TestRepair:
         assert actions["n3"] == [f"update peers of link {_link('n3')}"]
 
     def test_a_lost_replica_and_changed_files_but_not_the_host_that_is_intact(self, intact: Snapshot) -> None:
-        started = {name: one.about["State"]["StartedAt"] for name, one in replicas("trio").items()}
+        started = {name: replica.about["State"]["StartedAt"] for name, replica in replicas("trio").items()}
         on("n1", "docker", "rm", "-f", "trio-main1")
         script("n2", f"echo damage | tee -a {STATE}/sessions/*/replicas/sub1/environment")
         script("n2", f"rm {STATE}/sessions/*/replicas/sub1/hostfile")
@@ -183,7 +183,7 @@ class TestRepair:
         assert dry_run.changed_hosts == run.changed_hosts == {"n1", "n2"}
         assert run.actions()["n1"] == ["create container trio-main1"]
         assert [action.rsplit("/", 1)[1] for action in run.actions()["n2"]] == ["environment", "hostfile"]
-        after = {name: one.about["State"]["StartedAt"] for name, one in replicas("trio").items()}
+        after = {name: replica.about["State"]["StartedAt"] for name, replica in replicas("trio").items()}
         assert after["sub2"] == started["sub2"]
         assert after["sub1"] == started["sub1"]
 
@@ -198,7 +198,7 @@ class TestRepair:
         assert run.actions()["n3"] == [f"update peers of link {_link('n3')}"]
 
     def test_a_repair_that_fails_removes_nothing(self, intact: Snapshot) -> None:
-        identities = {name: one.about["Id"] for name, one in replicas("trio").items()}
+        identities = {name: replica.about["Id"] for name, replica in replicas("trio").items()}
         on("n3", "docker", "kill", "trio-sub2")
         on("n3", "mv", FOLDER, "/srv/aside")
         try:
@@ -207,7 +207,7 @@ class TestRepair:
             assert "n3: " in run.failures
             assert "could not be repaired" in run.failures
             assert FOLDER in run.failures
-            assert {name: one.about["Id"] for name, one in replicas("trio").items()} == identities
+            assert {name: replica.about["Id"] for name, replica in replicas("trio").items()} == identities
             assert replicas("trio")["sub1"].about["State"]["Status"] == "running"
         finally:
             on("n3", "mv", "/srv/aside", FOLDER)

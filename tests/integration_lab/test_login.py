@@ -260,9 +260,9 @@ class TestNoOtherWay:
     @pytest.mark.parametrize("session", ["trio", "alone"])
     def test_a_session_s_own_keys(self, sessions: Sessions, session: str) -> None:
         """The keys by which replicas reach each other open nothing from outside, those of another session no more."""
-        for one in replicas(session).values():
-            key = sessions.folder / f"taken-{one.name}"
-            key.write_text(on(one.host, "cat", f"{one.files}/ssh/id_ed25519"))
+        for replica in replicas(session).values():
+            key = sessions.folder / f"taken-{replica.name}"
+            key.write_text(on(replica.host, "cat", f"{replica.files}/ssh/id_ed25519"))
             key.chmod(0o600)
             argv = [*BARE, "-i", str(key), "-p", str(port_of("trio")), f"root@{ADDRESSES['n1']}", "true"]
             refused = sessions.ssh(*argv)
@@ -439,7 +439,7 @@ class TestLife:
             f"update file {trio['main1'].files}/ssh/owner_keys",
             "update record trio",
         ]
-        assert {name: one.about["Id"] for name, one in replicas("trio").items()} == {
+        assert {name: replica.about["Id"] for name, replica in replicas("trio").items()} == {
             name: one.about["Id"] for name, one in trio.items()
         }
         for name in NAMES:

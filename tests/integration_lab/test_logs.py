@@ -170,7 +170,7 @@ def test_a_follow_ends_with_its_time(chat: dict[str, Replica]) -> None:
 def test_a_host_that_is_away_is_named_and_the_others_are_read(chat: dict[str, Replica]) -> None:
     run = play("logs", {"session_name": "chat", "session_resource_group": "leaky_pool", "logs_grep": "begin"})
     there = {name for name, one in chat.items() if one.host in ("n1", "n2")}
-    assert {one[0] for one in lines(run)} == there
+    assert {line[0] for line in lines(run)} == there
     assert "gone: What its replicas wrote is missing. It could not be reached." in notes(run)
 
 
@@ -180,7 +180,7 @@ def test_output_stays_when_the_replicas_are_gone(chat: dict[str, Replica]) -> No
     # More than is asked for, of which the newest lines come.
     say(chat["main1"], "(head -c 500000 /dev/zero | tr '\\0' x | fold -w 999; echo; echo last)")
     run = logs(size="64k")
-    assert {one[0] for one in lines(run)} == {"main1", "sub2"}
+    assert {line[0] for line in lines(run)} == {"main1", "sub2"}
     assert ("main1", "|", "last") in lines(run)
     assert f"Replica sub1 on {host} has no container. Whatever it wrote went with the container." in notes(run)
     assert re.search(r"main1: \d+ older lines are left out; logs_size allows 65536 bytes", notes(run))
@@ -188,7 +188,7 @@ def test_output_stays_when_the_replicas_are_gone(chat: dict[str, Replica]) -> No
     say(chat["sub2"], "echo farewell")
     teardown("chat").ok()
     run = logs(grep="begin|farewell|last")
-    assert [one[2] for one in lines(run)][-2:] == ["last", "farewell"]
+    assert [line[2] for line in lines(run)][-2:] == ["last", "farewell"]
     assert f"Session chat ({session_id}) ended at" in notes(run)
     assert "Replica sub2 was removed; it had ended with exit code 143." in notes(run)
     # It goes when its time is over.

@@ -150,9 +150,9 @@ def _own(six: Six, name: str) -> dict[str, str]:
     """Return what is a replica's own, apart from its kernel id."""
     rank = NAMES.index(name)
     host = six.replicas[name].host
-    order = list(dict.fromkeys(six.replicas[one].host for one in NAMES))
+    order = list(dict.fromkeys(six.replicas[name].host for name in NAMES))
     earlier = [one for one in NAMES[:rank] if six.replicas[one].host == host]
-    workers = ", ".join(f'"{one}:12345"' for one in NAMES)
+    workers = ", ".join(f'"{name}:12345"' for name in NAMES)
     return {
         "BACKENDAI_CLUSTER_HOST": name,
         "BACKENDAI_CLUSTER_IDX": name[-1],
@@ -171,7 +171,7 @@ class TestShape:
     """Where the session runs and what the user is told."""
 
     def test_every_host_and_both_generations_of_engines_carry_it(self, six: Six) -> None:
-        assert sorted(one.host for one in six.replicas.values()) == ["n1", "n1", "n2", "n2", "n3", "n3"]
+        assert sorted(replica.host for replica in six.replicas.values()) == ["n1", "n1", "n2", "n2", "n3", "n3"]
         versions = {
             host: tuple(
                 map(int, on(host, "docker", "version", "-f", "{{.Server.Version}}").split("+")[0].split(".")[:2])
@@ -185,12 +185,12 @@ class TestShape:
         assert six.run.table == {
             name: {
                 "replica": name,
-                "host": one.host,
+                "host": replica.host,
                 "address": six.addresses[name],
                 "rank": str(NAMES.index(name)),
                 "status": "RUNNING",
             }
-            for name, one in six.replicas.items()
+            for name, replica in six.replicas.items()
         }
         assert "docker exec -it six-main1 /bin/sh" in six.run.output
         # The user sees it, not only the recorder of these tests.
@@ -209,7 +209,7 @@ class TestShape:
             assert data["local"] == ADDRESSES[host]
             assert not data.get("learning", True)
             entries = json.loads(on(host, "bridge", "-j", "fdb", "show", "dev", links[0]["ifname"]))
-            remote = [one for one in six.replicas.values() if one.host != host]
+            remote = [replica for replica in six.replicas.values() if replica.host != host]
             assert len(remote) == 4
             assert sorted(entry["dst"] for entry in entries if "dst" in entry) == sorted(
                 ADDRESSES[one.host] for one in remote
@@ -236,12 +236,12 @@ class TestEnvironment:
         assert (kernel == session) == (name == "main1")
         assert found == {**_shared(NAMES), **_own(six, name)}
         assert json.loads(found["TF_CONFIG"]) == {
-            "cluster": {"worker": [f"{one}:12345" for one in NAMES]},
+            "cluster": {"worker": [f"{name}:12345" for name in NAMES]},
             "task": {"type": "worker", "index": NAMES.index(name)},
         }
 
     def test_all_have_one_session_id_and_kernel_ids_of_their_own(self, six: Six) -> None:
-        found = [one.environment() for one in six.replicas.values()]
+        found = [replica.environment() for replica in six.replicas.values()]
         assert {one["BACKENDAI_SESSION_ID"] for one in found} == {record("six")["plan"]["session"]["id"]}
         assert len({one["BACKENDAI_KERNEL_ID"] for one in found}) == 6
 
@@ -276,8 +276,8 @@ class TestEnvironment:
     def test_hostfiles_in_both_syntaxes(self, six: Six) -> None:
         for name in ("main1", "sub5"):
             replica = six.replicas[name]
-            assert replica.run("cat", "/etc/cluster-compute/hostfile") == "".join(f"{one} slots=1\n" for one in NAMES)
-            assert replica.run("cat", "/etc/cluster-compute/hostfile.mpich") == "".join(f"{one}:1\n" for one in NAMES)
+            assert replica.run("cat", "/etc/cluster-compute/hostfile") == "".join(f"{name} slots=1\n" for name in NAMES)
+            assert replica.run("cat", "/etc/cluster-compute/hostfile.mpich") == "".join(f"{name}:1\n" for name in NAMES)
 
 
 class TestNames:
@@ -298,7 +298,8 @@ class TestNames:
     def test_addresses_are_different_and_of_one_subnet(self, six: Six) -> None:
         assert len(set(six.addresses.values())) == 6
         prefixes = {
-            json.loads(one.run("ip", "-j", "route", "show", "dev", "eth1"))[0]["dst"] for one in six.replicas.values()
+            json.loads(replica.run("ip", "-j", "route", "show", "dev", "eth1"))[0]["dst"]
+            for replica in six.replicas.values()
         }
         assert len(prefixes) == 1
 
@@ -395,7 +396,7 @@ class TestNetwork:
         assert said == [other for other in NAMES if other != name]
 
     def test_published_ports_are_main1_s_alone(self, six: Six) -> None:
-        bound = {name: one.about["HostConfig"]["PortBindings"] or {} for name, one in six.replicas.items()}
+        bound = {name: replica.about["HostConfig"]["PortBindings"] or {} for name, replica in six.replicas.items()}
         assert {port: [one["HostPort"] for one in entries] for port, entries in bound["main1"].items()} == {
             "8888/tcp": ["8888"],
             "9998/tcp": ["9999"],
@@ -496,8 +497,8 @@ class TestSsh:
 
     def test_no_private_key_is_on_the_controller(self, six: Six) -> None:
         texts = [
-            on(one.host, "cat", f"{one.files}/ssh/{key}").splitlines()[3]
-            for one in six.replicas.values()
+            on(replica.host, "cat", f"{replica.files}/ssh/{key}").splitlines()[3]
+            for replica in six.replicas.values()
             for key in ("id_ed25519", "ssh_host_ed25519_key")
         ]
         since = f"@{int(six.begun) - 1}"
@@ -597,7 +598,7 @@ class TestJobs:
     def test_the_demo_proof_names_every_replica_and_its_host(self, six: Six) -> None:
         run = play("demo_proof", {"session_name": "six"}).ok()
         said = [line for one in run.of("Show what they said") for line in one["values"]["msg"]]
-        hosts = {name: one.host for name, one in six.replicas.items()}
+        hosts = {name: replica.host for name, replica in six.replicas.items()}
         assert said[:6] == [f"ssh {name} on host {hosts[name]}" for name in NAMES]
         assert said[6:] == [f"rank {rank} of 6: {name} on host {hosts[name]}" for rank, name in enumerate(NAMES)]
 
@@ -614,7 +615,7 @@ class TestAgain:
         assert run.changed_hosts == set()
         assert run.actions() == {}
         assert differences(before, snapshot()) == []
-        assert run.placed == {name: one.host for name, one in six.replicas.items()}
+        assert run.placed == {name: replica.host for name, replica in six.replicas.items()}
 
     def test_check_mode_of_a_recreation_tells_and_touches_nothing(self, six: Six) -> None:
         before = snapshot()

@@ -111,7 +111,7 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
     run = play("preflight", asked, hosts=SITE)
     assert run.code != 0
     answer = _answer(run, path)
-    found = [one for one in answer["findings"] if one["severity"] != "ok"]
+    found = [finding for finding in answer["findings"] if finding["severity"] != "ok"]
     # Nothing keeps the clock of the machine that all hosts of the lab share.
     kept = [one for one in found if "(the kernel says that it is not synchronized)" not in one["found"]]
     assert sorted([one["severity"], one["check"], *one["hosts"], *map(tuple, one["pairs"])] for one in kept) == [
@@ -240,12 +240,20 @@ def test_beside_a_session_all_is_well_and_a_slow_way_is_named(session: None, tmp
         script("n1", f"tc qdisc del dev {device} root")
     answer = _answer(run, path)
     assert answer["counts"]["error"] == 0
-    assert {one["check"] for one in answer["findings"]} >= {"tunnel", "path MTU", "image ports", "image", "data"}
+    assert {finding["check"] for finding in answer["findings"]} >= {
+        "tunnel",
+        "path MTU",
+        "image ports",
+        "image",
+        "data",
+    }
     pairs = {(one["from"], one["to"]): one["bits_per_second"] for one in answer["matrix"]}
     assert set(pairs) == {(one, other) for one in HOSTS for other in HOSTS if one != other}
     limited = {("n1", "n2"), ("n1", "n3")}
     assert max(pairs[pair] for pair in limited) < 40e6 < min(pairs[pair] for pair in set(pairs) - limited) / 5
-    slow = [one for one in answer["findings"] if one["check"] == "matrix" and " Mbit/s, 1/" in one["found"]]
+    slow = [
+        finding for finding in answer["findings"] if finding["check"] == "matrix" and " Mbit/s, 1/" in finding["found"]
+    ]
     assert {tuple(pair) for one in slow for pair in one["pairs"]} == limited
     assert {one["severity"] for one in slow} == {"warning"}
     assert all(one["round_trip_seconds"] > 0 for one in answer["matrix"])

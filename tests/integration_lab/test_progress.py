@@ -155,6 +155,6 @@ def test_on_a_terminal_the_results_stay_as_they_are(again: str, tmp_path: Path) 
 def test_what_programs_read_can_be_read(first: str, tmp_path: Path) -> None:
     output, written = run(tmp_path, ANSIBLE_STDOUT_CALLBACK="ansible.builtin.oneline")
     results = [json.loads(line.split(" => ", 1)[1]) for line in output.splitlines() if " => " in line]
-    assert any("replicas" in one for one in results)
+    assert any("replicas" in result for result in results)
     assert "\x1b" not in output
     assert "PROGRESS\n" in left_on(written)  # after what the callback for standard output warns of

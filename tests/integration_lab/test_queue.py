@@ -108,7 +108,7 @@ def test_a_session_without_room_waits_on_every_host(queue: dict[str, Run]) -> No
     assert any(line.split()[:4] == ["n2", "cpus", "1", "0"] for line in run.said), run.said
     copies = kept("first")
     assert set(copies) == set(HOSTS)
-    assert len({json.dumps(one, sort_keys=True) for one in copies.values()}) == 1
+    assert len({json.dumps(copy, sort_keys=True) for copy in copies.values()}) == 1
     assert copies["n1"]["status"] == "PENDING"
     assert ask("first").ok().changed_hosts == set()
     assert "waits in the queue, so" in play("logs", {"session_name": "first"}).ok().output
@@ -158,7 +158,7 @@ def test_one_host_is_enough_to_know_the_queue_and_one_that_cannot_be_started_lea
     assert found["sub1"].environment()["GREETING"] == "hello"
     record = kept("first")["n1"]
     assert (record["id"], record["status"]) == (before["id"], "RUNNING")
-    assert [one["status"] for one in record["history"]] == ["PENDING", "PREPARING", "RUNNING"]
+    assert [entry["status"] for entry in record["history"]] == ["PENDING", "PREPARING", "RUNNING"]
     assert run.code != 0
     assert "doomed" in run.failures
     assert [text for text in ("doomed-main1", "n1", "no-such-program") if text not in "\n".join(shown(run))] == []

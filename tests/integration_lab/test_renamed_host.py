@@ -55,7 +55,9 @@ def renamed(folder: Path) -> Path:
 
 def runs_since() -> dict[str, Any]:
     """Return the session's containers with the moments at which they were started."""
-    return {name: (one.host, one.about["Id"], one.about["State"]) for name, one in replicas("demo").items()}
+    return {
+        name: (replica.host, replica.about["Id"], replica.about["State"]) for name, replica in replicas("demo").items()
+    }
 
 
 def test_a_session_survives_another_name_of_its_host(untouched_lab: Snapshot, tmp_path: Path) -> None:

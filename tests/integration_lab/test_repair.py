@@ -55,7 +55,9 @@ def trio(untouched_lab: Snapshot) -> Iterator[dict[str, Any]]:
 
 def told(run: Run) -> list[str]:
     """Return what audit or repair said, without what a session's files are called."""
-    lines = [line for one in run.results if "Say what" in one["task"] for line in one["values"].get("msg") or []]
+    lines = [
+        line for result in run.results if "Say what" in result["task"] for line in result["values"].get("msg") or []
+    ]
     return [re.sub(rf"{STATE}/sessions/[-0-9a-f]+/", "", line) for line in lines]
 
 

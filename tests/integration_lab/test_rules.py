@@ -231,8 +231,8 @@ def _tunnel6(source: str, vni: int = VNI, options: bool = False) -> Shots:
 PLAN6 = {
     **PLAN,
     "hosts": {
-        name: {**one, "underlay_address": one["underlay_address"].replace("192.0.2.", "fd00::")}
-        for name, one in PLAN["hosts"].items()
+        name: {**host, "underlay_address": host["underlay_address"].replace("192.0.2.", "fd00::")}
+        for name, host in PLAN["hosts"].items()
     },
 }
 CLOSED6: dict[str, tuple[str, Shots]] = {

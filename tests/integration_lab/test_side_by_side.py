@@ -72,10 +72,12 @@ def test_subnets_identifiers_and_keys_are_different(sessions: Sessions) -> None:
     plans = [record(name)["plan"] for name in sessions]
     subnets = [ipaddress.ip_network(plan[kind]["subnet"]) for plan in plans for kind in ("network", "egress")]
     assert len(subnets) == 4
-    assert not [(one, other) for one in subnets for other in subnets if one is not other and one.overlaps(other)]
+    assert not [
+        (subnet, other) for subnet in subnets for other in subnets if subnet is not other and subnet.overlaps(other)
+    ]
     for host in ("n1", "n3"):
         links = json.loads(on(host, "ip", "-j", "-d", "link", "show", "type", "vxlan"))
-        assert len({one["linkinfo"]["info_data"]["id"] for one in links}) == 2
+        assert len({link["linkinfo"]["info_data"]["id"] for link in links}) == 2
 
 
 def test_each_resolves_its_own_members_only(sessions: Sessions) -> None:

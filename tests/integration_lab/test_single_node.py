@@ -71,7 +71,10 @@ class TestPair:
         host = found["main1"].host
         assert json.loads(on(host, "ip", "-j", "link", "show", "type", "vxlan") or "[]") == []
         networks = json.loads(on(host, "docker", "network", "inspect", *found["main1"].networks))
-        assert sorted((one["Driver"], one["Internal"]) for one in networks) == [("bridge", False), ("bridge", True)]
+        assert sorted((network["Driver"], network["Internal"]) for network in networks) == [
+            ("bridge", False),
+            ("bridge", True),
+        ]
         for one in found.values():
             assert [route["dev"] for route in json.loads(one.run("ip", "-j", "route", "show", "default"))] == ["eth0"]
             address = json.loads(one.run("ip", "-j", "-4", "address", "show", "eth1"))[0]["addr_info"][0]["local"]

@@ -119,7 +119,9 @@ def test_the_table_tells_what_the_engines_tell(
     assert rows["shown", "RUNNING"][-1] == "alice"
     for name, replica in shown.items():
         row = rows["shown", name]
-        (address,) = [one["IPAMConfig"]["IPv4Address"] for one in replica.networks.values() if one["IPAMConfig"]]
+        (address,) = [
+            network["IPAMConfig"]["IPv4Address"] for network in replica.networks.values() if network["IPAMConfig"]
+        ]
         assert row[2:4] == [replica.host, address]
         assert row[5:7] == (["FAILED", "3"] if name == "sub2" else ["RUNNING", "-"])
     assert rows["shown", "main1"][-1] == "0.0.0.0:18080->80/tcp"
@@ -129,7 +131,7 @@ def test_the_table_tells_what_the_engines_tell(
 
 def test_the_data_has_the_use_that_is_measured_now(look: tuple[Run, dict[str, Any], str]) -> None:
     _run, data, _page = look
-    (session,) = [one for one in data["sessions"] if one["name"] == "shown"]
+    (session,) = [session for session in data["sessions"] if session["name"] == "shown"]
     for replica in session["replicas"]:
         if replica["name"] == "sub2":
             assert replica["usage"] is None
@@ -168,7 +170,7 @@ def test_the_page_shows_the_same_and_leads_nowhere(
     assert all(link.startswith(("#", "data:")) for link in read.links)
     assert any(one.startswith("Use of CPU and memory measured ") for one in read.texts)
     assert "s3cret" not in page
-    (session,) = [one for one in data["sessions"] if one["name"] == "shown"]
+    (session,) = [session for session in data["sessions"] if session["name"] == "shown"]
     assert any(session["network"]["subnet"] in one for one in read.texts)
 
 
@@ -217,7 +219,7 @@ def test_a_plan_is_what_a_launch_in_check_mode_answers(plans: dict[str, tuple[Ru
     )
     expected = (decision["record"] or {"plan": {"replicas": []}})["plan"]["replicas"]
     keys = ("name", "host", "rank", "local_rank", "node_rank", "address", "image", "resources", "ports")
-    assert compared([[one[key] for key in keys] for one in data["replicas"]]) == compared(
+    assert compared([[replica[key] for key in keys] for replica in data["replicas"]]) == compared(
         [[one[key] for key in keys] for one in expected]
     )
     assert said(plan, "Say what would be done, or why it would wait")[: len(data["report"])] == data["report"]
@@ -235,7 +237,7 @@ def test_a_plan_of_one_that_runs_is_what_runs(shown: dict[str, Replica], plans: 
     (answer,) = plans["shown"][0].of("Put together what it would do")
     data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
     main = shown["main1"]
-    (planned,) = [one for one in data["replicas"] if one["name"] == "main1"]
+    (planned,) = [replica for replica in data["replicas"] if replica["name"] == "main1"]
     real = {name: value for name, value in main.environment().items() if name in CONTRACT_NAMES}
     assert planned["environment"] == real
     assert planned["own_variables"] == ["TOKEN"]
@@ -248,4 +250,4 @@ def test_a_launch_does_what_was_planned(shown: dict[str, Replica], plans: dict[s
     done = launch(NEW).ok()
     planned = {host["name"]: host["changes"] for host in data["hosts"]}
     assert compared(planned) == compared(done.actions())
-    assert {one["name"]: one["host"] for one in data["replicas"]} == done.placed
+    assert {replica["name"]: replica["host"] for replica in data["replicas"]} == done.placed

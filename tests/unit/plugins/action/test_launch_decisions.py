@@ -112,18 +112,23 @@ def test_what_fits_one_host_is_planned_alike_in_either_mode() -> None:
         plan = launch({**BASE, "session_size": 2, "session_mode": mode})["record"]["plan"]
         assert (plan["session"]["mode"], plan["session"]["requested_mode"]) == ("single-node", mode)
         assert (plan["network"]["driver"], list(plan["hosts"])) == ("bridge", ["n1"])
-        plans.append([(one["name"], one["host"], one["local_rank"], one["node_rank"]) for one in plan["replicas"]])
+        plans.append(
+            [
+                (replica["name"], replica["host"], replica["local_rank"], replica["node_rank"])
+                for replica in plan["replicas"]
+            ]
+        )
     assert plans[0] == plans[1] == [("main1", "n1", 0, 0), ("sub1", "n1", 1, 0)]
 
 
 def test_four_replicas_of_two_cpus_all_go_to_the_host_with_eight() -> None:
     asked = {**BASE, "session_mode": "multi-node", "session_size": 4, "session_cpus": 2}
     plan = launch(asked, _cpus(n1=3, n2=3, n3=8))["record"]["plan"]
-    assert [one["host"] for one in plan["replicas"]] == ["n3"] * 4
-    assert [one["local_rank"] for one in plan["replicas"]] == [0, 1, 2, 3]
+    assert [replica["host"] for replica in plan["replicas"]] == ["n3"] * 4
+    assert [replica["local_rank"] for replica in plan["replicas"]] == [0, 1, 2, 3]
     told = environments(read_plan(plan), "n3")
     assert {one["BACKENDAI_CLUSTER_MODE"] for one in told.values()} == {"single-node"}
-    assert [told[one["name"]]["LOCAL_RANK"] for one in plan["replicas"]] == ["0", "1", "2", "3"]
+    assert [told[replica["name"]]["LOCAL_RANK"] for replica in plan["replicas"]] == ["0", "1", "2", "3"]
 
 
 def test_the_same_input_gives_the_same_plan() -> None:
@@ -302,7 +307,9 @@ class TestDevices:
         about = {"names": UUIDS, "paths": {}, "links": {}, "problem": ""}
         asked = {**BASE, "session_accelerators": {"gpu": 1}, "session_size": 2}
         answer = launch(asked, GPU, {"n2": {"accelerators": {"gpu": about}}})
-        assert [one["devices"] for one in answer["record"]["plan"]["replicas"]] == [{"gpu": [uuid]} for uuid in UUIDS]
+        assert [replica["devices"] for replica in answer["record"]["plan"]["replicas"]] == [
+            {"gpu": [uuid]} for uuid in UUIDS
+        ]
         assert answer["claims"]["n2"]["claim"]["devices"] == {"gpu": UUIDS}
 
     def test_whoever_waits_for_a_card_and_a_pinned_cpu_is_told_what_is_lacking(self) -> None:
@@ -328,4 +335,4 @@ class TestDevices:
         assert row == ["2", "0", "2"], waiting["report"]
         # As the machine is, each of two replicas gets a core of its own.
         both = launch({**pinned, "session_size": 2, "session_mode": "single-node"}, SITE)
-        assert [[*one["devices"].values()] for one in both["record"]["plan"]["replicas"]] == [[["0"]], [["1"]]]
+        assert [[*replica["devices"].values()] for replica in both["record"]["plan"]["replicas"]] == [[["0"]], [["1"]]]

@@ -19,6 +19,6 @@ def test_a_name_leaves_out_what_is_called_otherwise(asked: str, found: list[str]
     answers: dict[str, Any] = {host: {"host": {**RECORDED[host], "records": [record]}} for host in HOSTS}
     variables = {"inventory_hostname": "n1", "hostvars": {host: {} for host in HOSTS}}
     overview = run_action(ActionModule, {"hosts": answers, "session_name": asked}, variables)["overview"]
-    assert [one["session_name"] for one in overview["pending"]] == found
-    assert [one["name"] for one in overview["sessions"]] == found
+    assert [entry["session_name"] for entry in overview["pending"]] == found
+    assert [session["name"] for session in overview["sessions"]] == found
     assert [host["name"] for host in overview["hosts"]] == list(HOSTS)

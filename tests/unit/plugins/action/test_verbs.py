@@ -234,7 +234,7 @@ def test_a_queue_is_read_without_the_host_that_is_away_and_its_old_copy_starts_n
     group.finish(group.launch(request("pair", **two)))
     group.hosts["h1"].is_away = True
     found = group.finish(group.queue())
-    assert [one["session_name"] for one in found["queue"]] == ["pair"]
+    assert [entry["session_name"] for entry in found["queue"]] == ["pair"]
     assert found["warnings"] == ["Hosts that could not be reached are left out: h1."]
     group.finish(group.teardown("holder"))
     assert group.finish(group.schedule())["pair"].status == "RUNNING"
@@ -254,7 +254,7 @@ def test_any_one_copy_is_enough_to_start_who_waits(groups: Callable[..., Group])
         group.finish(group.launch(everywhere("holder")))
         group.finish(group.launch(everywhere("later", env="GREETING=hello")))
         copies = group.copies("later")
-        assert len({str(one) for one in copies.values()}) == 1
+        assert len({str(copy) for copy in copies.values()}) == 1
         for name in HOSTS - {kept}:
             group.hosts[name].state.remove_session(copies["h1"].id)
         group.finish(group.teardown("holder"))
@@ -272,7 +272,7 @@ def test_any_one_copy_is_enough_to_start_who_waits(groups: Callable[..., Group])
 
 def names(found: dict[str, Any]) -> list[str]:
     """Return who waits, in order."""
-    return [one["session_name"] for one in found["queue"]]
+    return [entry["session_name"] for entry in found["queue"]]
 
 
 def test_the_order_is_priority_then_age_and_cancelling_is_teardown(groups: Callable[..., Group]) -> None:

@@ -74,8 +74,8 @@ def test_hosts_that_cannot_be_used_are_named_with_the_reason() -> None:
 
 def test_of_very_many_hosts_only_what_needs_attention_is_listed(large: dict[str, Any]) -> None:
     lines = status_table(large)
-    replicas = [one for session in large["sessions"] for one in session["replicas"]]
-    ended = [one for one in replicas if one["status"] != "RUNNING"]
+    replicas = [replica for session in large["sessions"] for replica in session["replicas"]]
+    ended = [replica for replica in replicas if replica["status"] != "RUNNING"]
     assert 0 < len(ended) < 10
     assert sum(" MISSING " in line or " UNKNOWN " in line for line in lines) == len(ended)
     hidden = len(replicas) - len(ended)

@@ -27,7 +27,7 @@ def identity(path: Path) -> tuple[int, int]:
 
 
 def open_identity(path: Path | str, *roots: Path) -> tuple[int, int]:
-    with folders.opened(str(path), [str(one) for one in roots]) as found:
+    with folders.opened(str(path), [str(root) for root in roots]) as found:
         return folders.identity(os.fstat(found))
 
 

@@ -148,7 +148,7 @@ def test_a_tombstone_stands_until_it_is_removed(directory: StateDirectory) -> No
     assert directory.session_ids() == [], "a tombstone is no session"
     directory.remove_tombstone(SESSION)
     directory.remove_tombstone(SESSION)
-    assert [one["id"] for one in directory.tombstones()] == [OTHER]
+    assert [tombstone["id"] for tombstone in directory.tombstones()] == [OTHER]
     directory.remove_tombstone(OTHER)
     assert list(directory.root.iterdir()) == [], "the last one takes the folder with it"
 

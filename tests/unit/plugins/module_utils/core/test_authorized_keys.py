@@ -114,7 +114,7 @@ def test_what_is_no_key(value, message):
 
 def test_every_problem_is_told_with_its_place():
     found = refusal([KEY, "nonsense", "# a comment", "ssh-ed25519 AAAA"])
-    assert [one.variable for one in found.problems] == [f"{VARIABLE}[1]", f"{VARIABLE}[2]"]
+    assert [problem.variable for problem in found.problems] == [f"{VARIABLE}[1]", f"{VARIABLE}[2]"]
 
 
 def test_very_many_keys_are_refused():

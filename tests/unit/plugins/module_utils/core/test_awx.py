@@ -91,13 +91,13 @@ def test_a_survey_as_the_server_takes_it() -> None:
 )
 def test_what_the_server_refuses_is_refused_by_name(wrong: Any, place: str, reason: str) -> None:
     problems = check_survey(wrong)
-    assert [one.variable for one in problems] == [place]
+    assert [problem.variable for problem in problems] == [place]
     assert reason in problems[0].message
 
 
 def test_all_that_is_wrong_is_told_together() -> None:
     problems = check_survey(survey({**TEXT, "required": 1}, {**NUMBER, "default": "1"}, description=1))
-    assert [one.variable.rpartition(".")[2] for one in problems] == ["description", "required", "default"]
+    assert [problem.variable.rpartition(".")[2] for problem in problems] == ["description", "required", "default"]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_answers_are_judged_as_the_server_does(question: dict[str, Any], answer:
 )
 def test_rules_that_the_server_refuses(rule: object, reason: str) -> None:
     problems = check_rrule(rule, "awx_queue_rrule")
-    assert [one.variable for one in problems] == ["awx_queue_rrule"]
+    assert [problem.variable for problem in problems] == ["awx_queue_rrule"]
     assert reason in problems[0].message
 
 

@@ -69,7 +69,7 @@ def test_of_many_hosts_few_are_named() -> None:
 
 def test_a_host_that_nobody_reaches_is_told_once() -> None:
     names = [f"n{number}" for number in range(400)]
-    tried = [(one, other) for one in names for other in names if one != other]
+    tried = [(name, other) for name in names for other in names if name != other]
     assert some_pairs([pair for pair in tried if pair[1] == "n7"], tried) == ["any -> n7"]
     assert some_pairs([pair for pair in tried if pair[0] == "n7"], tried) == ["n7 -> any"]
     assert some_pairs([pair for pair in tried if "n7" in pair], tried) == ["any -> n7", "n7 -> any"]
@@ -113,4 +113,4 @@ def test_a_host_of_which_something_is_wrong_is_not_well_otherwise() -> None:
     check.bad(WARNING, "n1", "Full.", "Space.", "Remove files.")
     for host in ("n1", "n2"):
         check.otherwise(host, "There is space.")
-    assert [(one.severity, one.hosts) for one in check.findings()] == [(WARNING, ("n1",)), (OK, ("n2",))]
+    assert [(finding.severity, finding.hosts) for finding in check.findings()] == [(WARNING, ("n1",)), (OK, ("n2",))]

@@ -21,7 +21,7 @@ GIGABIT = 1e9
 def group(hosts: int, slow: dict[tuple[str, str], tuple[float, float]]) -> list[Measured]:
     """Return a matrix in which all but *slow* (delay, rate) are alike."""
     names = [f"n{number}" for number in range(hosts)]
-    pairs = [(one, other) for one in names for other in names if one != other]
+    pairs = [(name, other) for name in names for other in names if name != other]
     return [Measured(pair, *slow.get(pair, (0.0001, 9.4 * GIGABIT))) for pair in pairs]
 
 
@@ -52,9 +52,15 @@ def test_few_hosts_are_shown_as_a_matrix() -> None:
 def test_of_many_hosts_the_slowest_pairs_are_listed() -> None:
     names = [f"n{number}" for number in range(400)]
     answers = [
-        {"from": names[one], "to": names[other], "delay": 0.0001, "there": 1e10, "back": 1e9 if one == 7 else 1e10}
+        {
+            "from": names[source],
+            "to": names[other],
+            "delay": 0.0001,
+            "there": 1e10,
+            "back": 1e9 if source == 7 else 1e10,
+        }
         for pairs in rounds(400, 16)
-        for one, other in pairs
+        for source, other in pairs
     ]
     measured = read_measured(answers)
     assert len(measured) == 2 * 16 * 200

@@ -139,8 +139,8 @@ def test_where_all_is_well_there_is_one_line_a_check() -> None:
     options = Options.from_variables(VARIABLES)
     clocks = dict.fromkeys(results.observed, (-0.1, 0.2))
     findings = judge(options, Settings(), results, clocks)
-    assert {one.severity for one in findings} == {OK}
-    assert [one.check for one in findings] == [
+    assert {finding.severity for finding in findings} == {OK}
+    assert [finding.check for finding in findings] == [
         "reach",
         "engine",
         "prepared",

@@ -71,5 +71,5 @@ def test_places_differ_and_the_smaller_room_counts() -> None:
         "n1": 1447,
         "n2": 1447,
     }
-    assert sorted(probe_plan.pairs()) == sorted((one, other) for one in hosts for other in hosts if one != other)
+    assert sorted(probe_plan.pairs()) == sorted((host, other) for host in hosts for other in hosts if host != other)
     assert [(host, other) for host in hosts for other in probe_plan.targets(host)] == probe_plan.pairs()

@@ -798,7 +798,7 @@ def test_cpus_that_are_pinned_are_whole():
     assert [role.resources.devices() for role in request.roles] == [(), (("pinned CPU", 2),)]
     with pytest.raises(InvalidInput) as error:
         parse(cpus="1500m", pin_cpus=True)
-    assert [(one.variable, one.value) for one in error.value.problems] == [("session_cpus", "1.5")]
+    assert [(problem.variable, problem.value) for problem in error.value.problems] == [("session_cpus", "1.5")]
     assert "session_pin_cpus" in str(error.value)
     with pytest.raises(InvalidInput, match="whole number of CPUs"):
         parse(pin_cpus=True, roles=[{"name": "main", "cpus": "0.5"}])

@@ -184,7 +184,7 @@ def test_the_owner_s_port_is_published_by_main_alone():
     port = plan.ssh_port
     assert 22000 <= port <= 22999
     published = PublishedPort("0.0.0.0", port, 2201, "tcp")
-    assert [one.ports[1:] for one in plan.replicas] == [(published,), (), (), ()]
+    assert [replica.ports[1:] for replica in plan.replicas] == [(published,), (), (), ()]
     host = plan.replicas[0].host
     assert ("0.0.0.0", port, "tcp") in claims_of(plan)[host].ports
     assert all(("0.0.0.0", port, "tcp") not in claim.ports for name, claim in claims_of(plan).items() if name != host)
@@ -351,9 +351,9 @@ def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
         plan = build_plan(request, found, SESSION, facts, Settings(), free_devices={"h1": hosts[0].free_devices})
         validate_plan(encode(plan))
         assert sorted(name for _kind, names in claims_of(plan)["h1"].devices for name in names) == sorted(
-            cpu for one in plan.replicas for cpu in one.devices[PINNED]
+            cpu for replica in plan.replicas for cpu in replica.devices[PINNED]
         )
-        return [(one.devices[PINNED], one.memory_nodes, one.resources.cpus) for one in plan.replicas]
+        return [(replica.devices[PINNED], replica.memory_nodes, replica.resources.cpus) for replica in plan.replicas]
 
     assert planned() == [
         (
@@ -448,7 +448,7 @@ def test_replicas_get_certain_devices_in_rank_order():
     hosts = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": {"gpu": names}, "cluster_compute_cpus": 3}})
     free = {"h1": hosts[0].free_devices}
     plan = build_plan(request, place(request, hosts), SESSION, facts, Settings(), free_devices=free)
-    assert [one.devices for one in plan.replicas] == [
+    assert [replica.devices for replica in plan.replicas] == [
         {"gpu": ("/dev/a",), PINNED: ("2",)},
         {"gpu": ("/dev/b+/dev/c",), PINNED: ("1",)},
         {"gpu": ("GPU-1",), PINNED: ("3",)},

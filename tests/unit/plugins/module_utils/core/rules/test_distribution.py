@@ -43,10 +43,10 @@ def run(needs: list[Need], limit: int, fails: set[tuple[str, str]] | None = None
     rounds = []
     while transfers := next_round(needs, limit):
         rounds.append(transfers)
-        for one in transfers:
-            bad = (one.sender, one.receiver) in (fails or set())
-            wanted = next(other for other in needs if other.reference == one.reference)
-            wanted.arrived(one.receiver, one.sender, "broken" if bad else "")
+        for transfer in transfers:
+            bad = (transfer.sender, transfer.receiver) in (fails or set())
+            wanted = next(other for other in needs if other.reference == transfer.reference)
+            wanted.arrived(transfer.receiver, transfer.sender, "broken" if bad else "")
     return rounds
 
 
@@ -58,14 +58,14 @@ def test_every_host_is_served_once_in_as_few_rounds_as_can_be(have: int, lack: i
     rounds = []
     while transfers := next_round([wanted], limit):
         rounds.append(transfers)
-        senders, receivers = [one.sender for one in transfers], [one.receiver for one in transfers]
+        senders, receivers = [transfer.sender for transfer in transfers], [transfer.receiver for transfer in transfers]
         assert len(set(senders)) == len(senders) <= limit
         assert set(senders) <= had
         assert not set(receivers) & had
-        for one in transfers:
-            wanted.arrived(one.receiver, one.sender, "")
+        for transfer in transfers:
+            wanted.arrived(transfer.receiver, transfer.sender, "")
         had |= set(receivers)
-    served = [one.receiver for transfers in rounds for one in transfers]
+    served = [transfer.receiver for transfers in rounds for transfer in transfers]
     assert sorted(served) == sorted(wanted.hosts)
     if limit >= lack:
         assert len(rounds) == math.ceil(math.log2((have + lack) / have))
@@ -78,7 +78,7 @@ def test_whoever_fails_is_replaced_and_nothing_goes_on_for_ever(have: int, lack:
     pairs = [(sender, receiver) for sender in names for receiver in wanted.hosts]
     fails = data.draw(st.sets(st.sampled_from(pairs), max_size=20))
     rounds = run([wanted], WIDE, fails)
-    tried = [(one.sender, one.receiver) for transfers in rounds for one in transfers]
+    tried = [(transfer.sender, transfer.receiver) for transfers in rounds for transfer in transfers]
     assert len(set(tried)) == len(tried)
     for host in wanted.lacking:
         attempts = [pair for pair in tried if pair[1] == host]
@@ -90,7 +90,7 @@ def test_whoever_fails_is_replaced_and_nothing_goes_on_for_ever(have: int, lack:
 def test_a_host_to_which_nobody_can_send_is_given_up() -> None:
     wanted = need(6, 1)
     rounds = run([wanted], WIDE, {(sender, "h0") for sender in wanted.has})
-    assert [one.sender for transfers in rounds for one in transfers] == ["x0", "x1", "x2"]
+    assert [transfer.sender for transfers in rounds for transfer in transfers] == ["x0", "x1", "x2"]
     assert wanted.lacking == ["h0"]
 
 
@@ -100,7 +100,7 @@ def test_two_images_travel_side_by_side() -> None:
     assert [len(transfers) for transfers in rounds][:1] == [2]
     for transfers in rounds:
         for side in ("sender", "receiver"):
-            names = [getattr(one, side) for one in transfers]
+            names = [getattr(transfer, side) for transfer in transfers]
             assert len(set(names)) == len(names)
     assert first.lacking == second.lacking == []
 
@@ -108,7 +108,7 @@ def test_two_images_travel_side_by_side() -> None:
 def test_the_controller_gives_an_archive_to_one_host_only() -> None:
     rounds = run([need(0, 7, archived=True)], WIDE)
     assert [len(transfers) for transfers in rounds] == [1, 1, 2, 3]
-    assert [one.sender for transfers in rounds for one in transfers].count(CONTROLLER) == 1
+    assert [transfer.sender for transfers in rounds for transfer in transfers].count(CONTROLLER) == 1
     assert run([need(0, 7)], WIDE) == []
     # An archive that one host could not load is not copied to all others.
     assert len(run([need(0, 7, archived=True)], WIDE, {(CONTROLLER, "h0")})) == 1
@@ -117,5 +117,5 @@ def test_the_controller_gives_an_archive_to_one_host_only() -> None:
 def test_hosts_of_another_platform_are_not_served() -> None:
     wanted = need(1, 2)
     wanted.platforms["h1"] = "containerd/amd64"
-    assert [one.receiver for transfers in run([wanted], WIDE) for one in transfers] == ["h0"]
+    assert [transfer.receiver for transfers in run([wanted], WIDE) for transfer in transfers] == ["h0"]
     assert wanted.lacking == ["h1"]

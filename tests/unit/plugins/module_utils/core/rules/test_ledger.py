@@ -44,7 +44,7 @@ def claim(name: str = "a", **changes: Any) -> Claim:
 
 def held(*claims: Claim, stage: str = COMMITTED) -> dict[str, Reservation]:
     expires = None if stage == COMMITTED else 100.0
-    return {one.session_id: Reservation(one, stage, "boot", expires) for one in claims}
+    return {claim.session_id: Reservation(claim, stage, "boot", expires) for claim in claims}
 
 
 claims = st.builds(
@@ -236,7 +236,10 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
                 ledger.pop(session, None)
             firm = [
                 rules.answer(
-                    asked[session], {key: one for key, one in ledger.items() if one.stage != LEASED}, [], allocatable
+                    asked[session],
+                    {key: reservation for key, reservation in ledger.items() if reservation.stage != LEASED},
+                    [],
+                    allocatable,
                 )
                 for ledger in ledgers
             ]

@@ -292,7 +292,7 @@ def test_the_head_waits_only_for_those_that_ran_when_it_became_the_head(
         if group.running:
             del group.running[min(group.running)]
         group.go()
-    assert not [one for one in group.waiting if group.fits_idle(one.request)]
+    assert not [entry for entry in group.waiting if group.fits_idle(entry.request)]
 
 
 @settings(max_examples=60, derandomize=True)

@@ -45,7 +45,7 @@ def test_a_session_that_runs_or_is_planned() -> None:
     assert (found["ssh_port"], found["report"]) == (40022, ["Session train: 1 replica."])
     assert "s3cret" not in json.dumps(found)
     planned = artifact(PLAN, "PLANNED", [])
-    assert (planned["status"], [one["status"] for one in planned["replicas"]]) == ("PLANNED", ["PLANNED"])
+    assert (planned["status"], [replica["status"] for replica in planned["replicas"]]) == ("PLANNED", ["PLANNED"])
 
 
 def test_a_session_that_waits_has_no_place_and_one_that_is_not_replaced_no_record() -> None:

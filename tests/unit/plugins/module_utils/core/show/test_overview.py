@@ -172,18 +172,20 @@ def test_a_session_tells_everything_but_its_secrets() -> None:
     found = look(facts)
     assert not any(secret in json.dumps(found) for secret in ("s3cret", "hunter2", "t0p"))
     (session,) = found["sessions"]
-    for mounts in (session["request"]["mounts"], *(one["mounts"] for one in session["replicas"])):
+    for mounts in (session["request"]["mounts"], *(replica["mounts"] for replica in session["replicas"])):
         assert [(mount["volume"], mount["driver_options"]) for mount in mounts] == [("share", ["o", "type"])]
     assert (session["id"], session["name"], session["owner"], session["status"]) == (A, "train", "alice", "RUNNING")
     assert (session["mode"], session["size"], session["priority"]) == ("multi-node", 3, 7)
     assert session["request"]["roles"][1]["env"] == ["PASSWORD", "TOKEN"]
     assert [entry["status"] for entry in session["history"]] == ["PREPARING", "RUNNING"]
-    assert [(one["name"], one["role"], one["rank"], one["status"]) for one in session["replicas"]] == [
+    assert [
+        (replica["name"], replica["role"], replica["rank"], replica["status"]) for replica in session["replicas"]
+    ] == [
         ("main1", "main", 0, "RUNNING"),
         ("worker1", "worker", 1, "RUNNING"),
         ("worker2", "worker", 2, "RUNNING"),
     ]
-    assert all(one["address"].startswith("10.213.") for one in session["replicas"])
+    assert all(replica["address"].startswith("10.213.") for replica in session["replicas"])
     assert session["ports"] == [
         {
             "replica": "main1",
@@ -205,8 +207,8 @@ def test_a_session_tells_how_its_owner_gets_in_and_what_its_images_are() -> None
     pinned["ids"] = {host: f"sha256:{host}" for host in pinned["ids"]}
     (session,) = look(facts)["sessions"]
     assert session["ssh_port"] == 40022
-    assert [(one["image_id"], one["image_digest"]) for one in session["replicas"]] == [
-        (f"sha256:{one['host']}", "debian@sha256:dd") for one in session["replicas"]
+    assert [(replica["image_id"], replica["image_digest"]) for replica in session["replicas"]] == [
+        (f"sha256:{replica['host']}", "debian@sha256:dd") for replica in session["replicas"]
     ]
 
 
@@ -226,7 +228,9 @@ def test_a_replica_that_does_not_run_says_why(what: str, status: str) -> None:
     assert (main["status"], main["exit_code"], sub["status"]) == ("RUNNING", None, status)
     if what == "ended":
         assert (sub["exit_code"], sub["restarts"]) == (3, 1)
-        assert [(one["replica"], one["host"], one["exit_code"]) for one in session["failures"]] == [("sub1", host, 3)]
+        assert [(failure["replica"], failure["host"], failure["exit_code"]) for failure in session["failures"]] == [
+            ("sub1", host, 3)
+        ]
         assert session["failures"][0]["message"].startswith(f"Replica sub1 on {host} ended with exit code 3")
     else:
         assert sub["exit_code"] is None
@@ -239,7 +243,10 @@ def test_replicas_of_a_session_that_has_ended_are_not_missing(status: str) -> No
     for host in facts.values():
         host.update(containers=[], records=[record])
     (session,) = look(facts)["sessions"]
-    assert (session["status"], [one["status"] for one in session["replicas"]]) == (status, ["REMOVED", "REMOVED"])
+    assert (session["status"], [replica["status"] for replica in session["replicas"]]) == (
+        status,
+        ["REMOVED", "REMOVED"],
+    )
 
 
 def test_only_notes_of_a_session_are_known_while_its_hosts_are_away() -> None:
@@ -261,9 +268,9 @@ def test_who_waits_is_told_in_the_order_of_the_queue_with_the_reason() -> None:
         )
         facts["h1"]["records"].append(record)
     found = look(facts)
-    assert [(one["position"], one["session_name"], one["fits"]) for one in found["pending"]] == [
+    assert [(entry["position"], entry["session_name"], entry["fits"]) for entry in found["pending"]] == [
         (1, "first", False),
         (2, "later", False),
     ]
     assert any(line.startswith("Largest size that fits now") for line in found["pending"][0]["reason"])
-    assert [one["name"] for one in found["sessions"]] == ["first", "later"]
+    assert [session["name"] for session in found["sessions"]] == ["first", "later"]

@@ -81,16 +81,18 @@ def previewed(answer: dict[str, Any], **done: list[str]) -> dict[str, Any]:
 def test_every_replica_has_its_place_its_address_and_the_variables_it_would_have() -> None:
     found = previewed(answer_of(), h1=["make the keys"])
     assert json.loads(json.dumps(found)) == found
-    assert [(one["name"], one["host"], one["rank"], one["local_rank"]) for one in found["replicas"]] == [
+    assert [
+        (replica["name"], replica["host"], replica["rank"], replica["local_rank"]) for replica in found["replicas"]
+    ] == [
         ("main1", "h1", 0, 0),
         ("sub1", "h1", 1, 1),
         ("sub2", "h2", 2, 0),
     ]
-    for one in found["replicas"]:
-        assert one["address"].startswith("10.213.")
-        assert one["environment"]["BACKENDAI_CLUSTER_HOST"] == one["name"]
-        assert one["environment"]["RANK"] == one["environment"]["WORLD_RANK"] == str(one["rank"])
-        assert one["own_variables"] == ["TOKEN"]
+    for replica in found["replicas"]:
+        assert replica["address"].startswith("10.213.")
+        assert replica["environment"]["BACKENDAI_CLUSTER_HOST"] == replica["name"]
+        assert replica["environment"]["RANK"] == replica["environment"]["WORLD_RANK"] == str(replica["rank"])
+        assert replica["own_variables"] == ["TOKEN"]
     assert found["network"]["driver"] == "vxlan"
     assert found["session_id"] == SESSION
     assert found["hosts"] == [
@@ -114,9 +116,9 @@ def test_the_lines_tell_what_the_data_holds() -> None:
     found = previewed(answer_of(), h1=["make the keys"])
     lines = plan_table(found)
     assert lines[0] == "Session train."
-    for one in found["replicas"]:
-        row = next(line.split() for line in lines if line.startswith(f"{one['name']} "))
-        assert row[1:4] == [one["host"], one["address"], one["mac"]]
+    for replica in found["replicas"]:
+        row = next(line.split() for line in lines if line.startswith(f"{replica['name']} "))
+        assert row[1:4] == [replica["host"], replica["address"], replica["mac"]]
     assert "  make the keys" in lines
     assert "  WORLD_SIZE=3" in lines
     own = lines[lines.index("Variables of sub2:") :]

@@ -85,7 +85,7 @@ def test_a_registry_that_refuses_is_told_for_every_host() -> None:
     launch.step()
     told = launch.step(asked={"h1": {"digests": {}, "problems": {NAME: "unauthorized"}}})
     assert (told["asks"], told["pulls"], told["receives"]) == ({}, {}, {})
-    assert all("h1 asked the registry: unauthorized" in one["msg"] for one in told["results"].values())
+    assert all("h1 asked the registry: unauthorized" in result["msg"] for result in told["results"].values())
 
 
 def test_who_waits_in_vain_is_ended_and_the_reason_names_both_hosts() -> None:

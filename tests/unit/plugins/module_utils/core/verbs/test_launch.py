@@ -60,7 +60,7 @@ def test_a_plain_launch_calls_each_host_three_times() -> None:
     run = Launch(hands_on=True).until("")
     assert run.steps == ["look", "hold", "start"]
     assert run.state["outcome"]["status"] == "RUNNING"
-    assert [line.split()[0] for line in launch.said(run.state)] == [
+    assert [line.split()[0] for line in launch.closing_lines(run.state)] == [
         "Session",
         "REPLICA",
         "main1",
@@ -68,7 +68,7 @@ def test_a_plain_launch_calls_each_host_three_times() -> None:
         "sub2",
         "Log",
     ]
-    assert [one["name"] for one in run.state["replicas"]] == ["main1", "sub1", "sub2"]
+    assert [replica["name"] for replica in run.state["replicas"]] == ["main1", "sub1", "sub2"]
     assert json.loads(json.dumps(run.state)) == run.state
 
 
@@ -127,7 +127,7 @@ def test_those_that_missed_a_peer_look_for_it_once_all_have_started() -> None:
     assert (run.step, hosts_of(run.state)) == ("meet", ["h2"])
     assert run.told("h2")["state"] == "verified"
     run.answer()
-    assert (run.step, [one["name"] for one in run.state["replicas"]]) == ("", ["main1", "sub1", "sub2"])
+    assert (run.step, [replica["name"] for replica in run.state["replicas"]]) == ("", ["main1", "sub1", "sub2"])
 
 
 def test_a_peer_that_never_answers_fails_the_launch() -> None:
@@ -418,7 +418,7 @@ def test_a_session_without_room_waits_on_every_host() -> None:
     assert run.told()["records"][0]["status"] == PENDING
     run.answer()
     assert run.step == ""
-    assert launch.said(run.state)[0] == "Session train is PENDING, position 1 in the queue."
+    assert launch.closing_lines(run.state)[0] == "Session train is PENDING, position 1 in the queue."
 
 
 def full(wait: int) -> Launch:
@@ -590,8 +590,8 @@ def test_one_host_asks_the_registry_and_all_pull() -> None:
 
 def test_an_image_that_is_nowhere_ends_one_from_the_queue_with_an_error() -> None:
     run = from_queue()
-    for one in run.hosts.values():
-        one["images"] = {"busybox": None}
+    for host in run.hosts.values():
+        host["images"] = {"busybox": None}
     run.answer()
     run.answer(h1={"digests": {}, "problems": {"busybox": "unauthorized"}})
     assert (run.step, run.told()["records"][0]["status"]) == ("keep", ERROR)
@@ -621,4 +621,4 @@ def test_check_mode_goes_the_same_way_and_keeps_what_would_be_done() -> None:
     run.answer({host: {"actions": ["create container"], "replicas": []} for host in ("h1", "h2", "h3")})
     assert run.state["outcome"]["status"] == "PLANNED"
     assert run.state["done"]["h2"] == ["create key", "create container"]
-    assert "PLANNED" in launch.said(run.state)[2]
+    assert "PLANNED" in launch.closing_lines(run.state)[2]

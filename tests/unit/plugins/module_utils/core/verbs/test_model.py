@@ -109,9 +109,9 @@ class Host:
 
     def session_containers(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         return [
-            one
-            for one in self.containers.values()
-            if all(one["Labels"].get(key) == value for key, value in (labels or {}).items())
+            container
+            for container in self.containers.values()
+            if all(container["Labels"].get(key) == value for key, value in (labels or {}).items())
         ]
 
     def networks(self, _labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
@@ -147,13 +147,13 @@ class Host:
             about["kinds"] = [*about["kinds"], *([] if kind in about["kinds"] else [kind])]
 
         containers = []
-        for one in self.containers.values():
-            labels = one["Labels"]
+        for container in self.containers.values():
+            labels = container["Labels"]
             session_id, of = labels[docker_engine.LABEL_SESSION_ID], labels[docker_engine.LABEL_SESSION_NAME]
             add(session_id, of, "container")
             containers.append(
                 {
-                    "name": one["Id"],
+                    "name": container["Id"],
                     "session_id": session_id,
                     "session_name": of,
                     "replica": labels[docker_engine.LABEL_REPLICA],
@@ -385,7 +385,7 @@ class World:
         for host in self.hosts.values():
             held = LedgerFile(str(host.root)).read().values()
             assert sum(one.claim.cpus for one in held) <= 2000, host.name
-            used = sum(int(one["Labels"][docker_engine.LABEL_CPUS]) for one in host.containers.values())
+            used = sum(int(container["Labels"][docker_engine.LABEL_CPUS]) for container in host.containers.values())
             assert used <= 2000, host.name
 
 
@@ -400,9 +400,9 @@ def patched() -> Iterator[list[World]]:
             launch_steps,
             "verify",
             lambda _engine, plan, host, *_more: [
-                {"name": one["name"], "rank": one["rank"], "status": RUNNING}
-                for one in plan["replicas"]
-                if one["host"] == host
+                {"name": replica["name"], "rank": replica["rank"], "status": RUNNING}
+                for replica in plan["replicas"]
+                if replica["host"] == host
             ],
         )
         patch.setattr(link, "session_links", dict)
@@ -585,7 +585,7 @@ def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(patched: 
 
     try:
         session_id = world.launch(request(name="ash", size=1))["record"]["id"]
-        host = world.at = next(one for one in world.hosts.values() if one.containers)
+        host = world.at = next(host for host in world.hosts.values() if host.containers)
         host.remove_container = stays  # type: ignore[method-assign]
         found = StateDirectory(str(host.root)).records()[0][0]
         asked = {"state": "absent", "session_id": session_id, "keep_record": True, "undo": True}

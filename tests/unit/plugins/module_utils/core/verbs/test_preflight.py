@@ -69,7 +69,11 @@ class Preflight:
 
     def found(self) -> list[tuple[str, str]]:
         """Return severity and check of what is found, what is well left out."""
-        return [(one["severity"], one["check"]) for one in self.state["answer"]["findings"] if one["severity"] != "ok"]
+        return [
+            (finding["severity"], finding["check"])
+            for finding in self.state["answer"]["findings"]
+            if finding["severity"] != "ok"
+        ]
 
 
 def test_hosts_that_are_well_go_through_all_steps_and_nothing_is_found() -> None:

@@ -89,7 +89,7 @@ def test_those_that_can_start_are_launched_one_after_the_other_and_then_all_is_l
         host["records"] = encode([big])
     run.answer()
     assert (run.step, run.names) == ("", ["big"])
-    assert [one["status"] for one in run.state["outcomes"]] == ["RUNNING", "ERROR"]
+    assert [outcome["status"] for outcome in run.state["outcomes"]] == ["RUNNING", "ERROR"]
 
 
 def test_who_came_meanwhile_waits_for_the_next_run() -> None:
