@@ -94,9 +94,7 @@ def _check_main(group: GroupFacts, main: Mapping[str, Any]) -> None:
     if host not in group.facts:
         why = group.why_missing.get(host, "It left the resource group.")
         raise InvalidInput.single(f"host {host}", "missing", f"It runs main1, where the owner logs in. {why}")
-    states = [
-        container["state"] for container in group.facts[host]["containers"] if container["name"] == main["container"]
-    ]
+    states = [container.state for container in group.facts[host].containers if container.name == main["container"]]
     if states != ["running"]:
         raise InvalidInput.single(
             f"container {main['container']}", (states or ["missing"])[0], "It does not run. Run the repair playbook."
@@ -112,13 +110,12 @@ def _known(group: GroupFacts, plan: Mapping[str, Any]) -> tuple[dict[str, Any], 
     public_keys: dict[str, Any] = {}
     users: dict[str, str] = {}
     for facts in group.facts.values():
-        public_keys.update(facts["public_keys"].get(session_id, {}))
-        users.update(facts["users"].get(session_id, {}))
+        public_keys.update(facts.public_keys.get(session_id, {}))
+        users.update(facts.users.get(session_id, {}))
     for replica in plan["replicas"]:
-        facts = group.facts.get(replica["host"], {"public_keys": {}})
-        own = facts["public_keys"].get(session_id, {})
-        if replica["name"] in own:
-            public_keys[replica["name"]] = own[replica["name"]]
+        if replica["host"] in group.facts:
+            own = group.facts[replica["host"]].public_keys.get(session_id, {})
+            public_keys.update({name: keys for name, keys in own.items() if name == replica["name"]})
     return public_keys, users
 
 

@@ -32,6 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 GIB = 1024**3
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+zMlCfIT alice@example.com"
@@ -62,7 +63,6 @@ class Group:
                 "problem": "",
                 "engine": {"version": "26.1.5", "architecture": "x86_64"},
                 "capacity": {"cpus": cpus * 1000, "memory": memory * GIB},
-                "cpu_numbers": list(range(cpus)),
                 "underlay": {"address": f"192.0.{place // 250}.{place % 250 + 1}", "interface": "eth0", "mtu": 1500},
                 "subnets": [],
                 "vnis": [],
@@ -92,7 +92,7 @@ class Group:
         placement = place(request, hosts)
         assert isinstance(placement, Placement), (request.name, placement)
         free = {host.name: host.free_devices for host in hosts}
-        plan = build_plan(request, placement, session_id, self.facts, Settings(), free_devices=free)
+        plan = build_plan(request, placement, session_id, typed(self.facts), Settings(), free_devices=free)
         for pinned in plan.images.values():
             pinned.ids.update(dict.fromkeys(pinned.ids, IMAGE))
         record = started(prepared(new_record(session_id, owner, request.to_dict()), encode(plan)))
@@ -102,7 +102,7 @@ class Group:
             facts["subnets"] += networks
             facts["vnis"] += [plan.network.vni] if plan.network and plan.network.vni else []
             if name in claims:
-                facts["records"].append(record)
+                facts["records"].append(encode(record))
                 facts["reservations"].append(Reservation(claims[name], COMMITTED, "boot", None).to_dict())
                 facts["objects"][session_id] = {"name": request.name, "kinds": ["container"]}
         for one in encode(plan.replicas):
@@ -149,7 +149,7 @@ class Group:
 
     def look(self) -> dict[str, Any]:
         """Return the overview."""
-        view = cluster_state(self.facts, list(self.why_missing))
+        view = cluster_state(typed(self.facts), list(self.why_missing))
         waiting = [
             Waiting(record.id, Request.from_dict(record.request), record.queue_number) for record in view.pending()
         ]
@@ -158,7 +158,7 @@ class Group:
         return overview(
             "cluster_compute_hosts",
             known,
-            self.facts,
+            typed(self.facts),
             self.why_missing,
             self.why_missing,
             self.inventory,
@@ -174,10 +174,10 @@ class Group:
 
     def _keep(self, record: Record) -> None:
         for facts in self.facts.values():
-            facts["records"].append(record)
+            facts["records"].append(encode(record))
 
     def _hosts(self) -> list[Host]:
-        return hosts_from_facts(self.facts, self.inventory)
+        return hosts_from_facts(typed(self.facts), self.inventory)
 
 
 def small() -> dict[str, Any]:

@@ -53,6 +53,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 BUSYBOX = "cluster-compute/busybox:latest"
 HERE = "here"
@@ -224,15 +225,15 @@ class Host:
             facts[f"there{number}"] = {**copy.deepcopy(own), "containers": [], "reservations": []}
             facts[f"there{number}"]["underlay"]["address"] = f"10.209.0.{200 + number}"
         inventory = dict.fromkeys(facts, INVENTORY)
-        hosts = hosts_from_facts(facts, inventory, asked.name)
+        hosts = hosts_from_facts(typed(facts), inventory, asked.name)
         placement = place(asked, hosts)
         assert isinstance(placement, Placement), placement
-        check_request_against_hosts(asked, facts, placement, None, inventory)
+        check_request_against_hosts(asked, typed(facts), placement, None, inventory)
         session_id = str(uuid.uuid4())
         free = {host.name: host.free_devices for host in hosts}
         site = Settings.from_variables(settings or {})
-        plan = build_plan(asked, placement, session_id, facts, site, free_devices=free, inventory=inventory)
-        plan = with_images(plan, needs_of(images_of(plan.replicas), facts, asked.image_pull))
+        plan = build_plan(asked, placement, session_id, typed(facts), site, free_devices=free, inventory=inventory)
+        plan = with_images(plan, needs_of(images_of(plan.replicas), typed(facts), asked.image_pull))
         record = prepared(new_record(session_id, "somebody", asked.to_dict()), encode(plan))
         allocatable = {host.name: allocatable_of(host).to_dict() for host in hosts}[HERE]
         session = Session(record, allocatable, list(facts)[1:], self)

@@ -43,6 +43,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
 UNDERLAY = {"a": "192.0.2.1", "b": "192.0.2.2", "evil": "192.0.2.3"}
@@ -105,10 +106,10 @@ class World:
             {"session_name": "train", "session_image": "x", "session_size": 2, "session_encrypted": True}
         )
         facts = {host: self.facts(host) for host in ("a", "b")}
-        placement = place(request, hosts_from_facts(facts, {}))
+        placement = place(request, hosts_from_facts(typed(facts), {}))
         assert isinstance(placement, Placement)
-        check_request_against_hosts(request, facts, placement)
-        self.plan = json.loads(json.dumps(encode(build_plan(request, placement, SESSION, facts, Settings()))))
+        check_request_against_hosts(request, typed(facts), placement)
+        self.plan = json.loads(json.dumps(encode(build_plan(request, placement, SESSION, typed(facts), Settings()))))
         validate_plan(self.plan)
         self.network = self.plan["network"]
         self.tunnel = self.network["tunnel"]["link"]

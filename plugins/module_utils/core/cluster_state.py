@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost, printable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model import record as records
@@ -25,6 +25,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 CONTAINER, NETWORK, LINK, RULES, STATE, LEASE = "container", "network", "link", "rules", "state", "lease"
 """Kinds of things of a session that a host reports in ``objects``: RULES are those of its firewall, STATE is its folder
 in the state directory, LEASE an entry of the ledger that has run out and holds nothing."""
@@ -153,18 +155,15 @@ class _Session:
         return any(kind in found for found in self.objects.values() for kind in kinds)
 
 
-def cluster_state(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: Collection[str] = ()) -> ClusterState:
+def cluster_state(facts_by_host: Mapping[str, HostFacts], unreachable: Collection[str] = ()) -> ClusterState:
     """Judge what the hosts report.
 
-    facts_by_host: for each usable host ``records``, ``objects``, ``reservations``, ``tombstones`` and ``host_names`` as
-    host_info returns them. unreachable: hosts of the group that did not answer.
+    facts_by_host: of the usable hosts. unreachable: hosts of the group that did not answer.
     """
     result = ClusterState()
-    tombstones = {
-        tombstone["id"]: tombstone for facts in facts_by_host.values() for tombstone in facts.get("tombstones") or ()
-    }
+    tombstones = {tombstone.id: tombstone for facts in facts_by_host.values() for tombstone in facts.tombstones}
     # A host whose ledger cannot be read does not tell who is at work there.
-    unheard = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.get("ledger_is_damaged"))}
+    unheard = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.ledger_is_damaged)}
     sessions = _sessions(facts_by_host)
     for session in sessions:
         if session.id in tombstones:
@@ -177,30 +176,30 @@ def cluster_state(facts_by_host: Mapping[str, Mapping[str, Any]], unreachable: C
     here = {session.id for session in sessions}
     for key, tombstone in sorted(tombstones.items()):
         # A host that left the group may come back, so its tombstone stays.
-        if key not in here and set(tombstone["hosts"]) <= set(facts_by_host) - unheard:
+        if key not in here and set(tombstone.hosts) <= set(facts_by_host) - unheard:
             result.cleaned.append(key)
     return result
 
 
-def _sessions(facts_by_host: Mapping[str, Mapping[str, Any]]) -> list[_Session]:
+def _sessions(facts_by_host: Mapping[str, HostFacts]) -> list[_Session]:
     found: dict[str, _Session] = {}
     for host, facts in facts_by_host.items():
-        for record in facts.get("records") or ():
+        for record in facts.records:
             session = found.setdefault(record.id, _Session(record.id))
             session.copies[host] = record
             session.name = record.name
-        for key, parts in (facts.get("objects") or {}).items():
+        for key, parts in facts.objects.items():
             session = found.setdefault(key, _Session(key))
-            session.objects[host] = set(parts["kinds"])
-            session.name = session.name or parts["name"]
-        for held in facts.get("reservations") or ():
-            claim = held["claim"]
-            if not claim["replicas"]:
+            session.objects[host] = set(parts.kinds)
+            session.name = session.name or parts.name
+        for held in facts.reservations:
+            claim = held.claim
+            if not claim.replicas:
                 continue  # the name alone, for the moment of a launch
-            session = found.setdefault(claim["session_id"], _Session(claim["session_id"]))
-            session.stages[host] = held["stage"]
-            session.name = session.name or claim["session_name"]
-        for key, name in (facts.get("host_names") or {}).items():
+            session = found.setdefault(claim.session_id, _Session(claim.session_id))
+            session.stages[host] = held.stage
+            session.name = session.name or claim.session_name
+        for key, name in facts.host_names.items():
             if key in found:
                 found[key].host_names[host] = name
     return [found[key] for key in sorted(found)]

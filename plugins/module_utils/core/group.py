@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.failu
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, read_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
@@ -28,7 +29,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     TERMINATED,
     Record,
     advance,
-    read_record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
@@ -55,11 +55,6 @@ def pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]
     return {name: variables[name] for name in names if name in variables}
 
 
-def read_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a usable host reported, its records read. Raises InvalidRecord."""
-    return {**facts, "records": [read_record(record) for record in facts["records"]]}
-
-
 @dataclass
 class GroupFacts:
     """The hosts of a resource group and what they reported.
@@ -68,7 +63,7 @@ class GroupFacts:
     every host of the group. unreachable: those that could not be reached. inventory: variables of each host.
     """
 
-    facts: dict[str, dict[str, Any]]
+    facts: dict[str, HostFacts]
     why_missing: dict[str, str]
     known: list[str]
     unreachable: list[str]
@@ -93,7 +88,7 @@ class GroupFacts:
         for name, result in reached.items():
             host = result.get("host") or {}
             if host.get("usable"):
-                facts[name] = read_facts(host)
+                facts[name] = read_facts(host, f"Host {name}")
                 continue
             why = why_missing[name] = host.get("problem") or why_not(result)
             if name in needed:
@@ -111,7 +106,7 @@ class GroupFacts:
     @property
     def recorded(self) -> dict[str, list[str]]:
         """Ids of the sessions that each host has records of."""
-        return {name: [record.id for record in facts["records"]] for name, facts in self.facts.items()}
+        return {name: [record.id for record in facts.records] for name, facts in self.facts.items()}
 
     def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
@@ -141,7 +136,7 @@ class GroupFacts:
         for host, facts in self.facts.items():
             others = [removal for removal in view.orphaned.get(host, []) if removal.session_id != session_id]
             # Hosts that carry none of it have the rules that kept others out.
-            if host in record.hosts or session_id in facts["objects"]:
+            if host in record.hosts or session_id in facts.objects:
                 removal = Removal(session_id, record.name, True, f"The session has ended: {why}", ended.revision)
                 view.orphaned[host] = [*others, removal]
 
@@ -150,27 +145,27 @@ class GroupFacts:
         if not record.request["batch_command"]:
             return None
         host = record.plan["replicas"][0]["host"]
-        outcome = (self.facts.get(host, {}).get("batches") or {}).get(record.id)
+        outcome = self.facts[host].batches.get(record.id) if host in self.facts else None
         return None if outcome is None else {"host": host, **outcome}
 
     def _failures(self) -> dict[str, list[Failure]]:
         found: dict[str, list[Failure]] = {}
         for host, facts in self.facts.items():
-            for container in facts["containers"]:
-                if container["failure"]:
-                    failure = Failure(replica=container["replica"], host=host, **container["failure"])
-                    found.setdefault(container["session_id"], []).append(failure)
+            for container in facts.containers:
+                if container.failure:
+                    failure = Failure(container.replica, host, **vars(container.failure))
+                    found.setdefault(container.session_id, []).append(failure)
         return found
 
     def used_by(self, owner: str, view: ClusterState, without_name: str) -> Amounts:
         """Return what the sessions of *owner* have, waiting ones included, the one of this name left out."""
         held: dict[str, Amounts] = {}
         for facts in self.facts.values():
-            for reservation in facts["reservations"]:
-                claim = reservation["claim"]
-                accelerators = ((kind, len(names)) for kind, names in claim["devices"].items() if kind != PINNED)
-                amounts = Amounts(0, claim["replicas"], claim["cpus"], claim["memory"], tuple(sorted(accelerators)))
-                held[claim["session_id"]] = held.get(claim["session_id"], Amounts()).plus(amounts)
+            for reservation in facts.reservations:
+                claim = reservation.claim
+                accelerators = ((kind, len(names)) for kind, names in claim.devices if kind != PINNED)
+                amounts = Amounts(0, claim.replicas, claim.cpus, claim.memory, tuple(sorted(accelerators)))
+                held[claim.session_id] = held.get(claim.session_id, Amounts()).plus(amounts)
         used = Amounts()
         for session_id, record in view.records.items():
             if record.owner == owner and record.name != without_name and record.status not in ENDED:

@@ -79,7 +79,7 @@ def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str
     warnings = list(problems)
     if group.unreachable:
         warnings.append(f"Hosts that could not be reached are left out: {', '.join(group.unreachable)}.")
-    swapping = [name for name in result.get("hosts") or () if not group.facts[name]["engine"]["limits_swap"]]
+    swapping = [name for name in result.get("hosts") or () if not group.facts[name].engine.limits_swap]
     if swapping:
         warnings.append(
             f"The kernel of {', '.join(swapping)} does not account for swap (on Debian and Ubuntu: boot with "
@@ -149,10 +149,8 @@ class Planner:
         waits: its record as it was last seen.
         """
         record = self.view.records.get(waits.id)
-        has_tombstone = any(
-            tombstone["id"] == waits.id for facts in self.facts.values() for tombstone in facts["tombstones"]
-        )
-        unsure = bool(self.group.missing) or any(facts["damaged"] for facts in self.facts.values())
+        has_tombstone = any(tombstone.id == waits.id for facts in self.facts.values() for tombstone in facts.tombstones)
+        unsure = bool(self.group.missing) or any(facts.damaged for facts in self.facts.values())
         if unsure and not has_tombstone and (record is None or record.revision < waits.revision):
             report = [f"Session {self.request.name} waits on: hosts that know it cannot be looked at."]
             return self._answer("PENDING", report=report, pending=waits)
@@ -217,12 +215,11 @@ class Planner:
         held = [
             reservation
             for facts in self.facts.values()
-            for reservation in facts["reservations"]
-            if reservation["claim"]["replicas"]
+            for reservation in facts.reservations
+            if reservation.claim.replicas
         ]
         return any(
-            reservation["claim"]["session_id"] == session_id and reservation["stage"] != COMMITTED
-            for reservation in held
+            reservation.claim.session_id == session_id and reservation.stage != COMMITTED for reservation in held
         )
 
     def _ended_before(self) -> dict[str, list[Removal]]:
@@ -231,7 +228,7 @@ class Planner:
         ended = [record for record in self.view.named(self.request.name) if record.status in ENDED]
         for record in ended:
             for host, facts in self.facts.items():
-                if any(copy.id == record.id for copy in facts["records"]):
+                if any(copy.id == record.id for copy in facts.records):
                     why = f"It has ended and is launched anew. {' '.join(record.report)}"
                     found.setdefault(host, []).append(Removal(record.id, record.name, False, why, record.revision))
         return found
@@ -271,14 +268,13 @@ class Planner:
         for host, facts in self.facts.items():
             known = {record.id for record in records}
             if any(
-                container["session_name"] == name and container["session_id"] not in known
-                for container in facts["containers"]
+                container.session_name == name and container.session_id not in known for container in facts.containers
             ):
                 raise InvalidInput.single(
                     "session_name",
                     name,
                     f"Host {host} has containers of a session of this name, but no host has its record. Run the "
-                    "repair playbook, which makes it anew, or tear the session down. " + " ".join(facts["damaged"]),
+                    "repair playbook, which makes it anew, or tear the session down. " + " ".join(facts.damaged),
                 )
         return min(records, key=lambda record: (record.queue_number, record.id), default=None)
 

@@ -31,10 +31,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.findi
     Finding,
     Pair,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import read_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import (
     Measured,
     slow_pairs,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import (
+    HostFacts,
+    Underlay,
+    read_facts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import OverlayTunnel
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
@@ -183,10 +188,14 @@ class Options:
 
 def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> ProbePlan:
     """Return who tries whom. Hosts whose underlay is not known, or of another family than most have, are left out."""
-    underlays = {host: host_facts["underlay"] for host, host_facts in observed.items() if host_facts.get("underlay")}
-    versions = Counter(":" in underlay["address"] for underlay in underlays.values())
+    underlays = {
+        host: decode(Underlay, host_facts["underlay"], f"The underlay of {host}")
+        for host, host_facts in observed.items()
+        if host_facts.get("underlay")
+    }
+    versions = Counter(":" in underlay.address for underlay in underlays.values())
     family = versions.most_common(1)[0][0] if versions else False
-    addresses = Counter(underlay["address"] for underlay in underlays.values())
+    addresses = Counter(underlay.address for underlay in underlays.values())
     left_out: dict[str, str] = {}
     kept: dict[str, dict[str, Any]] = {}
     for host, underlay in underlays.items():
@@ -195,8 +204,8 @@ def plan_probe(observed: Facts, settings: Settings, most: int, seed: int) -> Pro
         except InvalidInput as error:
             left_out[host] = str(error)
             continue
-        if (":" in underlay["address"]) == family and addresses[underlay["address"]] == 1:
-            kept[host] = {"address": underlay["address"], "mtu": underlay["mtu"], "session_mtu": session_mtu}
+        if (":" in underlay.address) == family and addresses[underlay.address] == 1:
+            kept[host] = {"address": underlay.address, "mtu": underlay.mtu, "session_mtu": session_mtu}
     kept = dict(list(kept.items())[:MOST_HOSTS])
     used = {int(vni) for host_facts in observed.values() for vni in (host_facts.get("vnis") or ())}
     return ProbePlan(kept, choose_probe_vni(settings.vni_pool, used, seed), offsets(len(kept), most), left_out)
@@ -245,10 +254,10 @@ class Results:
     shared: dict[str, dict[str, bool]] = field(default_factory=dict)
 
     @property
-    def facts(self) -> dict[str, dict[str, Any]]:
+    def facts(self) -> dict[str, HostFacts]:
         """What a launch would plan with, of the hosts that it could use."""
         return {
-            host: read_facts(host_facts["host"])
+            host: read_facts(host_facts["host"], f"Host {host}")
             for host, host_facts in self.observed.items()
             if host_facts.get("root") and host_facts.get("host", {}).get("usable")
         }
@@ -773,9 +782,9 @@ def _image(options: Options, results: Results) -> Check:
         try:
             (need,) = images.needs_of({reference: list(facts)}, facts, options.request.image_pull)
         except InvalidInput as error:
-            found = {host: (host_facts.get("images") or {}).get(reference) for host, host_facts in facts.items()}
-            most_common = _most_common(image["id"] for image in found.values() if image)
-            odd = [host for host, image in found.items() if image and image["id"] != most_common] or list(facts)
+            found = {host: host_facts.images.get(reference) for host, host_facts in facts.items()}
+            most_common = _most_common(image.id for image in found.values() if image)
+            odd = [host for host, image in found.items() if image and image.id != most_common] or list(facts)
             for host in odd:
                 check.bad(
                     ERROR,
@@ -878,7 +887,7 @@ def _accelerators(results: Results) -> Check:
     described: list[str] = []
     traits: dict[str, dict[str, str]] = {}
     for host, facts in results.facts.items():
-        for kind, detected in (facts.get("accelerators") or {}).items():
+        for kind, detected in facts.accelerators.items():
             if detected["problem"]:
                 check.bad(
                     ERROR,

@@ -5,14 +5,15 @@
 """Dataclasses from plain data, as JSON carries it, and back; their type hints are the only description.
 
 Read are text, numbers, truth values, `Optional`, ``tuple[X, ...]`` from lists, ``dict[str, X]`` from mappings, other
-dataclasses, and `Any`, which is taken as it is. Hosts have Python 3.9, where ``X | None`` cannot be looked at: files
-that define such dataclasses go without ``from __future__ import annotations``.
+dataclasses, classes that have a ``from_dict`` of their own, and `Any`, which is taken as it is. Fields that have a
+default may be missing. Hosts have Python 3.9, where ``X | None`` cannot be looked at: files that define such
+dataclasses go without ``from __future__ import annotations``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin
 
@@ -32,7 +33,7 @@ class Malformed(CoreError):
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = tuple(problems)
-        super().__init__("; ".join(problems))
+        super().__init__(f"{'; '.join(problems)}.")
 
 
 def decode(kind: type[T], data: object, name: str) -> T:
@@ -72,6 +73,8 @@ def _reader(hint: Any) -> Reader:
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value, _place, _problems: value
+    if hasattr(hint, "from_dict"):
+        return _own_reader(hint)
     if is_dataclass(hint):
         return _object_reader(hint)
     if origin is Union:
@@ -113,14 +116,25 @@ def _mapping_reader(read: Reader) -> Reader:
     return read_all
 
 
+def _own_reader(kind: Any) -> Reader:
+    def read(value: Any, place: str, problems: Problems) -> Any:
+        try:
+            return kind.from_dict(value)
+        except (CoreError, AttributeError, LookupError, TypeError, ValueError) as error:
+            problems.append((place, f"is malformed: {error}"))
+
+    return read
+
+
 def _object_reader(kind: Any) -> Reader:
     hints: dict[str, Any] = {field.name: field.type for field in fields(kind)}
     readers: dict[str, Reader] = {name: _reader(hint) for name, hint in hints.items()}
+    needed = [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]
 
     def read(value: Any, place: str, problems: Problems) -> Any:
         if not isinstance(value, Mapping):
             return _expected(problems, place, value, "a mapping")
-        missing = [name for name in readers if name not in value]
+        missing = [name for name in needed if name not in value]
         unknown = [str(name) for name in value if name not in readers]
         if missing:
             problems.append((place, f"lacks {', '.join(missing)}"))
@@ -128,7 +142,11 @@ def _object_reader(kind: Any) -> Reader:
             problems.append((place, f"has {show(', '.join(unknown))}, which is unknown"))
         if missing or unknown:
             return None
-        values = [read_one(value[name], f"{place}.{name}", problems) for name, read_one in readers.items()]
-        return None if problems else kind(*values)
+        found = {
+            name: read_one(value[name], f"{place}.{name}", problems)
+            for name, read_one in readers.items()
+            if name in value
+        }
+        return None if problems else kind(**found)
 
     return read

@@ -191,7 +191,7 @@ def read_record(data: object, session_id: Optional[str] = None) -> Record:
     try:
         record = decode(Record, data, "The record")
     except Malformed as error:
-        raise InvalidRecord(f"{error}.") from None
+        raise InvalidRecord(str(error)) from None
     problems = list(_problems(record))
     if session_id is not None and record.id != session_id:
         problems.append(f"it is that of session {show(record.id)}, found at the place of session {session_id}")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import SINGLE_NODE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
@@ -71,7 +72,7 @@ def check_request_fits_idle(request: Request, hosts: Sequence[Host]) -> None:
 
 def check_request_against_hosts(
     request: Request,
-    facts_by_host: Mapping[str, Mapping[str, Any]],
+    facts_by_host: Mapping[str, HostFacts],
     placement: Placement | None = None,
     current: Plan | None = None,
     inventory: Mapping[str, Mapping[str, Any]] | None = None,
@@ -92,9 +93,7 @@ def check_request_against_hosts(
         names = [
             name
             for name, facts in facts_by_host.items()
-            if facts.get("usable")
-            and (not request.hosts or name in request.hosts)
-            and name not in request.excluded_hosts
+            if facts.usable and (not request.hosts or name in request.hosts) and name not in request.excluded_hosts
         ]
     problems += mount_problems(request, names, facts_by_host, inventory or {})
     problems += _address_problems(request, names, facts_by_host, placement)
@@ -107,8 +106,8 @@ def check_request_against_hosts(
         if request.ssh_port is not None:
             wanted.append(("session_ssh_port", EVERY_ADDRESS, request.ssh_port, "tcp"))
         for variable, address, number, protocol in wanted:
-            for taken in facts_by_host[main_host].get("ports") or ():
-                there = (str(taken.get("address", "")), int(taken["port"]), str(taken.get("protocol", "tcp")))
+            for taken in facts_by_host[main_host].ports:
+                there = (taken.address, taken.port, taken.protocol)
                 if (number, protocol) not in own and ports_collide(address, number, protocol, *there):
                     another = "another host_port" if variable == "session_ports" else "another port, or none"
                     problems.append(
@@ -137,7 +136,7 @@ def check_request_against_hosts(
 def _address_problems(
     request: Request,
     names: Sequence[str],
-    facts_by_host: Mapping[str, Mapping[str, Any]],
+    facts_by_host: Mapping[str, HostFacts],
     placement: Placement | None,
 ) -> list[Problem]:
     """Return which addresses to publish at main1's host does not have; without a placement, none of *names*."""
@@ -146,7 +145,7 @@ def _address_problems(
         address = ipaddress.ip_address(port.host_ip)
         if address.is_unspecified or (address.version == 4 and address.is_loopback):
             continue
-        having = [name for name, facts in facts_by_host.items() if port.host_ip in (facts.get("addresses") or ())]
+        having = [name for name, facts in facts_by_host.items() if port.host_ip in facts.addresses]
         main_host = placement.assignments[0][1] if placement is not None else None
         if main_host in having or (main_host is None and any(name in having for name in names)):
             continue
@@ -159,7 +158,7 @@ def _address_problems(
 
 
 def _encryption_problems(
-    request: Request, placement: Placement, facts_by_host: Mapping[str, Mapping[str, Any]]
+    request: Request, placement: Placement, facts_by_host: Mapping[str, HostFacts]
 ) -> list[Problem]:
     """Return which hosts cannot do what a request for encryption needs of them; on one host nothing is needed."""
     if not request.encrypted or len(placement.hosts) == 1:
@@ -172,18 +171,22 @@ def _encryption_problems(
             "session_encrypted.",
         )
         for host in placement.hosts
-        if (why := facts_by_host[host].get("encryption", "Nobody looked whether it can."))
+        if (why := _why_not_encrypted(facts_by_host[host]))
     ]
 
 
-def _owners(facts: Mapping[str, Any], container: str, session: str) -> list[str]:
+def _why_not_encrypted(facts: HostFacts) -> str:
+    return "Nobody looked whether it can." if facts.encryption is None else facts.encryption
+
+
+def _owners(facts: HostFacts, container: str, session: str) -> list[str]:
     """Return who else than *session* has a container of this name on a host."""
     owners = [
-        f"session {found.get('session_name')}"
-        for found in facts.get("containers") or ()
-        if found.get("name") == container and found.get("session_name") != session
+        f"session {found.session_name}"
+        for found in facts.containers
+        if found.name == container and found.session_name != session
     ]
-    return owners + ["somebody else" for name in facts.get("foreign_containers") or () if name == container]
+    return owners + ["somebody else" for name in facts.foreign_containers if name == container]
 
 
 def own_ports(current: Plan | None, host: str) -> set[tuple[int, str]]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, Underlay
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
     BRIDGE,
     VXLAN,
@@ -38,7 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     prefix_for,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import own_ports
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned, Topology, give_out
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned, give_out
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import data_of_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import Need
@@ -67,7 +68,7 @@ def build_plan(
     request: Request,
     placement: Placement,
     session_id: str,
-    hosts_facts: Mapping[str, Mapping[str, Any]],
+    hosts_facts: Mapping[str, HostFacts],
     settings: Settings,
     current: Plan | None = None,
     free_devices: Mapping[str, Devices] | None = None,
@@ -90,7 +91,7 @@ def build_plan(
     per_host: dict[str, int] = {}
     for _replica, host in placement.assignments:
         per_host[host] = per_host.get(host, 0) + 1
-    in_use = {subnet for facts in hosts_facts.values() for subnet in facts.get("subnets") or ()}
+    in_use = {subnet for facts in hosts_facts.values() for subnet in facts.subnets}
     network, egress = _networks(
         request, placement, session_id, hosts_facts, settings, in_use, max(per_host.values()), current
     )
@@ -102,11 +103,11 @@ def build_plan(
     data = data_of_hosts(request, placement.hosts, hosts_facts, inventory or {})
     hosts = {}
     for host in placement.hosts:
-        underlay = hosts_facts[host].get("underlay") or {}
+        underlay = hosts_facts[host].underlay
         roots, folders = data[host]
         hosts[host] = PlannedHost(
-            underlay_address=underlay.get("address"),
-            underlay_interface=underlay.get("interface"),
+            underlay_address=underlay.address if underlay else None,
+            underlay_interface=underlay.interface if underlay else None,
             tunnel_address=_tunnel_address(network, placement.node_order.index(host)),
             replicas=tuple(entry.name for entry in entries if entry.host == host),
             mount_roots=roots,
@@ -220,7 +221,7 @@ def _take(left: dict[str, list[str]], kind: str, count: int) -> tuple[str, ...]:
 def _pin(
     request: Request,
     host_of: Mapping[str, str],
-    hosts_facts: Mapping[str, Mapping[str, Any]],
+    hosts_facts: Mapping[str, HostFacts],
     free_devices: Mapping[str, Devices],
 ) -> dict[str, Pinned]:
     """Return the CPUs that each replica is given for itself. Raises ValueError where a host has too few."""
@@ -231,8 +232,7 @@ def _pin(
             wanted.setdefault(host_of[name], []).append(amount)
     pinned: dict[str, Pinned] = {}
     for host, replicas in wanted.items():
-        topology = Topology.from_facts(hosts_facts[host].get("topology") or {})
-        free = topology.among(dict(free_devices.get(host, ())).get(PINNED, ()))
+        free = hosts_facts[host].topology.among(dict(free_devices.get(host, ())).get(PINNED, ()))
         pinned.update(give_out(free, replicas))
     return pinned
 
@@ -241,7 +241,7 @@ def _ssh_port(
     request: Request,
     session_id: str,
     host: str,
-    facts: Mapping[str, Any],
+    facts: HostFacts,
     settings: Settings,
     current: Plan | None,
 ) -> int | None:
@@ -249,7 +249,7 @@ def _ssh_port(
     if not request.authorized_keys or request.ssh_port is not None:
         return request.ssh_port
     own = own_ports(current, host)
-    taken = {int(port["port"]) for port in facts.get("ports") or () if (int(port["port"]), "tcp") not in own}
+    taken = {port.port for port in facts.ports if (port.port, "tcp") not in own}
     taken |= {port.host_port for port in request.ports}
     return choose_ssh_port(settings.ssh_ports, taken, session_id)
 
@@ -258,7 +258,7 @@ def _networks(
     request: Request,
     placement: Placement,
     session_id: str,
-    hosts_facts: Mapping[str, Mapping[str, Any]],
+    hosts_facts: Mapping[str, HostFacts],
     settings: Settings,
     in_use: set[str],
     most_on_a_host: int,
@@ -281,9 +281,9 @@ def _networks(
         if len(placement.hosts) > 1:
             vni = old.vni if old else None
             if vni is None:
-                taken = {int(vni) for facts in hosts_facts.values() for vni in facts.get("vnis") or ()}
+                taken = {vni for facts in hosts_facts.values() for vni in facts.vnis}
                 vni = choose_vni(settings.vni_pool, taken, session_id)
-            underlays = {host: hosts_facts[host].get("underlay") or {} for host in placement.hosts}
+            underlays = {host: hosts_facts[host].underlay for host in placement.hosts}
             mtu, port, tunnel = overlay_mtu(underlays, request.encrypted), settings.vxlan_port, None
             if request.encrypted:
                 tunnel = Tunnel(f"cct{id8}", mtu + VXLAN_OVERHEAD_IPV6, port)
@@ -298,7 +298,7 @@ def _networks(
 def _tunnel_port(
     request: Request,
     session_id: str,
-    hosts_facts: Mapping[str, Mapping[str, Any]],
+    hosts_facts: Mapping[str, HostFacts],
     settings: Settings,
     old: Network | None,
 ) -> int:
@@ -306,7 +306,7 @@ def _tunnel_port(
     if old is not None and old.tunnel is not None and old.port is not None:
         return old.port
     taken = {settings.vxlan_port, *(port.host_port for port in request.ports)}
-    taken.update(int(port["port"]) for facts in hosts_facts.values() for port in facts.get("ports") or ())
+    taken.update(port.port for facts in hosts_facts.values() for port in facts.ports)
     return choose_port(settings.encrypted_ports, taken, session_id)
 
 
@@ -317,39 +317,40 @@ def _kept_subnet(subnet: str | None, replicas: int, settings: Settings, in_use: 
     return subnet if is_free(settings.subnet_pool, subnet, in_use) else None
 
 
-def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]], encrypted: bool = False) -> int:
+def overlay_mtu(underlays: Mapping[str, Underlay | None], encrypted: bool = False) -> int:
     """Return the MTU of a VXLAN over these hosts' underlays: the least of them less the overhead of VXLAN.
 
-    underlays: for each host its underlay's address, interface and mtu. encrypted: whether the VXLAN lies in a tunnel,
+    underlays: by host, None where it is not known. encrypted: whether the VXLAN lies in a tunnel,
     which has an overhead of its own, and inside which it goes over IPv6.
     Raises InvalidInput where one is unknown, they mix IPv4 with IPv6, or an MTU leaves too little.
     """
     problems = []
+    known: dict[str, Underlay] = {}
     versions: dict[str, int] = {}
     for host, underlay in underlays.items():
-        address, mtu = underlay.get("address"), underlay.get("mtu")
-        if not isinstance(address, str) or isinstance(mtu, bool) or not isinstance(mtu, int):
+        if underlay is None:
             problems.append(
                 Problem(
                     f"cluster_compute_underlay_address of host {host}",
-                    address,
+                    None,
                     "The address by which the hosts reach each other is unknown, or no interface has it. Set it.",
                 )
             )
             continue
-        versions[host] = 6 if ":" in address else 4
-        left = mtu - _overhead(versions[host], encrypted)
+        known[host] = underlay
+        versions[host] = 6 if ":" in underlay.address else 4
+        left = underlay.mtu - _overhead(versions[host], encrypted)
         least = LEAST_TUNNEL_MTU - VXLAN_OVERHEAD_IPV6 if encrypted else LEAST_MTU
         if left < least:
             problems.append(
                 Problem(
-                    f"MTU of {underlay.get('interface')} on host {host}",
-                    mtu,
+                    f"MTU of {underlay.interface} on host {host}",
+                    underlay.mtu,
                     f"It leaves {left} bytes for the session's network; at least {least} are needed.",
                 )
             )
     if len(set(versions.values())) > 1:
-        mixed = ", ".join(f"{host} {underlays[host]['address']}" for host in versions)
+        mixed = ", ".join(f"{host} {underlay.address}" for host, underlay in known.items())
         problems.append(
             Problem(
                 "cluster_compute_underlay_address", mixed, "The hosts of a session must all have IPv4, or all IPv6."
@@ -358,7 +359,7 @@ def overlay_mtu(underlays: Mapping[str, Mapping[str, Any]], encrypted: bool = Fa
     if problems:
         raise InvalidInput(problems)
     overhead = _overhead(max(versions.values()), encrypted)
-    return min(int(underlay["mtu"]) for underlay in underlays.values()) - overhead
+    return min(underlay.mtu for underlay in known.values()) - overhead
 
 
 def _overhead(version: int, encrypted: bool) -> int:

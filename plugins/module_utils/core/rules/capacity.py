@@ -10,18 +10,17 @@ from functools import partial
 from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
     is_plain,
     parse_whole,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Topology
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import parse_site_devices
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     LEASED,
     Allocatable,
     Claim,
-    Reservation,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Capacity, Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
@@ -35,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 
 def hosts_from_facts(
-    facts_by_host: Mapping[str, Mapping[str, Any]],
+    facts_by_host: Mapping[str, HostFacts],
     inventory_vars_by_host: Mapping[str, Mapping[str, Any]],
     ignore_session: str | None = None,
     with_tentative: bool = True,
@@ -52,7 +51,7 @@ def hosts_from_facts(
     hosts = []
     problems: list[Problem] = []
     for name, facts in facts_by_host.items():
-        if not facts.get("usable"):
+        if not facts.usable:
             continue
         try:
             hosts.append(_host(name, facts, inventory_vars_by_host.get(name, {}), ignore_session, with_tentative))
@@ -65,7 +64,7 @@ def hosts_from_facts(
 
 def _host(
     name: str,
-    facts: Mapping[str, Any],
+    facts: HostFacts,
     variables: Mapping[str, Any],
     ignore_session: str | None,
     with_tentative: bool,
@@ -83,22 +82,20 @@ def _host(
             problems.append(Problem(f"{variable} of host {name}", value, str(error)))
             return default
 
-    capacity = facts.get("capacity") or {}
     cpus = read("cpus", parse_cpus, None)
     memory = read("memory", parse_memory, None)
     reserved_cpus = read("reserved_cpus", lambda value: parse_cpus(value, minimum=0), 0)
     reserved_memory = read("reserved_memory", lambda value: parse_memory(value, minimum=0), 0)
     if cpus is None:
-        cpus = max(0, int(capacity.get("cpus", 0)) - reserved_cpus)
+        cpus = max(0, facts.capacity.cpus - reserved_cpus)
     if memory is None:
-        memory = max(0, int(capacity.get("memory", 0)) - reserved_memory)
-    pinnable = Topology.from_facts(facts.get("topology") or {}).last(cpus // 1000)
-    engine = facts.get("engine") or {}
+        memory = max(0, facts.capacity.memory - reserved_memory)
+    pinnable = facts.topology.last(cpus // 1000)
     parse = partial(
         parse_site_devices,
-        found=facts.get("accelerators") or {},
-        has_cdi=bool(engine.get("cdi")),
-        engine=str(engine.get("version")),
+        found=facts.accelerators,
+        has_cdi=facts.engine.cdi,
+        engine=facts.engine.version,
     )
     devices = read("accelerators", parse, ()) + (((PINNED, pinnable.names),) if pinnable.cores else ())
     labels = read("labels", _labels, ())
@@ -156,25 +153,22 @@ def _counts(devices: Devices, pinnable: int) -> tuple[tuple[str, int], ...]:
     return tuple((kind, pinnable if kind == PINNED else count) for kind, count in count_devices(devices))
 
 
-def held_claims(facts: Mapping[str, Any], ignore_session: str | None, with_tentative: bool) -> list[Claim]:
+def held_claims(facts: HostFacts, ignore_session: str | None, with_tentative: bool) -> list[Claim]:
     """Return what sessions hold of a host: its ledger's claims, and containers that the ledger does not know."""
-    reservations = [Reservation.from_dict(entry) for entry in facts.get("reservations") or ()]
-    known = {reservation.claim.session_id for reservation in reservations}
-    claims = [held.claim for held in reservations if with_tentative or held.stage != LEASED]
-    for container in facts.get("containers") or ():
-        if container.get("session_id") not in known:
-            claims.append(
-                Claim(
-                    session_id=str(container.get("session_id") or "unknown"),
-                    session_name=str(container.get("session_name") or ""),
-                    replicas=1,
-                    cpus=int(container.get("cpus") or 0),
-                    memory=int(container.get("memory") or 0),
-                    devices=tuple(
-                        (kind, tuple(names)) for kind, names in sorted((container.get("devices") or {}).items())
-                    ),
-                )
-            )
+    known = {held.claim.session_id for held in facts.reservations}
+    claims = [held.claim for held in facts.reservations if with_tentative or held.stage != LEASED]
+    claims += [
+        Claim(
+            container.session_id,
+            container.session_name,
+            replicas=1,
+            cpus=container.cpus,
+            memory=container.memory,
+            devices=tuple(sorted(container.devices.items())),
+        )
+        for container in facts.containers
+        if container.session_id not in known
+    ]
     return [claim for claim in claims if ignore_session is None or claim.session_name != ignore_session]
 
 

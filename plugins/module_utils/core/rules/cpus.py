@@ -42,11 +42,11 @@ class Topology:
     memory: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Topology:
+    def from_dict(cls, data: Mapping[str, Any]) -> Topology:
         """Read what `adapters.cpus` found."""
         return cls(
-            tuple(Core(core["node"], tuple(core["cpus"])) for core in facts.get("cores") or ()),
-            tuple(sorted((int(node), amount) for node, amount in (facts.get("memory") or {}).items())),
+            tuple(Core(core["node"], tuple(core["cpus"])) for core in data.get("cores") or ()),
+            tuple(sorted((int(node), amount) for node, amount in (data.get("memory") or {}).items())),
         )
 
     @property

@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
 
 if TYPE_CHECKING:  # hosts read what users write nowhere, so they need not load how it is read
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, PathFacts
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 
 ROOTS = "cluster_compute_mount_roots"
@@ -104,7 +105,7 @@ def drivers_of(inventory: Mapping[str, Any], host: str) -> tuple[str, ...]:
 
 
 def mount_problems(
-    request: Request, hosts: Sequence[str], facts: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, Any]
+    request: Request, hosts: Sequence[str], facts: Mapping[str, HostFacts], inventory: Mapping[str, Any]
 ) -> list[Problem]:
     """Return what is wrong with the mounts on *hosts*: the first thing of each mount. Raises InvalidInput."""
     problems = []
@@ -134,12 +135,11 @@ def _text(value: object) -> str:
     return str(value).replace("{", "{{").replace("}", "}}")
 
 
-def _path(facts: Mapping[str, Any], mount: Mount) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = facts["paths"][mount.source]
-    return found
+def _path(facts: HostFacts, mount: Mount) -> PathFacts:
+    return facts.paths[str(mount.source)]
 
 
-def _outside(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+def _outside(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
     """Judge the path as it is written."""
     roots = roots_of(inventory, host)
     if not roots:
@@ -152,44 +152,44 @@ def _outside(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mappi
     return ""
 
 
-def _escaped(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+def _escaped(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
     """Judge where the path really leads."""
     found = _path(facts, mount)
     roots = [root for root in roots_of(inventory, host) if is_below(str(mount.source), root)]
-    if any(is_below(found["real"], found["ancestors"][root]) for root in roots):
+    if any(is_below(found.real, found.ancestors[root]) for root in roots):
         return ""
     return (
-        f"On {{hosts}} it is really {_text(found['real'])}, by a symbolic link, and the site allows only what is below "
+        f"On {{hosts}} it is really {_text(found.real)}, by a symbolic link, and the site allows only what is below "
         f"{_text(', '.join(roots))} ({ROOTS})."
     )
 
 
-def _missing(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+def _missing(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
     found = _path(facts, mount)
-    if found["kind"] != "missing":
+    if found.kind != "missing":
         return ""
     if mount.owner is None and mount.mode is None:
         return (
             "This source does not exist on {hosts}. Make it there, mount what every host has, or give it an owner or "
             "a mode, and the launch makes the folder."
         )
-    if not found["parent"] or mount.source in roots_of(inventory, host):
+    if not found.parent or mount.source in roots_of(inventory, host):
         return "This source cannot be made on {hosts}: the folder that it would be in has to exist and be allowed."
     return ""
 
 
-def _otherwise(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+def _otherwise(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
     """Judge owner and mode of what exists."""
     found = _path(facts, mount)
     wrong = [
-        f"{name} {found[name]} where {wanted} is asked"
+        f"{name} {getattr(found, name)} where {wanted} is asked"
         for name, wanted in (("owner", mount.owner), ("mode", mount.mode))
-        if found["kind"] != "missing" and wanted not in (None, found[name])
+        if found.kind != "missing" and wanted not in (None, getattr(found, name))
     ]
     return f"On {{hosts}} it has {' and '.join(wrong)}. What exists is not changed: change it there." if wrong else ""
 
 
-def _driver(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
+def _driver(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
     drivers = drivers_of(inventory, host)
     kind = dict(mount.driver_options).get("type", OWN_MEMORY) if mount.driver == LOCAL_DRIVER else OWN_MEMORY
     wanted = str(mount.driver) if kind == OWN_MEMORY else f"{LOCAL_DRIVER}:{kind}"
@@ -222,8 +222,8 @@ def volume_conflict(mount: Mapping[str, Any], found: Mapping[str, Any] | None) -
     )
 
 
-def _conflict(mount: Mount, host: str, facts: Mapping[str, Any], inventory: Mapping[str, Any]) -> str:
-    why = volume_conflict(mount.to_dict(), facts["volumes"].get(mount.volume))
+def _conflict(mount: Mount, host: str, facts: HostFacts, inventory: Mapping[str, Any]) -> str:
+    why = volume_conflict(mount.to_dict(), facts.volumes.get(str(mount.volume)))
     return f"On {{hosts}} there is a volume of this name: {_text(why)}" if why else ""
 
 
@@ -231,7 +231,7 @@ _PATH_RULES = (_outside, _escaped, _missing, _otherwise)
 _VOLUME_RULES = (_driver, _conflict)
 
 
-def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str, Mapping[str, Any]]) -> list[Problem]:
+def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str, HostFacts]) -> list[Problem]:
     """Return why paths cannot be the same on the *hosts* of a session, as far as facts tell."""
     problems: dict[str, Problem] = {}
     for mount in request.mounts:
@@ -239,7 +239,7 @@ def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str,
             continue
         by_kind: dict[str, list[str]] = {}
         for host in hosts:
-            by_kind.setdefault(_path(facts[host], mount)["kind"], []).append(host)
+            by_kind.setdefault(_path(facts[host], mount).kind, []).append(host)
         message = ""
         if len(by_kind) > 1:
             words = [f"{kind} on {some_of(where)}" for kind, where in by_kind.items()]
@@ -248,7 +248,7 @@ def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str,
             message = "That hosts have the same can be proven of folders only. Leave shared out, or mount the folder."
         elif "file" not in by_kind and _writer(mount, hosts, facts) is None:
             found = {
-                (path_facts["filesystem"], path_facts["origin"], path_facts["inode"])
+                (path_facts.filesystem, path_facts.origin, path_facts.inode)
                 for path_facts in (_path(facts[host], mount) for host in hosts)
             }
             if len(found) > 1 or next(iter(found))[0] not in NETWORK_FILESYSTEMS:
@@ -265,12 +265,12 @@ def sharing_problems(request: Request, hosts: Sequence[str], facts: Mapping[str,
 LOCAL_HINT = "If each host is to have its own, say shared: false, or :local at the end of the text."
 
 
-def _writer(mount: Mount, hosts: Iterable[str], facts: Mapping[str, Mapping[str, Any]]) -> str | None:
-    return next((host for host in hosts if not _path(facts[host], mount)["read_only"]), None)
+def _writer(mount: Mount, hosts: Iterable[str], facts: Mapping[str, HostFacts]) -> str | None:
+    return next((host for host in hosts if not _path(facts[host], mount).read_only), None)
 
 
 def data_of_hosts(
-    request: Request, hosts: Sequence[str], facts: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, Any]
+    request: Request, hosts: Sequence[str], facts: Mapping[str, HostFacts], inventory: Mapping[str, Any]
 ) -> dict[str, tuple[tuple[str, ...], dict[str, Folder]]]:
     """Return what the plan says of each host's paths: the roots that allow them, and what is there at each."""
     found = {}
@@ -280,10 +280,10 @@ def data_of_hosts(
             if mount.source is not None:
                 path_facts = _path(facts[host], mount)
                 proof = None
-                if len(hosts) > 1 and mount.shared is not False and path_facts["kind"] != "file":
+                if len(hosts) > 1 and mount.shared is not False and path_facts.kind != "file":
                     writer = _writer(mount, hosts, facts)
                     proof = None if writer is None else WRITES if writer == host else READS
-                folders[mount.source] = Folder(path_facts["filesystem"], proof)
+                folders[mount.source] = Folder(path_facts.filesystem, proof)
         roots = tuple(root for root in roots_of(inventory, host) if any(is_below(source, root) for source in folders))
         found[host] = (roots, folders)
     return found

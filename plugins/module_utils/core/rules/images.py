@@ -13,11 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PinnedImage
 
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, ImageFacts
 MISSING, ALWAYS, NEVER = "missing", "always", "never"
 PULL_POLICIES = (MISSING, ALWAYS, NEVER)
 REGISTRIES = "cluster_compute_registries"
@@ -35,7 +37,7 @@ _OLDER = {"x86_64": "386", "aarch64": "arm"}
 _REGISTRY = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?")
 _IMAGE_ID = re.compile(r"sha256:[0-9a-f]{64}")
 
-Facts = Mapping[str, Mapping[str, Any]]
+Facts = Mapping[str, "HostFacts"]
 
 
 def is_image_id(text: object) -> bool:
@@ -122,11 +124,10 @@ def parse_registries(value: object) -> dict[str, dict[str, str]]:
     return found
 
 
-def platform_of(facts: Mapping[str, Any]) -> str:
+def platform_of(facts: HostFacts) -> str:
     """Return what has to be alike on two hosts for an image to have the same id on both: its store and its machine."""
-    engine = facts.get("engine") or {}
-    machine = _machine(facts)
-    return f"{engine.get('image_store') or 'docker'}/{MACHINES.get(machine, machine)}"
+    machine = facts.engine.architecture
+    return f"{facts.engine.image_store}/{MACHINES.get(machine, machine)}"
 
 
 @dataclass
@@ -191,8 +192,8 @@ class Need:
             self.digest = f"{repository_of(self.reference)}@{digest}"
             self.pulls = True
             for host, image in self.has.items():
-                known = (facts[host].get("images") or {}).get(self.reference) or {}
-                if any(digest_of(known_digest) == digest for known_digest in known.get("digests") or ()):
+                known = facts[host].images.get(self.reference)
+                if known and any(digest_of(known_digest) == digest for known_digest in known.digests):
                     self.ids.setdefault(self.platforms[host], image)
             return
         self.problems = dict.fromkeys(self.hosts, f"{asks} asked the registry: {why}")
@@ -297,13 +298,13 @@ def needs_of(
 def _need(
     reference: str, hosts: Sequence[str], facts: Facts, policy: str, archive: Mapping[str, Mapping[str, str]]
 ) -> Need:
-    images = {host: (host_facts.get("images") or {}).get(reference) for host, host_facts in facts.items()}
+    images = {host: host_facts.images.get(reference) for host, host_facts in facts.items()}
     need = Need(
         reference=reference,
         policy=policy,
         hosts=list(hosts),
         platforms={host: platform_of(host_facts) for host, host_facts in facts.items()},
-        has={host: image["id"] for host, image in images.items() if image is not None},
+        has={host: image.id for host, image in images.items() if image is not None},
     )
     archived = archive.get(reference if is_image_id(reference) else full_name(reference))
     if archived is not None:
@@ -315,12 +316,12 @@ def _need(
         Problem(
             "session_image",
             reference,
-            f"On {owner} it is for {image['architecture']}, and the host {'' if owner == host else f'{host} '}is "
-            f"{_machine(facts[host])}. Give the host the image for its machine.",
+            f"On {owner} it is for {image.architecture}, and the host {'' if owner == host else f'{host} '}is "
+            f"{facts[host].engine.architecture}. Give the host the image for its machine.",
         )
         for host in hosts
         for owner in ([host] if images[host] is not None else anywhere[:1])
-        if (image := images[owner]) is not None and not suits(image["architecture"], _machine(facts[host]))
+        if (image := images[owner]) is not None and not suits(image.architecture, facts[host].engine.architecture)
     ]
     if problems:
         raise InvalidInput(problems)
@@ -350,10 +351,6 @@ def suits(architecture: str, machine: str) -> bool:
     return not machine or architecture in (machine, MACHINES.get(machine), _OLDER.get(machine))
 
 
-def _machine(facts: Mapping[str, Any]) -> str:
-    return str((facts.get("engine") or {}).get("architecture") or "")
-
-
 def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
     """Let the archive say what the image is: also where hosts have another one by that name."""
     for host in need.hosts:
@@ -375,7 +372,7 @@ def _take_from_archive(need: Need, archived: Mapping[str, str]) -> None:
     need.archived = True
 
 
-def _check_platforms(need: Need, images: Mapping[str, Mapping[str, Any] | None]) -> None:
+def _check_platforms(need: Need, images: Mapping[str, ImageFacts | None]) -> None:
     """Refuse images of different machines that are not one image of several: those have a digest in common.
 
     Stores of different kinds say nothing about each other.
@@ -386,16 +383,16 @@ def _check_platforms(need: Need, images: Mapping[str, Mapping[str, Any] | None])
         if image is None:
             continue
         other = first.setdefault(need.platforms[host].partition("/")[0], host)
-        known = images[other] or {}
-        if image["id"] != known["id"] and not set(image["digests"]) & set(known["digests"]):
+        known = images[other]
+        if known and image.id != known.id and not set(image.digests) & set(known.digests):
             raise InvalidInput([need._differs(host, other)])
 
 
-def _digest_among(reference: str, images: Iterable[Mapping[str, Any] | None]) -> str | None:
+def _digest_among(reference: str, images: Iterable[ImageFacts | None]) -> str | None:
     """Return by what an image that hosts have already can be pulled from the registry that its name says."""
     name = full_name(repository_of(reference))
     for image in images:
-        for digest in (image or {}).get("digests") or ():
+        for digest in image.digests if image else ():
             if full_name(repository_of(digest)) == name and digest_of(digest):
                 return f"{repository_of(reference)}@{digest_of(digest)}"
     return None
@@ -429,9 +426,8 @@ def needs_again(
                 need.ids[need.platforms[host]] = image
                 need.archived = need.archived or image in archived
         for host, host_facts in facts.items():
-            images = host_facts.get("images") or {}
             for image in need.ids.values():
-                if images.get(image) is not None:
+                if host_facts.images.get(image) is not None:
                     need.has[host] = image
         needs.append(need)
     return needs

@@ -13,7 +13,7 @@ import hashlib
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -22,6 +22,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     is_session_id,
     tunnel_of,
 )
+
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 
 MARK = "cluster-compute"
 """The first word of the comments of rules; tables of nftables are called so, with id and name of the session."""
@@ -131,14 +134,13 @@ class Overlays:
         raise ValueError(f"{show(data)} names no overlays")
 
 
-def is_kept_out(facts: Mapping[str, Any], record: Record) -> bool:
+def is_kept_out(facts: HostFacts, record: Record) -> bool:
     """Tell whether rules that are in force keep all containers of a host out of a session that runs on others.
 
     facts: of the host.
     """
     tunnel = tunnel_of(record.plan) if record.plan is not None else record.tunnel
-    overlays = facts["overlays"]
-    return overlays is not None and Overlays.from_dict(overlays).cover(tunnel)
+    return facts.overlays is not None and facts.overlays.cover(tunnel)
 
 
 def chain_name(session_id: str) -> str:

@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import Container, HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import render_shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
@@ -38,7 +39,7 @@ _SESSION = ("id", "name", "owner", "status", "revision")
 def overview(
     resource_group: str,
     known: Sequence[str],
-    facts: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, HostFacts],
     why_missing: Mapping[str, str],
     unreachable: Iterable[str],
     inventory: Mapping[str, Mapping[str, Any]],
@@ -77,7 +78,7 @@ def overview(
 
 
 def _host(
-    name: str, facts: Mapping[str, Any] | None, variables: Mapping[str, Any], why_missing: str, reachable: bool
+    name: str, facts: HostFacts | None, variables: Mapping[str, Any], why_missing: str, reachable: bool
 ) -> dict[str, Any]:
     problem = why_missing
     shown: dict[str, Any] = {
@@ -95,8 +96,8 @@ def _host(
     }
     if facts is None:
         return shown
-    shown["engine"] = dict(facts["engine"])
-    shown["underlay"] = dict(facts["underlay"] or {}) or None
+    shown["engine"] = encode(facts.engine)
+    shown["underlay"] = encode(facts.underlay)
     try:
         host = hosts_from_facts({name: facts}, {name: variables})[0]
     except InvalidInput as error:
@@ -129,7 +130,7 @@ def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> 
     }
 
 
-def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]:
     """Return all that can be said of one session.
 
     record: whole, or a stub, of which little can be said. facts: of the usable hosts.
@@ -137,10 +138,10 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
     plan, request = record.plan, record.request
     planned_session = plan["session"] if plan is not None else {}
     containers = {
-        (host, container["replica"]): container
+        (host, container.replica): container
         for host, reported in facts.items()
-        for container in reported.get("containers") or ()
-        if container["session_id"] == record.id
+        for container in reported.containers
+        if container.session_id == record.id
     }
     without = REMOVED if record.status in ENDED else MISSING
     replicas = [
@@ -172,13 +173,13 @@ def session_of(record: Record, facts: Mapping[str, Mapping[str, Any]]) -> dict[s
         ],
         "failures": [
             {
-                "replica": container["replica"],
+                "replica": container.replica,
                 "host": host,
-                **container["failure"],
-                "message": Failure(replica=container["replica"], host=host, **container["failure"]).describe(),
+                **vars(container.failure),
+                "message": Failure(container.replica, host, **vars(container.failure)).describe(),
             }
             for (host, _replica), container in sorted(containers.items())
-            if container["failure"]
+            if container.failure
         ],
     }
 
@@ -211,19 +212,17 @@ def _mounts(mounts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**mount, "driver_options": sorted(mount["driver_options"])} for mount in mounts]
 
 
-def _seen(container: Mapping[str, Any] | None, answers: bool, without: str) -> dict[str, Any]:
+def _seen(container: Container | None, answers: bool, without: str) -> dict[str, Any]:
     """Return what a host says of a replica. answers: whether it could be asked. without: status without a container."""
     nothing: dict[str, Any] = {"exit_code": None, "oom_killed": False, "finished": None, "restarts": 0, "usage": None}
     if container is None:
         return {"status": without if answers else UNKNOWN, **nothing}
-    state = str(container["state"]).upper()
-    failure = container["failure"]
     return {
-        "status": FAILED if failure else state,
+        "status": FAILED if container.failure else container.state.upper(),
         **nothing,
-        "exit_code": container.get("exit_code"),
-        "usage": container.get("usage"),
-        **(failure or {}),
+        "exit_code": container.exit_code,
+        "usage": container.usage,
+        **(vars(container.failure) if container.failure else {}),
     }
 
 
@@ -251,7 +250,7 @@ def queue_entry(entry: QueueEntry, record: Record) -> dict[str, Any]:
     }
 
 
-def findings(facts: Mapping[str, Mapping[str, Any]], why_missing: Mapping[str, str], view: ClusterState) -> list[str]:
+def findings(facts: Mapping[str, HostFacts], why_missing: Mapping[str, str], view: ClusterState) -> list[str]:
     """Return what is not as it should be beyond what a host can see alone, as sentences."""
     found = []
     for kind, removals in (("abandoned", view.orphaned), ("leak", view.leaked)):
@@ -260,7 +259,7 @@ def findings(facts: Mapping[str, Mapping[str, Any]], why_missing: Mapping[str, s
     found += [f"unknown: {why}" for _key, why in sorted(view.unknown.items())]
     found += map(str, view.renamed)
     for host, reported in facts.items():
-        found += [f"{host}: damaged: {problem}" for problem in reported["damaged"]]
+        found += [f"{host}: damaged: {problem}" for problem in reported.damaged]
     found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]
     names: dict[str, set[str]] = {}
     for record in view.records.values():

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import sentence, why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.distribution import (
     Transfer,
     next_round,
@@ -29,7 +30,7 @@ class Distribution:
     def __init__(
         self,
         plan: dict[str, Any],
-        facts: dict[str, dict[str, Any]],
+        facts: Mapping[str, HostFacts],
         previous: Mapping[str, Any],
         ports: tuple[int, int],
         limit: int,
@@ -177,10 +178,10 @@ class Distribution:
         }
 
 
-def _addresses(transfers: Sequence[Transfer], facts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _addresses(transfers: Sequence[Transfer], facts: Mapping[str, HostFacts]) -> dict[str, str]:
     """Return by sender the address on which it serves, that of its tunnels."""
     senders = [transfer.sender for transfer in transfers if transfer.sender != CONTROLLER]
-    return {host: str((facts[host].get("underlay") or {}).get("address")) for host in senders}
+    return {host: underlay.address for host in senders if (underlay := facts[host].underlay)}
 
 
 def _amount(result: Mapping[str, Any]) -> str:

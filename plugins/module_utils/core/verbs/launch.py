@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, read_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
@@ -280,7 +281,7 @@ class _Launch:
         state = self.state = {**state, **found, "cleaned_up": False}
         state["warnings"] = warnings_of(found, group, planner.problems) + undetected(self.answers)
         state["recorded"] = group.recorded
-        state["signatures"] = {name: facts.get("signature", "") for name, facts in group.facts.items()}
+        state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
         if found["status"] == "CLEANUP":
             return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
         state["attempt"] += 1
@@ -300,11 +301,11 @@ class _Launch:
         """The session's record with its plan."""
         return read_record(self.state["record"])
 
-    def _lacks_stub(self, record: Record, host: str, facts: Mapping[str, Any]) -> bool:
+    def _lacks_stub(self, record: Record, host: str, facts: HostFacts) -> bool:
         """Tell whether a host is to be told of the session although it carries no replica of it."""
         if host in self.state["hosts"] or _has_stub(facts, record):
             return False
-        knows = any(copy.id == record.id for copy in facts["records"])
+        knows = any(copy.id == record.id for copy in facts.records)
         return knows or host in self.state["name_hosts"] or not is_kept_out(facts, record)
 
     def _not_placed(self, found: Mapping[str, Any]) -> State:
@@ -334,7 +335,7 @@ class _Launch:
         first, last = Settings.from_variables(self.outside.site).image_ports
         distribution = images.Distribution(
             state,
-            state["image_facts"],
+            {host: read_facts(facts, f"Host {host}") for host, facts in state["image_facts"].items()},
             state["images_so_far"],
             (first, last),
             images.BATCHES * self.outside.forks,
@@ -808,18 +809,18 @@ def _answer(result: Mapping[str, Any]) -> Answer:
 def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:
     """Return of the facts of each host what the distribution of images goes by."""
     return {
-        host: {"images": facts["images"], "underlay": {"address": (facts["underlay"] or {}).get("address")}}
+        host: {"images": encode(facts.images), "underlay": encode(facts.underlay)}
         for host, facts in group.facts.items()
     }
 
 
-def _has_stub(facts: Mapping[str, Any], record: Record) -> bool:
+def _has_stub(facts: HostFacts, record: Record) -> bool:
     """Tell whether a host that carries no replica has all that it keeps of a session that runs."""
     if record.status != RUNNING:
         return False
-    for copy in facts["records"]:
+    for copy in facts.records:
         if copy.id == record.id and is_stub(copy):
-            has_rules = RULES in facts["objects"].get(copy.id, {}).get("kinds", ())
+            has_rules = RULES in (facts.objects[copy.id].kinds if copy.id in facts.objects else ())
             is_apart = has_rules or copy.tunnel is None or is_kept_out(facts, copy)
             return is_apart and (copy.status, copy.hosts) == (record.status, record.hosts)
     return False
@@ -830,10 +831,10 @@ def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for host in record.hosts:
         facts = group.facts[host]
-        held = [reservation for reservation in facts["reservations"] if reservation["claim"]["session_id"] == record.id]
-        if not held or held[0]["stage"] != COMMITTED:
+        held = [reservation for reservation in facts.reservations if reservation.claim.session_id == record.id]
+        if not held or held[0].stage != COMMITTED:
             return {}
-        found.update(facts["public_keys"].get(record.id, {}))
+        found.update(facts.public_keys.get(record.id, {}))
     return found if all(replica["name"] in found for replica in record.plan["replicas"]) else {}
 
 

@@ -137,7 +137,7 @@ def _records_for(host: str, group: GroupFacts, view: ClusterState) -> dict[str, 
     has no rules that keep its containers out of all sessions.
     """
     facts = group.facts[host]
-    known = {record.id for record in facts["records"]}
+    known = {record.id for record in facts.records}
     found = {}
     for key, record in sorted(view.records.items()):
         if host in record.hosts or (record.plan is None and not is_stub(record)):
@@ -151,13 +151,13 @@ def _public_keys(group: GroupFacts) -> dict[str, dict[str, Any]]:
     """Return by session the public keys of its replicas: a host is right about its own replicas."""
     found: dict[str, dict[str, Any]] = {}
     for facts in group.facts.values():
-        for session_id, keys in facts["public_keys"].items():
+        for session_id, keys in facts.public_keys.items():
             found.setdefault(session_id, {}).update(keys)
     for host, facts in group.facts.items():
-        whole = [record for record in facts["records"] if record.plan is not None]
+        whole = [record for record in facts.records if record.plan is not None]
         for record in whole:
             own = {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}
-            keys = facts["public_keys"].get(record.id, {})
+            keys = facts.public_keys.get(record.id, {})
             found.setdefault(record.id, {}).update({name: keys[name] for name in own if name in keys})
     return found
 

@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
     new_record,
 )
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
     facts,
     request,
@@ -51,7 +52,7 @@ def test_a_host_is_right_about_its_own_replicas() -> None:
         "h2": {"public_keys": {"s": {"main1": "old", "sub1": "new"}}, "users": {"s": {"sub1": "b"}}},
         "h4": {"public_keys": {"t": {"main1": "other"}}, "users": {}},
     }
-    keys, users = _known(GroupFacts(known, {}, [], [], {}), plan)
+    keys, users = _known(GroupFacts(typed(known), {}, [], [], {}), plan)
     assert keys == {"main1": "new", "sub1": "new", "sub2": "known"}
     assert users == {"main1": "a", "sub1": "b"}
 

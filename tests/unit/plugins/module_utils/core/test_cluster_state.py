@@ -20,6 +20,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import (
+    HostFacts,
+    Parts,
+    Tombstone,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
@@ -80,7 +85,7 @@ def host(
     tombstone_hosts: tuple[str, ...] | None = None,
     session_id: str = A,
     called: str | None = None,
-) -> Facts:
+) -> HostFacts:
     """Return the facts of a host. kinds, stage: things and reservation of the session; tombstone_hosts: hosts of its
     tombstone.
 
@@ -88,15 +93,13 @@ def host(
     """
     claim = Claim(session_id, NAMES[session_id], replicas=1, cpus=1000, memory=1)
     held = stage and Reservation(claim, stage, "boot", None if stage == COMMITTED else 1.0, "run")
-    return {
-        "records": list(records),
-        "objects": {session_id: {"name": NAMES[session_id], "kinds": kinds.split()}} if kinds else {},
-        "reservations": [held.to_dict()] if held else [],
-        "tombstones": []
-        if tombstone_hosts is None
-        else [{"id": session_id, "name": NAMES[session_id], "hosts": list(tombstone_hosts)}],
-        "host_names": {} if called is None else {session_id: called},
-    }
+    return HostFacts(
+        records=records,
+        objects={session_id: Parts(NAMES[session_id], tuple(kinds.split()))} if kinds else {},
+        reservations=(held,) if held else (),
+        tombstones=() if tombstone_hosts is None else (Tombstone(session_id, NAMES[session_id], tombstone_hosts),),
+        host_names={} if called is None else {session_id: called},
+    )
 
 
 def removed(removals: dict[str, list[Removal]]) -> dict[str, bool]:
@@ -106,13 +109,13 @@ def removed(removals: dict[str, list[Removal]]) -> dict[str, bool]:
     return {name: some[0].keep_record for name, some in removals.items()}
 
 
-def assert_untouched(facts: dict[str, Facts], unreachable: tuple[str, ...] = ()) -> None:
+def assert_untouched(facts: dict[str, HostFacts], unreachable: tuple[str, ...] = ()) -> None:
     view = cluster_state(facts, unreachable)
     assert (view.orphaned, view.leaked, view.changed, view.cleaned) == ({}, {}, {}, [])
 
 
 def test_an_empty_group_has_nothing() -> None:
-    view = cluster_state({"h1": host(), "h2": {}})
+    view = cluster_state({"h1": host(), "h2": HostFacts()})
     assert (view.records, view.orphaned, view.leaked, view.changed, view.cleaned, view.unknown) == (
         {},
         {},
@@ -164,7 +167,7 @@ def test_what_a_killed_launch_left_is_abandoned_wherever_it_is(kinds: str) -> No
 @pytest.mark.parametrize("where", ["h1", "h2", "h3"])
 def test_a_launch_that_still_holds_room_anywhere_is_left_to_itself(stage: str, where: str) -> None:
     facts = {name: host(preparing("h1", "h2"), kinds=CONTAINER) for name in ("h1", "h2")} | {"h3": host()}
-    facts[where]["reservations"] = host(stage=stage)["reservations"]
+    facts[where] = replace(facts[where], reservations=host(stage=stage).reservations)
     assert_untouched(facts)
     assert cluster_state(facts).records[A].status == PREPARING
 
@@ -451,7 +454,7 @@ HOSTS = ("h1", "h2", "h3")
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> dict[str, Facts]:
+def worlds(draw: st.DrawFn) -> dict[str, HostFacts]:
     """Return facts of all hosts; each may have any revision of the session, whatever became of it, and any part."""
     queue = draw(st.sampled_from([None, QUEUED]))
     hosts = draw(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=2, unique=True))
@@ -474,25 +477,26 @@ def worlds(draw: st.DrawFn) -> dict[str, Facts]:
 
 @settings(max_examples=500, derandomize=True)
 @given(worlds(), st.sets(st.sampled_from(HOSTS), max_size=2))
-def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, Facts], unreachable: set[str]) -> None:
+def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, HostFacts], unreachable: set[str]) -> None:
     """Whoever does all that the cluster state asks for finds nothing more to do, and removed only what may go."""
     facts = {name: one for name, one in world.items() if name not in unreachable}
     view = cluster_state(facts, unreachable)
-    stages = {held["stage"] for one in facts.values() for held in one["reservations"]}
-    has_tombstone = any(one["tombstones"] for one in facts.values())
-    recorded = any(one["records"] for one in facts.values())
-    contained = any(CONTAINER in one["objects"].get(A, {"kinds": []})["kinds"] for one in facts.values())
+    stages = {held.stage for one in facts.values() for held in one.reservations}
+    has_tombstone = any(one.tombstones for one in facts.values())
+    recorded = any(one.records for one in facts.values())
+    contained = any(CONTAINER in parts.kinds for one in facts.values() for parts in one.objects.values())
     doomed = [(name, one) for removals in (view.orphaned, view.leaked) for name in removals for one in removals[name]]
     if not has_tombstone and stages & {LEASED, CONFIRMED}:
         assert not doomed
     if contained and not has_tombstone and not recorded:
         assert not doomed
     for name, removal in doomed:
-        facts[name]["objects"], facts[name]["reservations"] = {}, []
+        facts[name] = replace(facts[name], objects={}, reservations=())
         if not removal.keep_record:
-            facts[name]["records"] = []
-    for one in facts.values():
-        one["records"] = [view.changed.get(record.id, record) for record in one["records"]]
-        one["tombstones"] = [stone for stone in one["tombstones"] if stone["id"] not in view.cleaned]
+            facts[name] = replace(facts[name], records=())
+    for name, one in facts.items():
+        records = tuple(view.changed.get(record.id, record) for record in one.records)
+        tombstones = tuple(stone for stone in one.tombstones if stone.id not in view.cleaned)
+        facts[name] = replace(one, records=records, tombstones=tombstones)
     again = cluster_state(facts, unreachable)
     assert (again.orphaned, again.changed) == ({}, {})

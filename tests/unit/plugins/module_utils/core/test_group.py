@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import advance, new_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"
 
@@ -39,12 +41,12 @@ def facts(status: str | None, code: int | None = None, problem: str = "", failed
     one = {"job": batch_job(ID), "replica": "main1", "status": status, "exit_code": code}
     outcome = {**one, "timed_out": False, "stopped": False, "problem": problem}
     nothing: dict[str, Any] = {"records": [], "objects": {}, "reservations": [], "tombstones": [], "containers": []}
-    here = {**nothing, "records": [record], "batches": {ID: outcome} if status else {}}
+    here = {**nothing, "records": [encode(record)], "batches": {ID: outcome} if status else {}}
     if failed:
         end = {"exit_code": 9, "oom_killed": False, "finished": "2026-01-01T00:00:00Z", "restarts": 0}
         here["containers"] = [{"session_id": ID, "replica": "sub1", "failure": end}]
     there = {"objects": {ID: {"name": "train", "kinds": ["rules"]}}, "batches": {ID: {**outcome, "status": "LOST"}}}
-    return GroupFacts({"h1": here, "h2": {**nothing, **there}}, {}, ["h1", "h2"], [], {})
+    return GroupFacts(typed({"h1": here, "h2": {**nothing, **there}}), {}, ["h1", "h2"], [], {})
 
 
 @pytest.mark.parametrize(

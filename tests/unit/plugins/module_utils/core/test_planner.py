@@ -41,6 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import read_archive
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import IMAGE
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts as host
 
@@ -81,8 +82,8 @@ def waiting(asked: Request) -> Record:
 def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(stage: str, status: str) -> None:
     asked = request(size=3)
     idle = {"h1": host(), "h2": host(number=2)}
-    found = place(asked, hosts_from_facts(idle, {}))
-    plan = build_plan(asked, found, SESSION, idle, Settings())
+    found = place(asked, hosts_from_facts(typed(idle), {}))
+    plan = build_plan(asked, found, SESSION, typed(idle), Settings())
     claims = claims_of(plan)
     record = prepared(new_record(SESSION, "alice", asked.to_dict()), encode(plan))
     done = Reservation(claims["h1"], COMMITTED, "boot", None)
@@ -97,7 +98,7 @@ def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(st
 def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
     idle = {"h1": host()}
     before = request(authorized_keys=KEYS[0])
-    plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    plan = build_plan(before, place(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     asked = {"its keys": {"authorized_keys": KEYS}, "its port as well": {"authorized_keys": KEYS, "ssh_port": 5}}
@@ -120,7 +121,7 @@ def test_no_session_is_launched_where_a_host_carries_one_under_another_name(queu
     """Before anything is cleaned up, and without a session from the queue leaving it."""
     idle = {"h1": host()}
     before = request(name="demo")
-    plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    plan = build_plan(before, place(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
     for asked in (before, request(name="other")):
@@ -132,7 +133,7 @@ def test_no_session_is_launched_where_a_host_carries_one_under_another_name(queu
 def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
     idle = {"h1": host()}
     before = request(size=2, cpus="0.5", memory="256m", env={"GREETING": "hello"})
-    plan = build_plan(before, place(before, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    plan = build_plan(before, place(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
     asked = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
@@ -149,7 +150,7 @@ def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> 
 def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path) -> None:
     idle = {"h1": host()}
     asked = request(image_archive=str(tmp_path / "gone.tar"))
-    plan = build_plan(asked, place(asked, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    plan = build_plan(asked, place(asked, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     plan = replace(plan, images={"busybox": PinnedImage(None, {"h1": IMAGE})})
     record = started(prepared(new_record(SESSION, "alice", asked.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]

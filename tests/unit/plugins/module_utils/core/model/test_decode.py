@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Dataclasses from plain data and back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
 import pytest
@@ -81,8 +81,36 @@ def test_every_place_is_named() -> None:
         ({}, "The cart lacks name, is_new, weight, wheels, spare, load, papers"),
         (5, "The cart is 5, where a mapping is expected"),
     ):
-        with pytest.raises(Malformed, match=f"^{problem}$"):
+        with pytest.raises(Malformed, match=rf"^{problem}\.$"):
             decode(Cart, data, "The cart")
+
+
+@dataclass(frozen=True)
+class Weight:
+    grams: int
+
+    @classmethod
+    def from_dict(cls, data: Any) -> "Weight":
+        return cls(int(data["kilograms"]) * 1000)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    weight: Weight
+    label: str = "none"
+    stamps: dict[str, int] = field(default_factory=dict)
+
+
+def test_what_has_a_default_may_be_missing_and_classes_may_have_a_form_of_their_own() -> None:
+    assert decode(Parcel, {"weight": {"kilograms": 2}}, "The parcel") == Parcel(Weight(2000))
+    assert decode(Parcel, {"weight": {"kilograms": 0}, "label": "x"}, "The parcel").label == "x"
+    for data, problem in (
+        ({}, "The parcel lacks weight"),
+        ({"weight": {}}, "The parcel's weight is malformed: 'kilograms'"),
+        ({"weight": None, "label": 5}, "The parcel's label is 5, where text is expected"),
+    ):
+        with pytest.raises(Malformed, match=problem):
+            decode(Parcel, data, "The parcel")
 
 
 def test_a_plan_says_that_it_is_the_plan() -> None:

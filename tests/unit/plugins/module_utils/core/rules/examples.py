@@ -11,6 +11,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 GIB = 1024**3
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
@@ -75,6 +76,6 @@ def about_path(path, **changes):
 def make_plan(request=None, facts=None, session_id=SESSION, current=None, site=None):
     request = make_request(size=4, cpus=2) if request is None else request
     facts = make_facts(paths={m.source: about_path(m.source) for m in request.mounts}) if facts is None else facts
-    placement = place(request, hosts_from_facts(facts, {}, request.name))
+    placement = place(request, hosts_from_facts(typed(facts), {}, request.name))
     assert isinstance(placement, Placement)
-    return build_plan(request, placement, session_id, facts, site or Settings(), current, inventory=ALLOWED)
+    return build_plan(request, placement, session_id, typed(facts), site or Settings(), current, inventory=ALLOWED)

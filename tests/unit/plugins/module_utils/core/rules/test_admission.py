@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall, place
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     ALLOWED,
     KEY,
@@ -28,25 +29,27 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
 def test_mounts_that_are_missing_are_named_with_their_hosts():
     request = make_request(size=4, cpus=2, mounts="/srv/a:/a,/srv/b:/b")
     facts = make_facts(7, paths={"/srv/a": about_path("/srv/a"), "/srv/b": about_path("/srv/b", kind="file")})
-    check_request_against_hosts(request, facts, inventory=ALLOWED)
+    check_request_against_hosts(request, typed(facts), inventory=ALLOWED)
     for host in ("h2", "h7"):
         facts[host]["paths"]["/srv/a"] = about_path("/srv/a", kind="missing")
     with pytest.raises(InvalidInput, match=r"session_mounts is '/srv/a': This source does not exist on h2, h7\."):
-        check_request_against_hosts(request, facts, inventory=ALLOWED)
-    check_request_against_hosts(make_request(mounts="/srv/a:/a", excluded_hosts="h2,h7"), facts, inventory=ALLOWED)
-    check_request_against_hosts(make_request(mounts="/srv/a:/a", hosts="h1"), facts, inventory=ALLOWED)
+        check_request_against_hosts(request, typed(facts), inventory=ALLOWED)
+    check_request_against_hosts(
+        make_request(mounts="/srv/a:/a", excluded_hosts="h2,h7"), typed(facts), inventory=ALLOWED
+    )
+    check_request_against_hosts(make_request(mounts="/srv/a:/a", hosts="h1"), typed(facts), inventory=ALLOWED)
     facts["h2"]["usable"] = facts["h7"]["usable"] = False
-    check_request_against_hosts(request, facts, inventory=ALLOWED)
+    check_request_against_hosts(request, typed(facts), inventory=ALLOWED)
 
 
 def test_with_a_placement_only_its_hosts_count():
     request = make_request(size=2, cpus=2, mounts="/srv/a:/a", ports="80")
     facts = make_facts(2, paths={"/srv/a": about_path("/srv/a")})
-    placement = place(request, hosts_from_facts(facts, {}))
+    placement = place(request, hosts_from_facts(typed(facts), {}))
     assert placement.hosts == ("h1",)
     facts["h2"]["paths"]["/srv/a"] = about_path("/srv/a", kind="missing")
     facts["h2"]["ports"] = [{"address": "0.0.0.0", "port": 80, "protocol": "tcp"}]
-    check_request_against_hosts(request, facts, placement, inventory=ALLOWED)
+    check_request_against_hosts(request, typed(facts), placement, inventory=ALLOWED)
 
 
 @pytest.mark.parametrize(
@@ -65,18 +68,18 @@ def test_with_a_placement_only_its_hosts_count():
 def test_ports_that_are_taken(port, address, protocol, taken):
     request = make_request(ports=port)
     facts = make_facts(1, ports=[{"address": address, "port": 80, "protocol": protocol}])
-    placement = place(request, hosts_from_facts(facts, {}))
+    placement = place(request, hosts_from_facts(typed(facts), {}))
     if not taken:
-        check_request_against_hosts(request, facts, placement)
+        check_request_against_hosts(request, typed(facts), placement)
         return
     with pytest.raises(InvalidInput, match=r"session_ports is .*: This port is taken on h1, the host of main1\."):
-        check_request_against_hosts(request, facts, placement)
+        check_request_against_hosts(request, typed(facts), placement)
     running = make_plan(request, make_facts(1))
-    check_request_against_hosts(request, facts, placement, running)
+    check_request_against_hosts(request, typed(facts), placement, running)
     if address == "0.0.0.0":
         request = make_request(authorized_keys=KEY, ssh_port=80)
         with pytest.raises(InvalidInput, match=r"session_ssh_port is '0\.0\.0\.0:80/tcp': This port is taken on h1"):
-            check_request_against_hosts(request, facts, placement)
+            check_request_against_hosts(request, typed(facts), placement)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "127.0.0.1", "127.1.2.3", "192.0.2.1", "2001:db8::1"])
@@ -84,8 +87,8 @@ def test_addresses_that_the_host_has(address):
     request = make_request(ports=[{"host_ip": address, "container_port": 80}])
     facts = make_facts(2)
     facts["h1"]["addresses"] = ["192.0.2.1", "2001:db8::1"]
-    check_request_against_hosts(request, facts)
-    check_request_against_hosts(request, facts, place(request, hosts_from_facts(facts, {})))
+    check_request_against_hosts(request, typed(facts))
+    check_request_against_hosts(request, typed(facts), place(request, hosts_from_facts(typed(facts), {})))
 
 
 @pytest.mark.parametrize("address", ["192.0.2.2", "::1"])
@@ -94,41 +97,41 @@ def test_an_address_that_the_host_does_not_have(address):
     facts = make_facts(2, addresses=["192.0.2.1"])
     named = rf"session_ports is '{address}:80/tcp': "
     with pytest.raises(InvalidInput, match=f"{named}None of h1, h2 has this address.$"):
-        check_request_against_hosts(request, facts)
+        check_request_against_hosts(request, typed(facts))
     facts["h2"]["addresses"] = [address]
-    check_request_against_hosts(request, facts)
-    placement = place(request, hosts_from_facts(facts, {}))
+    check_request_against_hosts(request, typed(facts))
+    placement = place(request, hosts_from_facts(typed(facts), {}))
     assert placement.hosts == ("h1",)
     hint = "Hosts that have it: h2; name one in session_hosts."
     with pytest.raises(InvalidInput, match=f"{named}main1 would run on h1, which does not have this address. {hint}"):
-        check_request_against_hosts(request, facts, placement)
+        check_request_against_hosts(request, typed(facts), placement)
     with pytest.raises(InvalidInput, match=f"{named}None of h1 has this address. {hint}"):
-        check_request_against_hosts(replace(request, hosts=("h1",)), facts)
+        check_request_against_hosts(replace(request, hosts=("h1",)), typed(facts))
 
 
 def test_a_container_name_that_another_session_has():
     request = make_request(name="a", roles=[{"name": "main"}, {"name": "b-sub", "replicas": 1}])
     facts = make_facts(1, containers=[{"name": "a-b-sub1", "session_name": "a-b", "cpus": 0, "memory": 0}])
-    placement = place(request, hosts_from_facts(facts, {}))
+    placement = place(request, hosts_from_facts(typed(facts), {}))
     with pytest.raises(InvalidInput, match="would be a-b-sub1, which session a-b has on h1"):
-        check_request_against_hosts(request, facts, placement)
+        check_request_against_hosts(request, typed(facts), placement)
     facts["h1"]["containers"][0]["session_name"] = "a"
-    check_request_against_hosts(request, facts, placement)
+    check_request_against_hosts(request, typed(facts), placement)
 
 
 def test_a_container_name_that_somebody_else_has():
     request = make_request(name="a", size=2)
     facts = make_facts(1, foreign_containers=["a-sub2", "a-other"])
-    placement = place(request, hosts_from_facts(facts, {}))
-    check_request_against_hosts(request, facts, placement)
+    placement = place(request, hosts_from_facts(typed(facts), {}))
+    check_request_against_hosts(request, typed(facts), placement)
     facts["h1"]["foreign_containers"].append("a-sub1")
     with pytest.raises(InvalidInput, match="would be a-sub1, which somebody else has on h1 already"):
-        check_request_against_hosts(request, facts, placement)
+        check_request_against_hosts(request, typed(facts), placement)
 
 
 def test_shortfall_table():
     facts = make_facts(2, cpus=4, memory=2)
-    result = place(make_request(size=5, cpus=2), hosts_from_facts(facts, {}))
+    result = place(make_request(size=5, cpus=2), hosts_from_facts(typed(facts), {}))
     assert isinstance(result, Shortfall)
     assert render_shortfall(result) == [
         "5 replicas asked, mode multi-node: not enough room now. Asked per host is one replica; the last rows compare "
@@ -151,13 +154,15 @@ def test_shortfall_table():
 def test_shortfall_where_nothing_fits():
     facts = make_facts(1)
     facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 4000, "memory": 0}]
-    lines = render_shortfall(place(make_request(cpus=2), hosts_from_facts(facts, {})))
+    lines = render_shortfall(place(make_request(cpus=2), hosts_from_facts(typed(facts), {})))
     assert lines[0].startswith("1 replica asked, mode single-node: not enough room now. Asked per host is the whole")
     assert lines[-1] == "Not even main1 fits now."
 
 
 def test_shortfall_of_very_many_hosts_is_cut():
-    lines = render_shortfall(place(make_request(size=9, mode="single-node"), hosts_from_facts(make_facts(300), {})))
+    lines = render_shortfall(
+        place(make_request(size=9, mode="single-node"), hosts_from_facts(typed(make_facts(300)), {}))
+    )
     assert lines[1] == "Of 300 hosts the first 100 in inventory order are shown."
     assert len({line.split()[0] for line in lines if re.match(r"h\d", line)}) == 100
     assert any(line.startswith("all hosts") for line in lines)

@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     PoolExhausted,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import Underlay
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
     Network,
@@ -42,6 +43,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     GIB,
     KEY,
@@ -132,18 +134,20 @@ def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
     assert other.network.port == 61004
     with pytest.raises(PoolExhausted, match="has no free port left"):  # overlays in plain have it
         make_plan(request, facts, site=Settings(vxlan_port=61003, encrypted_ports="61003-61003"))
-    again = build_plan(request, place(request, hosts_from_facts(facts, {})), SESSION, facts, Settings(), plan)
+    again = build_plan(
+        request, place(request, hosts_from_facts(typed(facts), {})), SESSION, typed(facts), Settings(), plan
+    )
     assert again.network.port == 61003
     for change in ({"encryption": "Its kernel has no WireGuard."}, {"encryption": "x"}):
         facts["h2"].update(change)
         with pytest.raises(InvalidInput, match="Host h2 cannot do it: ") as error:
-            check_request_against_hosts(request, facts, place(request, hosts_from_facts(facts, {})))
+            check_request_against_hosts(request, typed(facts), place(request, hosts_from_facts(typed(facts), {})))
         assert [problem.variable for problem in error.value.problems] == ["session_encrypted"]
     del facts["h2"]["encryption"]  # who was not asked has not said that it can
     with pytest.raises(InvalidInput, match="Host h2 cannot do it: Nobody looked"):
-        check_request_against_hosts(request, facts, place(request, hosts_from_facts(facts, {})))
+        check_request_against_hosts(request, typed(facts), place(request, hosts_from_facts(typed(facts), {})))
     plain = make_request(size=4, cpus=2)
-    check_request_against_hosts(plain, facts, place(plain, hosts_from_facts(facts, {})))
+    check_request_against_hosts(plain, typed(facts), place(plain, hosts_from_facts(typed(facts), {})))
     with pytest.raises(PoolExhausted, match="cluster_compute_encrypted_ports 61002-61002 has no free port left"):
         make_plan(request, facts, site=Settings(encrypted_ports="61002-61002"))
 
@@ -151,7 +155,7 @@ def test_an_encrypted_session_has_a_tunnel_where_it_spans_hosts():
 def test_on_one_host_nothing_has_to_be_encrypted():
     facts = make_facts(encryption="Its kernel has no WireGuard.")
     request = make_request(size=2, cpus=2, encrypted=True)
-    check_request_against_hosts(request, facts, place(request, hosts_from_facts(facts, {})))
+    check_request_against_hosts(request, typed(facts), place(request, hosts_from_facts(typed(facts), {})))
     plan = make_plan(request, facts)
     assert plan.network.tunnel is None
     assert plan.hosts["h1"].tunnel_address is None
@@ -317,24 +321,21 @@ def test_mtu_follows_the_least_underlay_of_the_used_hosts():
 
 
 def test_mtu_over_ipv6():
-    assert (
-        overlay_mtu({"a": {"address": "2001:db8::1", "mtu": 1500}, "b": {"address": "2001:db8::2", "mtu": 9000}})
-        == 1430
-    )
-    both = {"a": {"address": "2001:db8::1", "mtu": 1500}, "b": {"address": "2001:db8::2", "mtu": 9000}}
+    assert overlay_mtu({"a": Underlay("2001:db8::1", "eth0", 1500), "b": Underlay("2001:db8::2", "eth0", 9000)}) == 1430
+    both = {"a": Underlay("2001:db8::1", "eth0", 1500), "b": Underlay("2001:db8::2", "eth0", 9000)}
     assert overlay_mtu(both, encrypted=True) == 1500 - 80 - 70
 
 
 def test_underlays_that_cannot_be():
     with pytest.raises(InvalidInput, match="must all have IPv4, or all IPv6"):
-        overlay_mtu({"a": {"address": "2001:db8::1", "mtu": 1500}, "b": {"address": "192.0.2.1", "mtu": 1500}})
+        overlay_mtu({"a": Underlay("2001:db8::1", "eth0", 1500), "b": Underlay("192.0.2.1", "eth0", 1500)})
     with pytest.raises(InvalidInput, match="cluster_compute_underlay_address of host b is not given"):
-        overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 1500}, "b": {}})
+        overlay_mtu({"a": Underlay("192.0.2.1", "eth0", 1500), "b": None})
     with pytest.raises(InvalidInput, match="MTU of eth0 on host a is 600: It leaves 550 bytes"):
-        overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 600, "interface": "eth0"}})
-    assert overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 1340, "interface": "eth0"}}, encrypted=True) == 1210
+        overlay_mtu({"a": Underlay("192.0.2.1", "eth0", 600)})
+    assert overlay_mtu({"a": Underlay("192.0.2.1", "eth0", 1340)}, encrypted=True) == 1210
     with pytest.raises(InvalidInput, match=r"MTU of eth0 on host a is 1339: It leaves 1209 bytes .* at least 1210 are"):
-        overlay_mtu({"a": {"address": "192.0.2.1", "mtu": 1339, "interface": "eth0"}}, encrypted=True)
+        overlay_mtu({"a": Underlay("192.0.2.1", "eth0", 1339)}, encrypted=True)
 
 
 def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
@@ -346,9 +347,9 @@ def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
 
     def planned(**more):
         request = make_request(roles=roles, pin_cpus=True, **more)
-        hosts = hosts_from_facts(facts, {})
+        hosts = hosts_from_facts(typed(facts), {})
         found = place(request, hosts)
-        plan = build_plan(request, found, SESSION, facts, Settings(), free_devices={"h1": hosts[0].free_devices})
+        plan = build_plan(request, found, SESSION, typed(facts), Settings(), free_devices={"h1": hosts[0].free_devices})
         validate_plan(encode(plan))
         assert sorted(name for _kind, names in claims_of(plan)["h1"].devices for name in names) == sorted(
             cpu for replica in plan.replicas for cpu in replica.devices[PINNED]
@@ -425,9 +426,9 @@ def test_pinned_replicas_get_whole_cores_and_the_memory_of_their_nodes():
         )
     ], "a node without memory"
     request = make_request(roles=roles, pin_cpus=True)
-    hosts = hosts_from_facts(facts, {})
+    hosts = hosts_from_facts(typed(facts), {})
     free = {"h1": hosts[0].free_devices}
-    plan = build_plan(request, place(request, hosts), SESSION, facts, Settings(), free_devices=free)
+    plan = build_plan(request, place(request, hosts), SESSION, typed(facts), Settings(), free_devices=free)
     for key, value, problem in (
         ("devices", {PINNED: ["1", "5"]}, "There are 2 pinned CPUs of main1 where at least 3 are expected."),
         ("memory_nodes", ["0"], "replicas[0].memory_nodes[0] is '0', where a whole number is expected."),
@@ -445,9 +446,11 @@ def test_replicas_get_certain_devices_in_rank_order():
     facts["h1"]["topology"] = topology([0], [2], [1], [3])
     request = make_request(size=3, accelerators="gpu=1", cpus=1, pin_cpus=True)
     names = ["/dev/a", "/dev/b+/dev/c", "GPU-1"]
-    hosts = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": {"gpu": names}, "cluster_compute_cpus": 3}})
+    hosts = hosts_from_facts(
+        typed(facts), {"h1": {"cluster_compute_accelerators": {"gpu": names}, "cluster_compute_cpus": 3}}
+    )
     free = {"h1": hosts[0].free_devices}
-    plan = build_plan(request, place(request, hosts), SESSION, facts, Settings(), free_devices=free)
+    plan = build_plan(request, place(request, hosts), SESSION, typed(facts), Settings(), free_devices=free)
     assert [replica.devices for replica in plan.replicas] == [
         {"gpu": ("/dev/a",), PINNED: ("2",)},
         {"gpu": ("/dev/b+/dev/c",), PINNED: ("1",)},

@@ -9,6 +9,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Capacity, Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     GIB,
     make_facts,
@@ -36,7 +37,7 @@ def test_hosts_from_facts():
         "h2": {"cluster_compute_cpus": "2", "cluster_compute_memory": "4g", "cluster_compute_reserved_cpus": 1},
         "h4": {"cluster_compute_reserved_cpus": 64, "cluster_compute_cpus": ""},
     }
-    h1, h2, h4 = hosts_from_facts(facts, inventory, "demo")
+    h1, h2, h4 = hosts_from_facts(typed(facts), inventory, "demo")
     assert h1 == Host(
         "h1",
         Capacity(3500, 14 * GIB, (("gpu", 2),)),
@@ -49,7 +50,7 @@ def test_hosts_from_facts():
     )
     assert h2 == Host("h2", Capacity(2000, 4 * GIB), Capacity(0, 0)), "what is set is what sessions may use"
     assert h4 == Host("h4", Capacity(0, 16 * GIB), Capacity(0, 16 * GIB))
-    assert hosts_from_facts(facts, inventory)[0].free.cpus == 500, "without a name everything counts"
+    assert hosts_from_facts(typed(facts), inventory)[0].free.cpus == 500, "without a name everything counts"
 
 
 def test_accelerators_in_use_are_not_free():
@@ -58,7 +59,7 @@ def test_accelerators_in_use_are_not_free():
     facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "memory": 1, "devices": held}]
     facts["h1"]["topology"] = topology([0], [2], [1], [3])
     inventory = {"cluster_compute_accelerators": {"gpu": ["/dev/a", "/dev/b", "/dev/c"]}, "cluster_compute_cpus": 3}
-    (host,) = hosts_from_facts(facts, {"h1": inventory})
+    (host,) = hosts_from_facts(typed(facts), {"h1": inventory})
     assert host.free_devices == (("gpu", ("/dev/a", "/dev/c")), (PINNED, ("2", "1")))
     assert host.free.devices == (("gpu", 2), (PINNED, 2))
     assert host.allocatable.devices == (("gpu", 3), (PINNED, 3)), "the first CPU is kept back for the host"
@@ -69,13 +70,13 @@ def test_of_a_core_that_is_held_in_part_nothing_is_free():
     held = {PINNED: ["6"]}
     facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "memory": 1, "devices": held}]
     facts["h1"]["topology"] = topology([0, 4], [1, 5], [2, 6], [3, 7])
-    (host,) = hosts_from_facts(facts, {"h1": {"cluster_compute_cpus": 7}})
+    (host,) = hosts_from_facts(typed(facts), {"h1": {"cluster_compute_cpus": 7}})
     assert host.threads == 2
     assert host.devices == ((PINNED, ("1", "5", "2", "6", "3", "7")),), "half a core is not given away"
     assert host.free_devices == ((PINNED, ("1", "5", "3", "7")),)
     assert (host.allocatable.devices, host.free.devices) == (((PINNED, 6),), ((PINNED, 4),))
     facts["h1"]["topology"] = topology([0, 4], [1, 5], [2], [3])
-    (host,) = hosts_from_facts(facts, {"h1": {"cluster_compute_cpus": 6}})
+    (host,) = hosts_from_facts(typed(facts), {"h1": {"cluster_compute_cpus": 6}})
     assert (host.threads, host.allocatable.devices) == (1, ((PINNED, 4),)), "every core counts as the least of them"
 
 
@@ -83,7 +84,7 @@ def test_a_device_that_is_held_by_another_spelling_is_not_free():
     facts = make_facts(1)
     facts["h1"]["containers"] = [{"name": "x", "session_name": "x", "cpus": 1, "devices": {"gpu": ["/dev/r1"]}}]
     names = ["/dev/kfd+/dev/r1", "/dev/kfd+/dev/r2"]
-    (host,) = hosts_from_facts(facts, {"h1": {"cluster_compute_accelerators": {"gpu": names}}})
+    (host,) = hosts_from_facts(typed(facts), {"h1": {"cluster_compute_accelerators": {"gpu": names}}})
     assert host.free_devices == (("gpu", ("/dev/kfd+/dev/r2",)),)
 
 
@@ -98,7 +99,7 @@ def test_bad_inventory_is_named_with_its_host():
         "cluster_compute_accelerators": "gpu",
     }
     with pytest.raises(InvalidInput) as error:
-        hosts_from_facts(make_facts(2), {"h1": bad, "h2": {"cluster_compute_labels": {"rack": True}}})
+        hosts_from_facts(typed(make_facts(2)), {"h1": bad, "h2": {"cluster_compute_labels": {"rack": True}}})
     assert {problem.variable for problem in error.value.problems} == {
         *(f"{name} of host h1" for name in bad),
         "cluster_compute_labels of host h2",

@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     sharing_problems,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 HOSTS = ("h1", "h2", "h3")
 SITE = {host: {ROOTS: ["/srv"]} for host in HOSTS}
@@ -61,7 +62,9 @@ def facts(path="/srv/a", changes=None):
 
 
 def said(mount, found, site=None):
-    return [str(problem) for problem in mount_problems(request(mount), HOSTS, found, SITE if site is None else site)]
+    return [
+        str(problem) for problem in mount_problems(request(mount), HOSTS, typed(found), SITE if site is None else site)
+    ]
 
 
 def test_text_and_mapping_mean_the_same():
@@ -270,8 +273,8 @@ def test_what_a_file_server_gives_to_the_host_is_for_the_site_to_allow():
 
 
 def shared(mount, found, hosts=HOSTS):
-    problems = [str(problem) for problem in sharing_problems(request(mount), hosts, found)]
-    data = data_of_hosts(request(mount), hosts, found, SITE)
+    problems = [str(problem) for problem in sharing_problems(request(mount), hosts, typed(found))]
+    data = data_of_hosts(request(mount), hosts, typed(found), SITE)
     return problems, [data[host][1]["/srv/a"].proof for host in hosts]
 
 

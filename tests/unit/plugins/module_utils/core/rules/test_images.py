@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     suits,
     tag_for,
 )
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 ONE, TWO = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 DIGEST = "sha256:" + "d" * 64
@@ -40,7 +41,7 @@ def host(image: str | None = None, digests: tuple[str, ...] = (), **engine: str)
 
 def need_of(policy: str = MISSING, used: int = 2, reference: str = NAME, **facts: dict[str, Any]) -> Need:
     """Return the need of a session on the first *used* hosts."""
-    (need,) = needs_of({reference: list(facts)[:used]}, facts, policy)
+    (need,) = needs_of({reference: list(facts)[:used]}, typed(facts), policy)
     return need
 
 
@@ -134,7 +135,7 @@ def test_the_registry_is_asked_once_where_nobody_has_it() -> None:
     facts = {"h1": host(), "h2": host(), "h3": host(TWO)}
     need = need_of(**facts)
     assert (need.asks, need.fetches) == ("h1", ["h1", "h2"])
-    need.asked(DIGEST, "", facts)
+    need.asked(DIGEST, "", typed(facts))
     assert (need.asks, need.pulls, need.digest, need.lacking) == (None, True, PINNED, ["h1", "h2"])
     need.pulled("h1", ONE, "")
     need.pulled("h2", None, "no route")
@@ -147,11 +148,11 @@ def test_always_lets_the_registry_decide() -> None:
     facts = {"h1": host(ONE, (PINNED,)), "h2": host(TWO), "h3": host()}
     need = need_of(ALWAYS, 3, **facts)
     assert (need.asks, need.fetches) == ("h1", ["h1", "h2", "h3"])
-    need.asked(DIGEST, "", facts)
+    need.asked(DIGEST, "", typed(facts))
     assert need.lacking == ["h2", "h3"]
     assert need.pinned().ids == dict.fromkeys(facts, ONE)
     refused = need_of(ALWAYS, 3, **facts)
-    refused.asked(None, "unauthorized", facts)
+    refused.asked(None, "unauthorized", typed(facts))
     assert refused.lacking == ["h1", "h2", "h3"]
     assert refused.senders("h3") == []
     assert "unauthorized" in refused.why_not("h1")
@@ -159,11 +160,11 @@ def test_always_lets_the_registry_decide() -> None:
 
 def test_without_an_answer_a_host_outside_the_session_helps() -> None:
     need = need_of(h1=host(), h2=host(), h3=host(ONE))
-    need.asked(None, "no such host", {})
+    need.asked(None, "no such host", typed({}))
     assert (need.lacking, need.senders("h1")) == (["h1", "h2"], ["h3"])
     differing = need_of(h1=host(), h2=host(), h3=host(ONE), h4=host(TWO))
     with pytest.raises(InvalidInput):
-        differing.asked(None, "no such host", {})
+        differing.asked(None, "no such host", typed({}))
 
 
 def test_never_asks_nobody() -> None:
@@ -237,23 +238,23 @@ def test_machines_share_an_image_by_its_digest_only() -> None:
 def test_an_archive_says_what_the_image_is() -> None:
     facts = {"h1": host(TWO), "h2": host(), "h3": host(ONE)}
     archive = {"registry.example/train:1": {"id": ONE, "architecture": "amd64"}}
-    (need,) = needs_of({NAME: ["h1", "h2"]}, facts, MISSING, archive)
+    (need,) = needs_of({NAME: ["h1", "h2"]}, typed(facts), MISSING, archive)
     assert (need.archived, need.asks, need.lacking) == (True, None, ["h1", "h2"])
     assert need.senders("h1") == ["h3"]
     archive["registry.example/train:1"]["architecture"] = "arm64"
     with pytest.raises(InvalidInput, match="arm64, and h1 is amd64"):
-        needs_of({NAME: ["h1"]}, facts, MISSING, archive)
+        needs_of({NAME: ["h1"]}, typed(facts), MISSING, archive)
     with pytest.raises(InvalidInput, match="store of containerd"):
-        needs_of({NAME: ["h1"]}, {"h1": host(image_store="containerd")}, MISSING, archive)
+        needs_of({NAME: ["h1"]}, typed({"h1": host(image_store="containerd")}), MISSING, archive)
 
 
 def test_a_session_that_exists_keeps_its_image() -> None:
     facts = {"h1": host(TWO), "h2": host(TWO), "h3": host(TWO)}
     facts["h1"]["images"][ONE] = {"id": ONE, "digests": [], "architecture": "amd64"}
     pinned = {NAME: PinnedImage(PINNED, {"h1": ONE, "h2": ONE})}
-    (need,) = needs_again({NAME: ["h1", "h2"]}, facts, MISSING, pinned)
+    (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), MISSING, pinned)
     assert (need.fetches, need.pulls, need.digest, need.senders("h2")) == (["h2"], True, PINNED, ["h1"])
-    (need,) = needs_again({NAME: ["h1", "h2"]}, facts, NEVER, pinned)
+    (need,) = needs_again({NAME: ["h1", "h2"]}, typed(facts), NEVER, pinned)
     assert (need.fetches, need.pulls) == (["h2"], False)
     assert Need.from_dict(need.to_dict()) == need
 

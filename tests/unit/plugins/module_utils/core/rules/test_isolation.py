@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     OverlayTunnel,
     new_record,
@@ -204,8 +205,8 @@ def test_containers_are_kept_out_of_every_overlay_of_the_site() -> None:
 def test_overlays_outside_of_the_pool_are_not_covered(tunnel: OverlayTunnel | None, covered: bool) -> None:
     overlays = Overlays(4789, 4096, 5000)
     assert overlays.cover(tunnel) is covered
-    assert is_kept_out({"overlays": overlays.to_dict()}, replace(RECORD, tunnel=tunnel)) is covered
-    assert not is_kept_out({"overlays": None}, replace(RECORD, tunnel=tunnel))
+    assert is_kept_out(HostFacts(overlays=overlays), replace(RECORD, tunnel=tunnel)) is covered
+    assert not is_kept_out(HostFacts(), replace(RECORD, tunnel=tunnel))
     assert Overlays.from_dict(overlays.to_dict()) == overlays
 
 

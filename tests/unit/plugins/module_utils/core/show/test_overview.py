@@ -33,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import overview
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 A = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 B = "bbbbbbbb-0e04-4a3c-9d2a-53a1f7b2c8aa"
@@ -58,7 +59,6 @@ def idle_facts(*names: str) -> Facts:
             "problem": "",
             "engine": {"version": "20.10.24", "architecture": "x86_64"},
             "capacity": {"cpus": 4000, "memory": 16 * GIB},
-            "cpu_numbers": [0, 1, 2, 3],
             "underlay": {"address": "192.0.2.1", "interface": "eth0", "mtu": 1500},
             "containers": [],
             "reservations": [],
@@ -73,15 +73,15 @@ def idle_facts(*names: str) -> Facts:
 
 def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[str, ...] = ()) -> Record:
     """Put a session on the hosts; replicas in *ended* have failed."""
-    hosts = hosts_from_facts(facts, INVENTORY)
+    hosts = hosts_from_facts(typed(facts), INVENTORY)
     placement = place(request, hosts)
     assert isinstance(placement, Placement)
     free = {host.name: host.free_devices for host in hosts}
-    plan = build_plan(request, placement, session_id, facts, Settings(), free_devices=free)
+    plan = build_plan(request, placement, session_id, typed(facts), Settings(), free_devices=free)
     record = started(prepared(new_record(session_id, "alice", request.to_dict()), encode(plan)))
     claims = claims_of(plan)
     for name, reported in facts.items():
-        reported["records"].append(record if name in plan.hosts else stub_of(record))
+        reported["records"].append(encode(record if name in plan.hosts else stub_of(record)))
         if name in claims:
             reported["reservations"].append(Reservation(claims[name], COMMITTED, "boot", None).to_dict())
             reported["objects"][session_id] = {"name": request.name, "kinds": ["container"]}
@@ -107,13 +107,13 @@ def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[s
 
 
 def look(facts: Facts, unreachable: tuple[str, ...] = (), known: tuple[str, ...] = ()) -> dict[str, Any]:
-    view = cluster_state(facts, unreachable)
+    view = cluster_state(typed(facts), unreachable)
     waiting = [Waiting(record.id, Request.from_dict(record.request), record.queue_number) for record in view.pending()]
-    hosts = hosts_from_facts(facts, INVENTORY)
+    hosts = hosts_from_facts(typed(facts), INVENTORY)
     names = known or (*facts, *unreachable)
     entries = schedule_queue(waiting, hosts, (), names)
     why = dict.fromkeys(unreachable, "It could not be reached.")
-    found = overview("gpu_hosts", names, facts, why, unreachable, INVENTORY, view, entries)
+    found = overview("gpu_hosts", names, typed(facts), why, unreachable, INVENTORY, view, entries)
     assert json.loads(json.dumps(found)) == found
     return found
 
@@ -145,11 +145,11 @@ def test_a_host_that_is_away_and_one_whose_variables_are_wrong_are_told() -> Non
     found = overview(
         "g",
         ["h1", "h3"],
-        facts,
+        typed(facts),
         {"h3": "It could not be reached."},
         ["h3"],
         {"h1": {"cluster_compute_cpus": "many"}},
-        cluster_state(facts, ["h3"]),
+        cluster_state(typed(facts), ["h3"]),
         [],
     )
     wrong, unreachable = found["hosts"]
@@ -201,10 +201,11 @@ def test_a_session_tells_everything_but_its_secrets() -> None:
 
 def test_a_session_tells_how_its_owner_gets_in_and_what_its_images_are() -> None:
     facts = idle_facts("h1", "h2")
-    record = launched(facts, make_request(size=2, cpus=3, authorized_keys=[KEY], ssh_port=40022))
-    pinned = record.plan["images"]["debian:12"]
-    pinned["digest"] = "debian@sha256:dd"
-    pinned["ids"] = {host: f"sha256:{host}" for host in pinned["ids"]}
+    launched(facts, make_request(size=2, cpus=3, authorized_keys=[KEY], ssh_port=40022))
+    for host in facts.values():
+        pinned = host["records"][0]["plan"]["images"]["debian:12"]
+        pinned["digest"] = "debian@sha256:dd"
+        pinned["ids"] = {name: f"sha256:{name}" for name in pinned["ids"]}
     (session,) = look(facts)["sessions"]
     assert session["ssh_port"] == 40022
     assert [(replica["image_id"], replica["image_digest"]) for replica in session["replicas"]] == [
@@ -241,7 +242,7 @@ def test_replicas_of_a_session_that_has_ended_are_not_missing(status: str) -> No
     facts = idle_facts("h1", "h2")
     record = advance(launched(facts, make_request(size=2, cpus=3)), status, "It has ended.", report=("It has ended.",))
     for host in facts.values():
-        host.update(containers=[], records=[record])
+        host.update(containers=[], records=[encode(record)])
     (session,) = look(facts)["sessions"]
     assert (session["status"], [replica["status"] for replica in session["replicas"]]) == (
         status,
@@ -266,7 +267,7 @@ def test_who_waits_is_told_in_the_order_of_the_queue_with_the_reason() -> None:
         record = advance(
             new_record(session_id, "alice", request.to_dict()), PENDING, "No room.", queue=QueueTicket(number)
         )
-        facts["h1"]["records"].append(record)
+        facts["h1"]["records"].append(encode(record))
     found = look(facts)
     assert [(entry["position"], entry["session_name"], entry["fits"]) for entry in found["pending"]] == [
         (1, "first", False),

@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.preview import common
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 SESSION = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 GIB = 1024**3
@@ -54,7 +55,9 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
     placement = place(request, members)
     assert isinstance(placement, Placement)
     underlay = {"address": "192.0.2.1", "interface": "eth0", "mtu": 1500}
-    plan = build_plan(request, placement, SESSION, {host.name: {"underlay": underlay} for host in members}, Settings())
+    plan = build_plan(
+        request, placement, SESSION, typed({host.name: {"underlay": underlay} for host in members}), Settings()
+    )
     record = new_record(SESSION, "alice", request.to_dict())
     if waited:
         record = advance(record, PENDING, "There was no room for it.", queue=QueueTicket(1))

@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.images import Distribution
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 NAME = "registry.example/train:1"
 IMAGE, DIGEST = "sha256:" + "1" * 64, "sha256:" + "d" * 64
@@ -21,14 +22,14 @@ def facts(*having: str) -> dict[str, dict[str, Any]]:
         f"h{number}": {
             "engine": {"architecture": "x86_64", "image_store": "docker"},
             "images": {NAME: known if f"h{number}" in having else None},
-            "underlay": {"address": f"192.0.2.{number}"},
+            "underlay": {"address": f"192.0.2.{number}", "interface": "eth0", "mtu": 1500},
         }
         for number in (1, 2, 3)
     }
 
 
 def plan_of(hosts: dict[str, dict[str, Any]], policy: str) -> dict[str, Any]:
-    needs = needs_of({NAME: list(hosts)}, hosts, policy)
+    needs = needs_of({NAME: list(hosts)}, typed(hosts), policy)
     return {
         "images": [need.to_dict() for need in needs],
         "fetches": [host for host in hosts if host in needs[0].fetches],
@@ -47,7 +48,7 @@ class Launch:
 
     def step(self, **results: Any) -> dict[str, Any]:
         """Take results, and return what is next."""
-        step = Distribution(self.plan, self.hosts, self.before, (8480, 8489), 40, self.check_mode)
+        step = Distribution(self.plan, typed(self.hosts), self.before, (8480, 8489), 40, self.check_mode)
         step.asked(results.get("asked", {}))
         step.pulled(results.get("pulled", {}))
         step.arrived(results.get("served", {}), results.get("arrived", {}))

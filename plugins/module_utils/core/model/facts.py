@@ -1,0 +1,179 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a host reports of itself: the result ``host`` of host_info, which `host.facts` makes.
+
+Only the controller reads it, so hosts need not load this.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Topology
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Reservation
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """The host's Docker Engine. cdi: whether it hands over CDI devices. image_store: the kind, which gives the ids."""
+
+    version: str = ""
+    api_version: str = ""
+    architecture: str = ""
+    limits_swap: bool = True
+    cdi: bool = False
+    image_store: str = "docker"
+
+
+@dataclass(frozen=True)
+class EngineCapacity:
+    """What the engine sees of the machine: CPUs in thousandths, bytes of memory."""
+
+    cpus: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True)
+class Underlay:
+    """By what tunnels of this host reach the others."""
+
+    address: str
+    interface: str
+    mtu: int
+
+
+@dataclass(frozen=True)
+class ContainerFailure:
+    """How a replica failed, as `failure.Failure` has it."""
+
+    exit_code: int
+    oom_killed: bool
+    finished: str
+    restarts: int
+
+
+@dataclass(frozen=True)
+class Container:
+    """The container of a replica. devices: names by class. usage: what it uses now, where that was asked for."""
+
+    name: str
+    session_id: str
+    session_name: str
+    replica: str
+    cpus: int
+    memory: int
+    devices: dict[str, tuple[str, ...]]
+    state: str
+    exit_code: Optional[int] = None
+    failure: Optional[ContainerFailure] = None
+    usage: Optional[dict[str, Any]] = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What there is of one session besides its record. kinds: of `cluster_state`."""
+
+    name: str
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """A session that was torn down. hosts: those that could not be reached then."""
+
+    id: str
+    name: str
+    hosts: tuple[str, ...]
+    schema: int = 1
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port that somebody listens on, publishes or holds."""
+
+    address: str
+    port: int
+    protocol: str
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """An image that the engine has. digests: as ``repository@sha256:…``."""
+
+    id: str
+    digests: tuple[str, ...]
+    architecture: str
+
+
+@dataclass(frozen=True)
+class PathFacts:
+    """What is at a path that a session is to mount.
+
+    kind: directory, file or missing. real: where it leads. ancestors: where each folder above it leads, and it itself.
+    parent: whether it could be made. origin, inode: what tells whether two hosts have the same of a file system.
+    """
+
+    kind: str
+    real: str
+    ancestors: dict[str, str]
+    parent: bool
+    owner: Optional[str]
+    mode: Optional[str]
+    filesystem: str
+    origin: str
+    inode: Optional[int]
+    read_only: bool
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """The facts of one host; what was not asked for is empty.
+
+    problem: why it is not usable. containers: of sessions; foreign_containers: names of others that are in the way of
+    the session that is looked for. objects: by session. overlays: those that containers here are kept out of. images:
+    by the reference that was asked for, volumes by name, as the engine describes them. encryption: why there can be no
+    encrypted session; None where nobody tried. accelerators: by class, as they were detected. batches: what can be
+    said of batch commands, by session. public_keys, users: by session and replica. host_names: by session, what this
+    host is called in its plan. signature: tells whether anything has changed that a session may wait for.
+    """
+
+    usable: bool = True
+    problem: str = ""
+    engine: EngineFacts = field(default_factory=EngineFacts)
+    topology: Topology = field(default_factory=Topology)
+    capacity: EngineCapacity = field(default_factory=EngineCapacity)
+    containers: tuple[Container, ...] = ()
+    foreign_containers: tuple[str, ...] = ()
+    objects: dict[str, Parts] = field(default_factory=dict)
+    overlays: Optional[Overlays] = None
+    underlay: Optional[Underlay] = None
+    addresses: tuple[str, ...] = ()
+    subnets: tuple[str, ...] = ()
+    vnis: tuple[int, ...] = ()
+    ports: tuple[Port, ...] = ()
+    images: dict[str, Optional[ImageFacts]] = field(default_factory=dict)
+    image_names: tuple[str, ...] = ()
+    paths: dict[str, PathFacts] = field(default_factory=dict)
+    volumes: dict[str, Optional[dict[str, Any]]] = field(default_factory=dict)
+    encryption: Optional[str] = None
+    accelerators: dict[str, dict[str, Any]] = field(default_factory=dict)
+    reservations: tuple[Reservation, ...] = ()
+    batches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    records: tuple[Record, ...] = ()
+    public_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+    users: dict[str, dict[str, str]] = field(default_factory=dict)
+    damaged: tuple[str, ...] = ()
+    ledger_is_damaged: bool = False
+    tombstones: tuple[Tombstone, ...] = ()
+    host_names: dict[str, str] = field(default_factory=dict)
+    signature: str = ""
+
+
+def read_facts(data: Mapping[str, Any], host: str = "The host") -> HostFacts:
+    """Return the facts of a host from their plain form. host: its name, for a message. Raises Malformed."""
+    return decode(HostFacts, data, host)
