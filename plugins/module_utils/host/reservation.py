@@ -13,7 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     Allocatable,
@@ -85,12 +85,15 @@ def refused_by_name(state: StateDirectory, ledger: LedgerFile, claim: Claim, lea
     """Tell whether a session that was granted its claim may keep it: a name means one session.
 
     What was leased is given back where this host has a record of another session of this name. Who made that record
-    held the name in the ledger until it was written, so one of two launches always finds the other.
+    held the name in the ledger until it was written, so one of two launches always finds the other. Of two that both
+    wait, as they were asked for at the same moment, neither has the name: they would refuse each other for ever.
     """
-    for record in state.records()[0]:
-        if record.name == claim.session_name and record.id != claim.session_id and record.status not in ENDED:
+    others = {record.id: record.status for record in state.records()[0] if record.name == claim.session_name}
+    own = others.pop(claim.session_id, None)
+    for session_id, status in others.items():
+        if status not in ENDED and not own == status == PENDING:
             ledger.release(claim.session_id, lease_owner)
-            return Answer(False, (f"The name {claim.session_name} is taken by session {record.id}.",))
+            return Answer(False, (f"The name {claim.session_name} is taken by session {session_id}.",))
     return Answer(True)
 
 

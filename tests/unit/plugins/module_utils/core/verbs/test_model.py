@@ -576,6 +576,25 @@ def test_of_two_launches_that_meet_at_any_moment_one_gets_the_place(
         patched.pop()
 
 
+def test_a_name_that_waits_twice_is_launched(patched: list[World], tmp_path: Path) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="birch", size=3, cpus="2", max_replicas_per_host=1)
+    try:
+        world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1))
+        # Both have looked before the other is written down.
+        world.launch(asked, 3, lambda: world.launch(asked))
+        for host in world.hosts.values():
+            kept = [one.status for one in StateDirectory(str(host.root)).records()[0] if one.name == "birch"]
+            assert kept == ["PENDING", "PENDING"]
+        world.teardown("ash")
+        assert world.launch(asked)["outcome"]["status"] == RUNNING
+        assert "birch" in world.running()
+        end(world)
+    finally:
+        patched.pop()
+
+
 def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(patched: list[World], tmp_path: Path) -> None:
     world = World(tmp_path)
     patched.append(world)
