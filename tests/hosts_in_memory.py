@@ -268,7 +268,9 @@ class Host:
         yield
         actions = keep_records(self.state, [stub_of(record)], False, list(recorded))
         yield
-        self.ledger.release(record.id, lease_owner)
+        held = self.ledger.read().get(record.id)
+        if held is not None and not held.claim.replicas:
+            self.ledger.release(record.id, lease_owner)
         return {"actions": actions}
 
     def start(self, record: Record, lease_owner: str, recorded: Iterable[str]) -> Steps:

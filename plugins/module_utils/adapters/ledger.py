@@ -101,14 +101,15 @@ class LedgerFile:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
 
         lease_owner: the run that asks. Its own lease is renewed; a session that runs keeps what it has; what another
-        run holds for the same session is refused.
+        run holds for the same session is refused. The name alone does not take the place of what holds more: a machine
+        may be two hosts of the inventory.
         """
         with self._locked() as ledger:
             held = ledger.get(claim.session_id)
             if held is not None and held.stage != rules.COMMITTED and held.lease_owner != lease_owner:
                 reason = f"Session {claim.session_name} is being launched by another run."
                 return Answer(False, (reason,), (claim.session_id,))
-            if held is not None and held.stage != rules.LEASED:
+            if held is not None and (held.stage != rules.LEASED or held.claim.replicas > claim.replicas == 0):
                 return Answer(True)
             answer = rules.answer(claim, ledger, untracked, allocatable)
             if answer.granted:

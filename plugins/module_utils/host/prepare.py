@@ -43,7 +43,8 @@ def keep_stub(
     """
     stub = stub_of(record)
     actions = keep_records(state, [stub], check_mode, recorded) + _keep_out(state, stub, check_mode)
-    if not check_mode:
+    held = ledger.read().get(record.id)
+    if held is not None and not held.claim.replicas and not check_mode:
         ledger.release(record.id, lease_owner)
     return actions
 

@@ -160,6 +160,17 @@ def test_the_run_that_holds_a_lease_renews_it(tmp_path: Path) -> None:
     book.require("id-a", RUN)
 
 
+def test_a_name_alone_does_not_take_the_place_of_what_holds_more(tmp_path: Path) -> None:
+    book = LedgerFile(str(tmp_path), lambda: "boot", Clock())
+    name = Claim("id-a", "a")
+    assert book.reserve(name, [], None, 60.0, RUN).granted
+    assert book.reserve(claim("a", 3000), [], ALLOCATABLE, 60.0, RUN).granted
+    assert book.reserve(name, [], None, 60.0, RUN).granted
+    assert book.read()["id-a"].claim == claim("a", 3000)
+    assert not book.reserve(name, [], None, 60.0, OTHER_RUN).granted
+    assert not book.reserve(claim("b"), [], ALLOCATABLE, 60.0, OTHER_RUN).granted
+
+
 def test_what_another_run_let_run_out_is_anybodys(tmp_path: Path) -> None:
     clock = Clock()
     book = LedgerFile(str(tmp_path), lambda: "boot", clock)

@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     prepared,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_records,
     keep_stub,
@@ -80,6 +80,15 @@ def test_a_stub_takes_the_place_of_the_lease_of_a_name_and_none_is_kept_of_what_
     assert keep_stub(state, ledger, record, **given) == ["update record train"]
     assert [(one.status, one.request) for one in state.records()[0]] == [("RUNNING", None)]
     assert ledger.read() == {}
+
+
+def test_a_stub_leaves_what_the_session_holds_on_a_machine_that_is_two_hosts(state: StateDirectory) -> None:
+    ledger = LedgerFile(str(state.root))
+    record = prepared(WAITING, {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "network": None})
+    claim = Claim(SESSION, "train", replicas=1, cpus=1000, memory=1)
+    assert ledger.reserve(claim, [], Allocatable(1000, 1), 60.0, "run").granted
+    keep_stub(state, ledger, record, lease_owner="run", recorded=[], check_mode=False)
+    ledger.require(SESSION, "run")
 
 
 def test_an_encrypted_session_has_one_more_key_on_each_host(state: StateDirectory) -> None:

@@ -595,6 +595,22 @@ def test_a_name_that_waits_twice_is_launched(patched: list[World], tmp_path: Pat
         patched.pop()
 
 
+@pytest.mark.parametrize("moment", range(4, 8))
+def test_a_machine_that_is_two_hosts_of_the_inventory_gives_no_place_twice(
+    patched: list[World], tmp_path: Path, moment: int
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    first, second = world.hosts["h1"], world.hosts["h3"]
+    second.root, second.containers = first.root, first.containers
+    asked, other = (request(name=name, size=1, cpus="2") for name in ("ash", "birch"))
+    try:
+        world.launch(asked, moment, lambda: world.launch(other))
+        world.check_places()
+    finally:
+        patched.pop()
+
+
 def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(patched: list[World], tmp_path: Path) -> None:
     world = World(tmp_path)
     patched.append(world)
