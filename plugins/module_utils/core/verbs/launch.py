@@ -164,7 +164,8 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     ``left``, those that what is rare has something to do for.
     """
     following = _Launch(state, answers, outside).next()
-    own = following["known"][:1]
+    # One that has answered: a host that failed is no host of the plays that follow.
+    own = (following.get("reachable") or following["known"])[:1]
     if following["step"] in ("hold", "start"):
         own = list(dict.fromkeys([*hosts_of(following), *following["stub_hosts"]]))
     return {**following, "play_hosts": own, "left": following["known"] if following["step"] else []}
