@@ -111,7 +111,7 @@ class Host:
             "containers": list(self.containers.values()),
             "foreign_containers": [],
             "objects": self._objects(),
-            "reservations": [held[key].to_dict() for key in sorted(held)],
+            "reservations": [held[key].to_dict() for key in sorted(held) if held[key].claim.replicas],
             "underlay": {"address": f"192.0.2.{self.number}", "interface": "eth0", "mtu": 1500},
             "addresses": [f"192.0.2.{self.number}"],
             "subnets": sorted(subnet for network in networks for subnet in network["subnets"]),

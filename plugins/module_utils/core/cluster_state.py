@@ -194,8 +194,6 @@ def _sessions(facts_by_host: Mapping[str, HostFacts]) -> list[_Session]:
             session.name = session.name or parts.name
         for held in facts.reservations:
             claim = held.claim
-            if not claim.replicas:
-                continue  # the name alone, for the moment of a launch
             session = found.setdefault(claim.session_id, _Session(claim.session_id))
             session.stages[host] = held.stage
             session.name = session.name or claim.session_name

@@ -212,12 +212,7 @@ class Planner:
 
     def _is_being_launched(self, session_id: str) -> bool:
         """Tell whether a run still holds room for a session of which some hosts have finished their part."""
-        held = [
-            reservation
-            for facts in self.facts.values()
-            for reservation in facts.reservations
-            if reservation.claim.replicas
-        ]
+        held = [reservation for facts in self.facts.values() for reservation in facts.reservations]
         return any(
             reservation.claim.session_id == session_id and reservation.stage != COMMITTED for reservation in held
         )

@@ -161,9 +161,13 @@ def _facts(
 
 
 def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[Reservation], list[str]]:
-    """Return what the ledger holds by session id, and why it cannot be read; only who repairs gets by without it."""
+    """Return what the ledger holds by session id, and why it cannot be read; only who repairs gets by without it.
+
+    Who holds a session's name alone, for the moment of a launch, has nothing that another could have or wait for.
+    """
     try:
-        return [held for _key, held in sorted(LedgerFile(str(state.root)).read().items())], []
+        held = LedgerFile(str(state.root)).read()
+        return [held[key] for key in sorted(held) if held[key].claim.replicas], []
     except DamagedLedger as error:
         if not forgiving:
             raise

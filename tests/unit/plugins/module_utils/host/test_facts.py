@@ -83,6 +83,19 @@ def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypa
     assert facts.host_facts(state, "other", [], [], [], None)["signature"] != facts.signature(state, "other")
 
 
+def test_a_name_that_is_held_is_nothing_that_others_could_have_or_wait_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me, write = (os.getuid(), os.getgid()), state_module.write_file
+    monkeypatch.setattr(ledger_module, "write_file", lambda path, text, mode=0o644: write(path, text, mode, me))
+    state, ledger = StateDirectory(str(tmp_path)), LedgerFile(str(tmp_path))
+    before = facts.signature(state, "other")
+    assert ledger.reserve(Claim(SESSION, "train"), [], None, 60.0, "run").granted
+    assert (facts.signature(state, "other"), facts._reservations(state)) == (before, ([], []))
+    ledger.commit(Claim(SESSION, "train", replicas=1), None)
+    assert facts.signature(state, "other") != before
+
+
 def test_a_port_that_a_session_holds_is_taken_whether_it_listens_yet_or_not() -> None:
     held = Reservation(Claim(SESSION, "train", 1, 1000, 1, ports=(("0.0.0.0", 21999, "tcp"),)), "leased", "boot", 1.0)
     listens = [{"address": "0.0.0.0", "port": 22, "protocol": "tcp"}]

@@ -175,7 +175,7 @@ class Host:
 
         return facts(
             *records,
-            held=list(ledger.read().values()),
+            held=[held for held in ledger.read().values() if held.claim.replicas],
             number=self.number,
             containers=containers,
             objects=objects,
