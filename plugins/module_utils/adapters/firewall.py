@@ -259,11 +259,20 @@ def tables() -> dict[str, Iptables]:
     return {name: Iptables(name) for name in kinds()}
 
 
-def sessions(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
-    """Return all sessions that have rules on this host, in whatever form: id to name. known: what `tables` returned."""
+def owners(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
+    """Return who has rules on this host, in whatever form, `isolation.STANDING` or a session: id to name.
+
+    known: what `tables` returned.
+    """
     found = {key: name for key, (name, _table) in nft_owners().items()}
     for table in (tables() if known is None else known).values():
         found.update(table.owners())
+    return found
+
+
+def sessions(known: Mapping[str, Iptables] | None = None) -> dict[str, str]:
+    """Return all sessions that have rules on this host: id to name. known: what `tables` returned."""
+    found = owners(known)
     found.pop(isolation.STANDING[0], None)
     return found
 

@@ -77,14 +77,18 @@ def read_overlays() -> Overlays | None:
 def overlay_stages(overlays: Overlays | None, nftables: bool) -> list[Stage]:
     """Return what sets for this host, also after a reboot, which overlays its containers are kept out of; None: none.
 
-    The rules go first, so that the file never promises what is not so.
+    The rules come before the file and go after it, so that the file never promises what is not so; what a run left that
+    was stopped between the two goes as well.
     """
     before = read_overlays()
     old = before.to_dict() if before is not None else None
     if overlays is None:
-        remove = removal_steps(dict([isolation.STANDING]))
         forget = Step("remove", "file", str(OVERLAYS), OVERLAYS.unlink, before=old)
-        return [[forget], remove] if OVERLAYS.exists() else []
+        has_rules = isolation.STANDING[0] in firewall.owners()
+        return [
+            [forget] if OVERLAYS.exists() else [],
+            removal_steps(dict([isolation.STANDING])) if has_rules else [],
+        ]
     text = json.dumps(overlays.to_dict(), sort_keys=True) + "\n"
     write = Step(
         "create" if before is None else "update",

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import OverlayTunnel, new_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions
 
 
 @pytest.mark.parametrize(
@@ -60,3 +64,25 @@ def test_a_damaged_file_of_overlays_is_as_good_as_none(
     path.write_text(text)
     monkeypatch.setattr(firewall_rules, "OVERLAYS", path)
     assert firewall_rules.read_overlays() is None
+
+
+def test_standing_rules_that_a_stopped_run_left_without_their_file_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "overlays.json"
+    monkeypatch.setattr(firewall_rules, "OVERLAYS", path)
+    owner, name = isolation.STANDING
+    table = SimpleNamespace(owners=lambda: dict([isolation.STANDING]))
+    monkeypatch.setattr(firewall, "nft_owners", dict)
+    monkeypatch.setattr(firewall, "tables", lambda: {firewall.IPTABLES: table})
+
+    def planned() -> list[str]:
+        return descriptions(firewall_rules.overlay_stages(None, nftables=False))
+
+    assert planned() == [f"remove firewall rules {name}"]
+    assert owner not in firewall.sessions(), "no teardown takes them away"
+    path.write_text("{}")
+    assert planned() == [f"remove file {path}", f"remove firewall rules {name}"]
+    table.owners = dict
+    path.unlink()
+    assert planned() == []
