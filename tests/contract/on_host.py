@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import read_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     Record,
@@ -53,7 +54,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
-from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 BUSYBOX = "cluster-compute/busybox:latest"
 HERE = "here"
@@ -225,15 +225,16 @@ class Host:
             facts[f"there{number}"] = {**copy.deepcopy(own), "containers": [], "reservations": []}
             facts[f"there{number}"]["underlay"]["address"] = f"10.209.0.{200 + number}"
         inventory = dict.fromkeys(facts, INVENTORY)
-        hosts = hosts_from_facts(typed(facts), inventory, asked.name)
+        read = {name: read_facts(plain, name) for name, plain in facts.items()}
+        hosts = hosts_from_facts(read, inventory, asked.name)
         placement = place(asked, hosts)
         assert isinstance(placement, Placement), placement
-        check_request_against_hosts(asked, typed(facts), placement, None, inventory)
+        check_request_against_hosts(asked, read, placement, None, inventory)
         session_id = str(uuid.uuid4())
         free = {host.name: host.free_devices for host in hosts}
         site = Settings.from_variables(settings or {})
-        plan = build_plan(asked, placement, session_id, typed(facts), site, free_devices=free, inventory=inventory)
-        plan = with_images(plan, needs_of(images_of(plan.replicas), typed(facts), asked.image_pull))
+        plan = build_plan(asked, placement, session_id, read, site, free_devices=free, inventory=inventory)
+        plan = with_images(plan, needs_of(images_of(plan.replicas), read, asked.image_pull))
         record = prepared(new_record(session_id, "somebody", asked.to_dict()), encode(plan))
         allocatable = {host.name: allocatable_of(host).to_dict() for host in hosts}[HERE]
         session = Session(record, allocatable, list(facts)[1:], self)
