@@ -13,7 +13,14 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import stub_of
-from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Call, Host, output_of, things
+from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+    HERE,
+    Call,
+    Host,
+    output_of,
+    things,
+    until,
+)
 
 
 def test_everything_goes_and_no_other_session(host: Host, engine: Engine) -> None:
@@ -113,10 +120,12 @@ def test_tombstones_are_told_and_forgotten(host: Host, call: Call) -> None:
 
 
 def test_a_program_that_asks_to_be_left_alone_is_stopped_all_the_same(host: Host) -> None:
-    session = host.launch(size=1, command=["sh", "-c", "trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done"])
+    program = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    session = host.launch(size=1, command=["sh", "-c", program])
+    assert until(lambda: output_of("docker", "logs", "demo-main1") == "ready\n")
     session.remove()
     found = session.call("session_output", session_id=session.id)["sources"]
-    assert [text for _time, _stream, text in found[0]["lines"]] == ["bye"]
+    assert [text for _time, _stream, text in found[0]["lines"]] == ["ready", "bye"]
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------
