@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -33,6 +34,9 @@ LOCK_SECONDS = "20"
 
 LOCK = "/run/cluster-compute-firewall.lock"
 """Held from reading the rules to writing them: the chain for users may be missing, and has to be made once."""
+
+ENGINE_SECONDS = 0.2
+"""How long an engine may take from taking its jump to the chain for users away to putting it back at the top."""
 
 # A shell without login may not have the folders of the programs of root.
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -94,12 +98,21 @@ class Iptables:
     def __init__(self, name: str) -> None:
         """Read it. *name*: IPTABLES or IP6TABLES."""
         self.name = name
-        self.chains: dict[str, list[str]] = {}
-        for line in _run([f"{name}-save", "-t", "filter"]).splitlines():
+        self.chains = self._read()
+        if USER_CHAIN in self.chains and f"-j {USER_CHAIN}" not in self.chains.get("FORWARD", ()):
+            # Engines move their jump with each network that they make, in two steps (moby, arrangeUserFilterRule):
+            # one that is put in between is there twice, for good.
+            time.sleep(ENGINE_SECONDS)
+            self.chains = self._read()
+
+    def _read(self) -> dict[str, list[str]]:
+        chains: dict[str, list[str]] = {}
+        for line in _run([f"{self.name}-save", "-t", "filter"]).splitlines():
             if line.startswith(":"):
-                self.chains.setdefault(line[1:].split(" ")[0], [])
+                chains.setdefault(line[1:].split(" ")[0], [])
             elif match := _RULE.match(line):
-                self.chains.setdefault(match.group(1), []).append(match.group(2))
+                chains.setdefault(match.group(1), []).append(match.group(2))
+        return chains
 
     def owners(self) -> dict[str, str]:
         """Return who has rules, `isolation.STANDING` or a session: id to name."""

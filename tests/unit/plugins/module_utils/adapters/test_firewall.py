@@ -26,3 +26,24 @@ def test_comments_of_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> N
     table = firewall.Iptables(firewall.IPTABLES)
     assert table.owners() == {SESSION: "train"}
     assert table.found(SESSION)["cc-3614fdf3"] == ["ba9876543210"]
+
+
+@pytest.mark.parametrize(("comes_back", "jumps"), [(True, 0), (False, 1)])
+def test_a_jump_that_an_engine_is_moving_is_not_put_in_again(
+    monkeypatch: pytest.MonkeyPatch, comes_back: bool, jumps: int
+) -> None:
+    """An engine takes its jump away and puts it in at the top; who looks in between sees none."""
+    without = "*filter\n:FORWARD ACCEPT [0:0]\n:DOCKER-USER - [0:0]\n-A DOCKER-USER -j RETURN\nCOMMIT\n"
+    texts = [without, without.replace("COMMIT", "-A FORWARD -j DOCKER-USER\nCOMMIT") if comes_back else without]
+    written = []
+
+    def run(command: list[str], stdin: str | None = None) -> str:
+        if command[0] == "iptables-save":
+            return texts.pop(0)
+        written.append(stdin or "")
+        return ""
+
+    monkeypatch.setattr(firewall, "_run", run)
+    monkeypatch.setattr(firewall, "ENGINE_SECONDS", 0)
+    firewall.Iptables(firewall.IPTABLES).put(SESSION, "train", {"DOCKER-USER": ["-i one -j DROP"]})
+    assert [text.count("-I FORWARD 1 -j DOCKER-USER") for text in written] == [jumps]
