@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import cluster_state
@@ -71,7 +72,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     roots_of,
     sharing_problems,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
     PINNED,
     count_devices,
@@ -253,9 +253,9 @@ class Results:
     unmeasured: dict[Pair, str] = field(default_factory=dict)
     shared: dict[str, dict[str, bool]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def facts(self) -> dict[str, HostFacts]:
-        """What a launch would plan with, of the hosts that it could use."""
+        """What a launch would plan with, of the hosts that it could use; read once, as it takes long of many."""
         return {
             host: read_facts(host_facts["host"], f"Host {host}")
             for host, host_facts in self.observed.items()
@@ -388,13 +388,10 @@ def _engine(results: Results) -> Check:
     return check
 
 
-def _is_kept_out(settings: Settings, host_facts: Mapping[str, Any]) -> bool:
+def _is_kept_out(settings: Settings, facts: HostFacts) -> bool:
     """Tell whether the rules that are in force on a host cover every overlay that the site can have."""
-    if not host_facts["host"].get("usable"):
-        return True  # that is told otherwise
-    overlays = host_facts["host"]["overlays"]
     wanted = [OverlayTunnel(vni, settings.vxlan_port, ()) for vni in parse_vni_pool(settings.vni_pool)]
-    return overlays is not None and all(Overlays.from_dict(overlays).cover(tunnel) for tunnel in wanted)
+    return facts.overlays is not None and all(facts.overlays.cover(tunnel) for tunnel in wanted)
 
 
 def _prepared(settings: Settings, results: Results) -> Check:
@@ -411,7 +408,7 @@ def _prepared(settings: Settings, results: Results) -> Check:
                 "The host brings its sessions back after a reboot by itself.",
                 f"{PREPARE} After a reboot run repair until then.",
             )
-        if not _is_kept_out(settings, host_facts):
+        if host in results.facts and not _is_kept_out(settings, results.facts[host]):
             check.bad(
                 WARNING,
                 host,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -128,7 +129,8 @@ def group(count: int = 4) -> Results:
 
 
 def found_in(results: Results, variables: dict[str, Any] | None = None, **clocks: tuple[float, float]) -> list[Finding]:
-    """Return what is found, what is well left out."""
+    """Return what is found, what is well left out; of results as they are by now, which are read once."""
+    results = replace(results)
     options = Options.from_variables({**VARIABLES, **(variables or {})})
     times = {host: clocks.get(host, (-0.1, 0.2)) for host in results.observed}
     return [one for one in judge(options, Settings(), results, times) if one.severity != OK]
