@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, is_stub, stub_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub, stub_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     allocatable_of,
     hosts_from_facts,
@@ -112,11 +112,12 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     state = {**state, "missing": missing, "problems": [*missing, *state["unremoved"]]}
     if not state["puts_back"]:
         return {**state, **step("", "", "")}
+    records = _records_by_host(group, view)
     own = {
         host: {
             "host": host,
             "allocatable": allocatable[host],
-            "records": encode(_records_for(host, group, view)),
+            "records": records[host],
             "recorded": group.recorded[host],
         }
         for host in group.facts
@@ -130,20 +131,24 @@ def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) 
     return step(name, title, REPORT, calls)
 
 
-def _records_for(host: str, group: GroupFacts, view: ClusterState) -> dict[str, Record]:
-    """Return what a host has to know: the whole of its own sessions and of those that wait, stubs of others.
+def _records_by_host(group: GroupFacts, view: ClusterState) -> dict[str, dict[str, Any]]:
+    """Return by host what it has to know: the whole of its own sessions and of those that wait, stubs of others.
 
     Of a session that runs on others a host knows nothing unless it is one that knows the name, has a copy already, or
-    has no rules that keep its containers out of all sessions.
+    has no rules that keep its containers out of all sessions. A record is put into its plain form once for all hosts.
     """
-    facts = group.facts[host]
-    known = {record.id for record in facts.records}
-    found = {}
+    known = {host: {record.id for record in facts.records} for host, facts in group.facts.items()}
+    found: dict[str, dict[str, Any]] = {host: {} for host in group.facts}
     for key, record in sorted(view.records.items()):
-        if host in record.hosts or (record.plan is None and not is_stub(record)):
-            found[key] = record
-        elif key in known or host in name_hosts(record.name, group.known) or not is_kept_out(facts, record):
-            found[key] = record if is_stub(record) else stub_of(record)
+        stub = record if is_stub(record) else stub_of(record)
+        whole, plain_stub = encode(record), encode(stub)
+        is_for_all = record.plan is None and not is_stub(record)
+        knows_name = name_hosts(record.name, group.known)
+        for host, facts in group.facts.items():
+            if is_for_all or host in record.hosts:
+                found[host][key] = whole
+            elif key in known[host] or host in knows_name or not is_kept_out(facts, stub):
+                found[host][key] = plain_stub
     return found
 
 
