@@ -213,16 +213,15 @@ class Host:
         if answer.granted:
             yield
             answer = refused_by_name(self.state, self.ledger, Claim.from_dict(claim), lease_owner)
-        told = {"granted": answer.granted, "reasons": list(answer.reasons), "tentative": list(answer.tentative)}
         if not answer.granted:
-            return {**told, "actions": []}
+            return {**answer.to_dict(), "actions": []}
         yield
         self._refuse_if_gone(record, recorded)
         if record.status == PREPARING and record.queue is None:
             keep_records(self.state, [record], False)
             yield
         keys, made = make_keys(self.state.session(record.id), record.plan, self.name, False, False)
-        return {**told, "public_keys": keys, "actions": made}
+        return {**answer.to_dict(), "public_keys": keys, "actions": made}
 
     def _refuse_if_gone(self, record: Record, recorded: Iterable[str]) -> None:
         if record.id in recorded and self.state.session(record.id).read_record() is None:
@@ -255,8 +254,7 @@ class Host:
         yield
         if answer.granted:
             answer = refused_by_name(self.state, self.ledger, claim, lease_owner)
-        result = {"granted": answer.granted, "reasons": list(answer.reasons), "tentative": list(answer.tentative)}
-        return {**result, "actions": []}
+        return {**answer.to_dict(), "actions": []}
 
     def release_name(self, claim: Claim, lease_owner: str) -> Steps:
         """Do as reservation.release."""

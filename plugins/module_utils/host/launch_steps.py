@@ -62,13 +62,7 @@ def hold(
     leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, lease_owner, check_mode)
     if leased and not check_mode:
         answer = reservation.refused_by_name(state, ledger, claim, lease_owner)
-    result = {
-        "changed": False,
-        "granted": answer.granted,
-        "reasons": list(answer.reasons),
-        "tentative": list(answer.tentative),
-        "actions": [],
-    }
+    result = {"changed": False, **answer.to_dict(), "actions": []}
     if not answer.granted:
         return result
     try:

@@ -803,7 +803,7 @@ def _saying(came: Mapping[str, Answers]) -> str:
 
 def _answer(result: Mapping[str, Any]) -> Answer:
     if "granted" in result:
-        return Answer(result["granted"], tuple(result["reasons"]), tuple(result["tentative"]))
+        return Answer.from_dict(result)
     return Answer(False, (why_not(result),))
 
 

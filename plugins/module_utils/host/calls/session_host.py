@@ -43,13 +43,7 @@ def _named(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     ledger = LedgerFile(arguments["state_directory"])
     claim = Claim.from_dict(arguments["claim"])
     answer = lease_name(state, ledger, claim, arguments["lease_seconds"], arguments["lease_owner"], check_mode)
-    return {
-        "changed": False,  # nothing of it stays
-        "granted": answer.granted,
-        "reasons": list(answer.reasons),
-        "tentative": list(answer.tentative),
-        "actions": [],
-    }
+    return {"changed": False, **answer.to_dict(), "actions": []}  # nothing of it stays
 
 
 def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
