@@ -126,7 +126,7 @@ def _early_stages(state: StateDirectory, record: Record, nftables: bool) -> list
         return []
     host = state.session(record.id).read_host()
     if host is None or host not in record.hosts or is_stub(record):
-        return firewall_rules.keep_out_steps(stub_of(record), nftables)
+        return [firewall_rules.keep_out_steps(stub_of(record), nftables)]
     no_engine: Any = None
     context = Context(no_engine, state, LedgerFile(str(state.root)), record, host, "")
     known = state.session(record.id).read_public_keys()

@@ -55,10 +55,13 @@ def will_use_nftables() -> bool:
     return isinstance(settings, Mapping) and settings.get("firewall-backend") == "nftables"
 
 
-def keep_out_steps(stub: Record, nftables: bool) -> list[Stage]:
-    """Return what is missing of what keeps containers of a host without replicas out of a session's tunnel."""
+def keep_out_steps(stub: Record, nftables: bool) -> Stage:
+    """Return what is missing of what keeps containers of a host without replicas out of a session's tunnel.
+
+    It comes after `standing_steps`, which do that for all sessions at once where the host is prepared for them.
+    """
     wanted = isolation_of_stub(stub)
-    return [standing_steps(nftables), [] if wanted is None else rule_steps(wanted, nftables)]
+    return [] if wanted is None else rule_steps(wanted, nftables)
 
 
 def rule_steps(wanted: Isolation, nftables: bool) -> Stage:

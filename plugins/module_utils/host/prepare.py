@@ -83,7 +83,8 @@ def _keep_out(state: StateDirectory, stub: Record, check_mode: bool) -> list[str
         return []  # it was torn down just now
     if stub.tunnel is None:
         return []
-    stages = firewall_rules.keep_out_steps(stub, Engine.connect().uses_nftables())
+    nftables = Engine.connect().uses_nftables()
+    stages = [firewall_rules.standing_steps(nftables), firewall_rules.keep_out_steps(stub, nftables)]
     if not check_mode:
         perform(stages)
     return descriptions(stages)

@@ -209,9 +209,7 @@ class _Repairer:
 
     def _keep_out(self, stub: Record) -> None:
         """Keep containers of this host, which carries no replica of the session, out of its tunnel."""
-        wanted = firewall_rules.isolation_of_stub(stub)
-        if wanted is not None:
-            self._perform([firewall_rules.rule_steps(wanted, self.engine.uses_nftables())])
+        self._perform([firewall_rules.keep_out_steps(stub, self.engine.uses_nftables())])
 
     def _keep(self, record: Record) -> None:
         for action in keep_records(self.state, [record], self.check_mode):
