@@ -400,6 +400,23 @@ def test_keys_belong_to_the_user_of_the_image(
     assert session.run_in("main1", "ssh", "sub1", "id", "-u").strip() == str(owner[0])
 
 
+def test_containers_of_one_image_are_looked_into_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look into a container that does not run takes the engine long; each is given what all of them lack."""
+    read_file, read = Engine.read_file, []
+
+    def count(engine: Engine, container: str, path: str) -> str | None:
+        read.append(path)
+        return read_file(engine, container, path)
+
+    monkeypatch.setattr(Engine, "read_file", count)
+    session = host.launch(size=3)
+    assert read == ["/etc/passwd", "/etc/shadow"]
+    texts = {session.run_in(name, "cat", "/etc/passwd") for name in ("main1", "sub1", "sub2")}
+    assert [text.count("\nsshd:") for text in texts] == [1]
+    for name in ("main1", "sub1", "sub2"):
+        assert session.run_in(name, "stat", "-c", "%a %u %F", "/run/sshd").strip() == "755 0 directory"
+
+
 def test_a_user_that_the_image_does_not_know_is_told(image_of_user: Any, host: Host, engine: Engine) -> None:
     session = host.plan(size=2, image=image_of_user("nosuch"))
     session.bring("held")

@@ -182,6 +182,19 @@ def test_a_server_that_has_ended_is_started(trio: Session) -> None:
     assert invariants(trio) == before
 
 
+def test_a_server_that_is_newer_than_its_key_is_not_asked_for_it(
+    trio: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handshake takes a host longer than all else that it looks at of a replica that runs."""
+    asked: list[int] = []
+    monkeypatch.setattr(ssh_server, "host_key", lambda pid, *_place: asked.append(pid))
+    assert trio.repair(check_mode=True)["actions"] == []
+    assert asked == []
+    os.utime(trio.files.replica("sub1") / "ssh" / ssh_keys.HOST_KEY)
+    assert trio.repair(check_mode=True)["actions"] == []
+    assert asked == [trio.containers()["sub1"]["State"]["Pid"]]
+
+
 def test_rules_that_are_gone_are_written(trio: Session) -> None:
     before = rules()
     firewall.remove(trio.id)

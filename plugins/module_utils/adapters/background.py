@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +50,20 @@ def start_of(pid: int) -> int | None:
     """Return when a process was started, in clock ticks since the boot (proc(5), stat); None where there is none."""
     fields = _fields(pid)
     return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
+
+
+def started_at(pid: int) -> float:
+    """Return when a process was started, in seconds of the calendar clock as it is now; 0 where there is none."""
+    ticks = start_of(pid)
+    if ticks is None:
+        return 0.0
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def parent_of(pid: int) -> int:
+    """Return the process that a process belongs to; 0 where there is none."""
+    fields = _fields(pid)
+    return int(fields[1]) if fields else 0
 
 
 def family(leader: int, mark: str) -> set[int]:

@@ -11,14 +11,14 @@ names.
 from __future__ import annotations
 
 import json
-import os
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import started_at
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import (
     SOCKET,
     Answer,
@@ -30,9 +30,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import DIRECTORY
-
-if TYPE_CHECKING:
-    import tarfile
 
 LABEL_SESSION_ID = "cluster-compute.session-id"
 LABEL_SESSION_NAME = "cluster-compute.session-name"
@@ -104,12 +101,18 @@ def is_replica(entry: Mapping[str, Any]) -> bool:
 def engine_start() -> float:
     """Return when this host's engine was started, in seconds of the calendar clock as it is now; 0 where unknown."""
     try:
-        pid = int(Path("/run/docker.pid").read_text(encoding="ascii"))
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return started_at(int(Path("/run/docker.pid").read_text(encoding="ascii")))
     except (OSError, ValueError):
         return 0.0
-    since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file to be made in a container, or, without a text, a folder; all of root's. path: absolute, without links."""
+
+    path: str
+    text: str | None
+    mode: int
 
 
 LARGEST_FILE = 1024**2
@@ -515,25 +518,27 @@ class Engine:
         """Tell whether there is anything at *path* in a container that need not run, links followed."""
         return self._status(container, path) is not None
 
-    def write_file(self, container: str, path: str, text: str, mode: int = 0o644) -> None:
-        """Write *text* to the file *path*, links followed, in a container that need not run."""
-        import tarfile
-
+    def real_path(self, container: str, path: str) -> str:
+        """Return what the links at *path* lead to in a container that need not run; *path* where nothing is there."""
         found = self._status(container, path)
-        content = text.encode("utf-8", "surrogateescape")  # what `read_file` could not read stays as it was
-        member = tarfile.TarInfo((found["path"] if found else path).lstrip("/"))
-        member.size, member.mode = len(content), mode
-        self._unpack(container, "/", member, content)
+        return str(found["path"]) if found else path
 
-    def make_folder(self, container: str, path: str) -> None:
-        """Make the folder *path*, for root to change, in a container that need not run."""
+    def unpack(self, container: str, entries: Iterable[Entry]) -> None:
+        """Make files and folders in a container that need not run; folders on the way are made, too."""
+        import io
         import tarfile
 
-        parent, _dummy, name = path.rpartition("/")
-        is_there = self.has_path(container, parent)
-        member = tarfile.TarInfo(name if is_there else path.lstrip("/"))
-        member.type, member.mode = tarfile.DIRTYPE, 0o755
-        self._unpack(container, parent if is_there else "/", member)
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            for entry in entries:
+                member = tarfile.TarInfo(entry.path.lstrip("/"))
+                # What `read_file` could not read stays as it was.
+                content = (entry.text or "").encode("utf-8", "surrogateescape")
+                member.type = tarfile.DIRTYPE if entry.text is None else tarfile.REGTYPE
+                member.size, member.mode = len(content), entry.mode
+                archive.addfile(member, io.BytesIO(content))
+        path = f"/containers/{in_path(container)}/archive"
+        self._do(f"write files in the container {container}", "PUT", path, {"path": "/"}, body=stream.getvalue())
 
     def _status(self, container: str, path: str) -> dict[str, Any] | None:
         """Return what the engine says of *path*, with the path that its links lead to; None where that is nothing."""
@@ -554,17 +559,6 @@ class Engine:
                 break
             target = status["linkTarget"]
         return {**status, "path": target}
-
-    def _unpack(self, container: str, folder: str, member: tarfile.TarInfo, content: bytes = b"") -> None:
-        import io
-        import tarfile
-
-        stream = io.BytesIO()
-        with tarfile.open(fileobj=stream, mode="w") as archive:
-            archive.addfile(member, io.BytesIO(content))
-        what = f"write {folder.rstrip('/')}/{member.name} in the container {container}"
-        path = f"/containers/{in_path(container)}/archive"
-        self._do(what, "PUT", path, {"path": folder}, body=stream.getvalue())
 
     def consumption(self, container: str) -> tuple[int, int] | None:
         """Return CPU time used so far, in nanoseconds, and memory in use, in bytes; None for one that does not run.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import background
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
     LinkError,
     listens,
@@ -38,17 +39,31 @@ def host_key(pid: int, address: str, port: int) -> str | None:
     return " ".join(lines[0][1:3]) if lines else None
 
 
+def start_times() -> dict[int, float]:
+    """Return when the servers that run here were started, by the first process of their container.
+
+    In seconds of the calendar clock as it is now; of several the last, and too early by at most a tick of the kernel.
+    """
+    found: dict[int, float] = {}
+    for server, init in _servers():
+        found[init] = max(found.get(init, 0.0), background.started_at(server))
+    return found
+
+
 def end(init: int, address: str, port: int) -> None:
     """End the server whose parent is *init*, the first process of its container; logins that are open go on."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            program = os.readlink(folder / "exe")
-            status = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue  # it has ended meanwhile, or is a thread of the kernel
-        # A program that was renewed on the host shows as deleted.
-        if program.startswith(SERVER) and int(status.rpartition(")")[2].split()[1]) == init:
-            os.kill(int(folder.name), signal.SIGTERM)
+    background.send({server for server, parent in _servers() if parent == init}, signal.SIGTERM)
     deadline = time.monotonic() + SECONDS
     while listens(init, address, port) and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+def _servers() -> Iterator[tuple[int, int]]:
+    """Yield the process of each server that runs here, and its parent."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            program = os.readlink(f"/proc/{name}/exe")
+        except OSError:
+            continue  # it has ended meanwhile, or is a thread of the kernel
+        if program.startswith(SERVER):  # one that was renewed on the host shows as deleted
+            yield int(name), background.parent_of(int(name))

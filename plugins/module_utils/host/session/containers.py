@@ -38,9 +38,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.networks import endpoints
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
-    ensure_accounts,
     image_user,
     key_files,
+    login_of,
     search_path,
     server_steps,
     start_server,
@@ -214,14 +214,18 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
         _start_container(context, container, replica)
         return
     description = context.engine.inspect(container) or {}
-    uid, gid = image_user(context, container, description["Config"]["User"])
+    user = description["Config"]["User"]
+    if description["State"]["Status"] == "created":
+        login = login_of(context, container, replica, user)
+        if login.lacking:
+            context.engine.unpack(container, login.lacking)
+        uid, gid, known = login.uid, login.gid, login.known
+    else:
+        uid, gid = image_user(context, container, user)
+        known = accounts.Accounts(context.engine.read_file(container, accounts.PASSWD))
     # OpenSSH takes no private key that others than its user may read.
     for path in key_files(context, replica.name):
         os.chown(path, uid, gid)
-    if description["State"]["Status"] == "created":
-        known = ensure_accounts(context, container, replica, uid, gid)
-    else:
-        known = accounts.Accounts(context.engine.read_file(container, accounts.PASSWD))
     context.directory.write_owner(replica.name, uid, gid, accounts.name_of(known, uid))
     _start_container(context, container, replica)
     try:

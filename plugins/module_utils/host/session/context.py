@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property
+from threading import Lock
+from typing import Any, TypeVar
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_server
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
@@ -22,6 +25,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+
+_T = TypeVar("_T")
 
 PublicKeys = Mapping[str, Mapping[str, str]]
 """The public keys of each replica of a session: name to "client" and "host", and "tunnel" in an encrypted one."""
@@ -70,6 +75,8 @@ class Context:
         self.replicas = plan.on(host)
         self.environments = environment.environments(plan, host)
         self.image_ids: dict[str, str] = {}
+        self._made: dict[Hashable, Any] = {}
+        self._locks: dict[Hashable, Lock] = {}
         self._image_variables: dict[str, dict[str, str]] = {}
         self.directory: SessionDirectory = state.session(self.session.id)
         self.data = SessionData(record, host, self.directory, engine)
@@ -77,6 +84,19 @@ class Context:
             docker_engine.LABEL_SESSION_ID: self.session.id,
             docker_engine.LABEL_SESSION_NAME: self.session.name,
         }
+
+    def once(self, key: Hashable, make: Callable[[], _T]) -> _T:
+        """Return what *make* returns for *key*: made once, however many threads ask at the same time."""
+        with self._locks.setdefault(key, Lock()):
+            if key not in self._made:
+                self._made[key] = make()
+            found: _T = self._made[key]
+            return found
+
+    @cached_property
+    def server_starts(self) -> dict[int, float]:
+        """When the SSH servers that run here were started, by the first process of their container."""
+        return ssh_server.start_times()
 
     def image_of(self, replica: Replica) -> str:
         """Return the image that the session runs by the replica's reference, whatever that means on this host now.

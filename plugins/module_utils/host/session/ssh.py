@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, ssh_server
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError, Entry
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import listens
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
@@ -51,12 +53,15 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
     """Start the SSH server of a running replica where it is gone, as after a restart by somebody else.
 
     One that answers with another key than the replica has by now is ended first: from OpenSSH 9.8 on it reads its
-    key when it begins, older ones read it for each login.
+    key when it begins, older ones read it for each login. One that was started after its key was last written is not
+    asked: each answer takes a handshake.
     """
     if not context.has_ssh or replica.name not in public_keys:
         return []
     place = (replica.address, SSH_PORT) if replica.address is not None else (EVERY_ADDRESS, LOGIN_PORT)
     wanted = public_keys[replica.name]["host"]  # None for one that check mode keeps from being made
+    if wanted is not None and listens(pid, *place) and _is_newer_than_its_key(context, replica, pid):
+        return []
     answer = ssh_server.host_key(pid, *place) if pid else wanted
     if answer is None or answer == wanted or (answer and wanted is None and not server_parts(context)):
         return []
@@ -71,38 +76,71 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
     return [Step("restart", "SSH server", replica.container, renew, before=answer, after=wanted)]
 
 
+def _is_newer_than_its_key(context: Context, replica: Replica, pid: int) -> bool:
+    """Tell whether a server runs in the container of process *pid* that has read the key that is there now."""
+    key = context.directory.replica(replica.name) / "ssh" / ssh_keys.HOST_KEY
+    try:
+        return key.stat().st_ctime < context.server_starts.get(pid, 0.0)
+    except FileNotFoundError:
+        return False
+
+
 def server_parts(context: Context) -> dict[str, str]:
     """Return the settings that name the programs this host's SSH server consists of; none for an older one."""
     return {name: path for name, path in environment.SERVER_PARTS.items() if _is_in_runtime(path)}
 
 
-def ensure_accounts(context: Context, container: str, replica: Replica, uid: int, gid: int) -> accounts.Accounts:
-    """Give a container that was never started the accounts that SSH needs for the user its image runs as.
+@dataclass(frozen=True)
+class Login:
+    """Whom a replica's image runs as, and what a container of it lacks for a login as that user.
 
-    Returns them as they are afterwards. What the request mounts over is not the container's and stays as it is.
+    known: the accounts as they are with what is lacking.
     """
+
+    uid: int
+    gid: int
+    known: accounts.Accounts
+    lacking: tuple[Entry, ...]
+
+
+def login_of(context: Context, container: str, replica: Replica, user: str) -> Login:
+    """Return what SSH needs in a container that was never started, for the *user* its image runs as.
+
+    Such containers of one image and with the same mounts are alike, and each look into one takes the engine long, so
+    that one of them stands for all.
+    """
+    key = (context.image_of(replica), user, repr(replica.mounts))
+    return context.once(key, lambda: _examine(context, container, replica, user))
+
+
+def _examine(context: Context, container: str, replica: Replica, user: str) -> Login:
+    """Look for what a container lacks. What the request mounts over is not the container's and stays as it is."""
+    uid, gid = image_user(context, container, user)
     mounted = [mount["target"].rstrip("/") for mount in replica.mounts]
 
     def is_own(path: str) -> bool:
         return not any(f"{path}/".startswith(f"{target}/") for target in mounted)
 
+    engine = context.engine
     found = accounts.Accounts(
-        context.engine.read_file(container, accounts.PASSWD),
-        context.engine.read_file(container, accounts.SHADOW) if uid == 0 else None,
+        engine.read_file(container, accounts.PASSWD),
+        engine.read_file(container, accounts.SHADOW) if uid == 0 else None,
     )
-    shell = "/bin/sh" if context.engine.has_path(container, "/bin/sh") else environment.SHELL
+    shell = "/bin/sh" if engine.has_path(container, "/bin/sh") else environment.SHELL
     has = accounts.shell_of(found, uid)
-    missing = has if has and not context.engine.has_path(container, has) else ""
+    missing = has if has and not engine.has_path(container, has) else ""
     wanted = accounts.ensure(found, uid, gid, shell, missing)
-    for path, before, after, mode in (
-        (accounts.PASSWD, found.passwd, wanted.passwd, 0o644),
-        (accounts.SHADOW, found.shadow, wanted.shadow, 0o600),
-    ):
-        if after is not None and after != before and is_own(path):
-            context.engine.write_file(container, path, after, mode)
+    lacking = [
+        Entry(engine.real_path(container, path), after, mode)
+        for path, before, after, mode in (
+            (accounts.PASSWD, found.passwd, wanted.passwd, 0o644),
+            (accounts.SHADOW, found.shadow, wanted.shadow, 0o600),
+        )
+        if after is not None and after != before and is_own(path)
+    ]
     if uid == 0 and is_own(accounts.SERVER_FOLDER):
-        context.engine.make_folder(container, accounts.SERVER_FOLDER)
-    return wanted
+        lacking.append(Entry(accounts.SERVER_FOLDER, None, 0o755))
+    return Login(uid, gid, wanted, tuple(lacking))
 
 
 def image_user(context: Context, container: str, user: str) -> tuple[int, int]:

@@ -244,13 +244,16 @@ def test_files_of_a_container(server: EngineServer, asking: Engine) -> None:
     assert text == "a\udcff\n"
     assert server.asked[-1].query == {"path": "/etc/b"}
     assert asking.read_file("c", "/etc/c") is None
-    asking.write_file("c", "/etc/a", text, 0o600)
+    assert asking.real_path("c", "/etc/a") == "/etc/b"
+    assert asking.real_path("c", "/etc/c") == "/etc/c"
+    asking.unpack("c", [engine.Entry("/etc/b", text, 0o600), engine.Entry("/run/x", None, 0o755)])
     with tarfile.open(fileobj=io.BytesIO(server.asked[-1].body)) as archive:
-        (written,) = archive.getmembers()
+        written, folder = archive.getmembers()
         file = archive.extractfile(written)
         assert file is not None
         assert (server.asked[-1].query, written.name, written.mode) == ({"path": "/"}, "etc/b", 0o600)
         assert file.read() == b"a\xff\n"
+        assert (folder.name, folder.isdir(), folder.mode) == ("run/x", True, 0o755)
     packed.write(b"x" * engine.LARGEST_FILE)
     with pytest.raises(EngineError, match=r"^The file /etc/a in the container c is larger than 1048576 bytes\.$"):
         asking.read_file("c", "/etc/a")
