@@ -205,13 +205,11 @@ def read_stored(text: str) -> Line | None:
 class Selection:
     """The lines of one replica that are asked for, the newest ones where there are too many.
 
-    since: time of the earliest line; empty for all. grep: what lines have to hold. tail: how many of them; None for
-    all. size: most bytes.
+    since: time of the earliest line; empty for all. tail: how many of them; None for all. size: most bytes.
     """
 
-    def __init__(self, since: str = "", grep: str = "", tail: int | None = None, size: int = LARGEST_SIZE) -> None:
-        self._since = since
-        self._grep = re.compile(grep) if grep else None
+    def __init__(self, since: str = "", tail: int | None = None, size: int = LARGEST_SIZE) -> None:
+        self.since = since
         self._tail = tail
         self._size = size
         self._held = 0
@@ -220,7 +218,7 @@ class Selection:
 
     def add(self, line: Line) -> None:
         """Take a line if it is asked for."""
-        if line[0] < self._since or (self._grep is not None and self._grep.search(line[2]) is None):
+        if line[0] < self.since:
             return
         self.lines.append(line)
         self._held += len(line[2]) + 1

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.matcher import Matcher
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import (
     OutputDirectory,
     SessionOutput,
@@ -202,7 +203,7 @@ class Question:
         since = str(self.since.get("time", ""))
         if "seconds" in self.since:
             since = time_of(max(0, time.time_ns() - int(self.since["seconds"]) * 10**9))
-        return Selection(since, self.grep, self.tail, self.size)
+        return Selection(since, self.tail, self.size)
 
 
 class OutputReader:
@@ -213,10 +214,16 @@ class OutputReader:
         self._engine = Engine.connect()
         self._output: SessionOutput = OutputDirectory(str(state.root)).session(question.session_id)
         self._question = question
+        self._matcher = Matcher(question.grep) if question.grep else None
         self._reads_on = positions is not None
         self.positions: dict[str, Any] = dict(positions or {})
         self.running = 0
         self.jobs: list[dict[str, Any]] = []
+
+    def close(self) -> None:
+        """End what looks for lines."""
+        if self._matcher is not None:
+            self._matcher.close()
 
     def read(self) -> list[dict[str, Any]]:
         """Return the new lines of each replica and job, ``left_out`` being how many older ones were too many."""
@@ -250,8 +257,7 @@ class OutputReader:
                         key = f"{job.id}/{replica}"
                         lines, self.positions[key] = job.read(replica, self.positions.get(key))
                         chosen = sources.setdefault((replica, job.id), self._selection())
-                        for line in lines:
-                            chosen.add(line)
+                        self._add(chosen, lines)
 
     def _add_containers(self, sources: dict[tuple[str, str], Selection]) -> None:
         labels = {docker_engine.LABEL_SESSION_ID: self._question.session_id}
@@ -265,8 +271,7 @@ class OutputReader:
             if self._is_asked(replica):
                 reader = LineReader(self.positions.get(container))
                 chosen = sources.setdefault((replica, ""), self._selection())
-                for line in read_log(self._engine, entry["Id"], reader):
-                    chosen.add(line)
+                self._add(chosen, read_log(self._engine, entry["Id"], reader))
                 self.positions[container] = reader.position()
 
     def read_when_written(self, seconds: float) -> list[dict[str, Any]]:
@@ -280,7 +285,14 @@ class OutputReader:
 
     def _selection(self) -> Selection:
         question = self._question
-        return Selection(grep=question.grep, size=question.size) if self._reads_on else question.selection()
+        return Selection(size=question.size) if self._reads_on else question.selection()
+
+    def _add(self, chosen: Selection, lines: Iterable[Line]) -> None:
+        """Choose from the lines that hold what is looked for."""
+        if self._matcher is not None:
+            lines = self._matcher.matching(line for line in lines if line[0] >= chosen.since)
+        for line in lines:
+            chosen.add(line)
 
     def _is_asked(self, replica: str) -> bool:
         return not self._question.replicas or replica in self._question.replicas
@@ -288,8 +300,11 @@ class OutputReader:
     def _add_kept(self, sources: dict[tuple[str, str], Selection], replica: str, container: str) -> None:
         """Add what is kept of a removed container; of one that was followed until then, what is new."""
         known = str(self.positions.get(container, {}).get("time", ""))
-        chosen = sources.setdefault((replica, ""), self._selection())
-        for line in self._output.read_container(replica, container):
-            if line[0] > known:
-                chosen.add(line)
-                self.positions[container] = {"time": line[0], "count": 0, "open": {}}
+
+        def new_lines() -> Iterator[Line]:
+            for line in self._output.read_container(replica, container):
+                if line[0] > known:
+                    self.positions[container] = {"time": line[0], "count": 0, "open": {}}
+                    yield line
+
+        self._add(sources.setdefault((replica, ""), self._selection()), new_lines())

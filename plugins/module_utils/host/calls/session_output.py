@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
@@ -34,8 +35,9 @@ def _read(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
         arguments["size"],
         arguments["job"],
     )
-    reader = output.OutputReader(StateDirectory(arguments["state_directory"]), question, arguments["positions"])
-    sources = reader.read_when_written(arguments["wait"])
+    state = StateDirectory(arguments["state_directory"])
+    with closing(output.OutputReader(state, question, arguments["positions"])) as reader:
+        sources = reader.read_when_written(arguments["wait"])
     return {
         "changed": False,
         "sources": sources,
