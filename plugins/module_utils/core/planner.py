@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
     check_request_against_hosts,
+    check_request_against_site,
     check_request_fits_idle,
     render_shortfall,
 )
@@ -278,6 +279,7 @@ class Planner:
         self.settings.limits.check(
             self.request, self.owner, self.group.used_by(self.owner, self.view, self.request.name)
         )
+        check_request_against_site(self.request, self.settings)
         old = read_plan(replaced.plan) if replaced is not None else None
         inventory = self.group.inventory
         check_request_against_hosts(self.request, self.facts, current=old, inventory=inventory)

@@ -14,6 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import SINGLE_NODE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import SSH_PORTS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
     mount_problems,
     sharing_problems,
@@ -33,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     format_cpus,
     format_memory,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 
 SHOWN_HOSTS = 100
@@ -64,6 +66,31 @@ def check_request_fits_idle(request: Request, hosts: Sequence[Host]) -> None:
                         form(amount),
                         f"A replica of role {role.name} is larger than every host of the group; the largest offers "
                         f"{form(most)} to sessions.",
+                    )
+                )
+    if problems:
+        raise InvalidInput(problems)
+
+
+def check_request_against_site(request: Request, settings: Settings) -> None:
+    """Refuse a request for ports that the site needs itself: one session would keep others from starting.
+
+    An owner's login may ask for one of those that are for logins. Raises InvalidInput with every problem.
+    """
+    wanted = [("session_ports", port.socket, port.host_port, port.protocol) for port in request.ports]
+    if request.ssh_port is not None:
+        wanted.append(("session_ssh_port", str(request.ssh_port), request.ssh_port, "tcp"))
+    problems = []
+    for variable, shown, number, protocol in wanted:
+        for ports in settings.ports:
+            for_logins = variable == "session_ssh_port" and ports.variable == SSH_PORTS
+            if ports.contains(number, protocol) and not for_logins:
+                problems.append(
+                    Problem(
+                        variable,
+                        shown,
+                        f"Port {number}/{protocol} is one of the site's own, for {ports.purpose} ({ports.variable}). "
+                        "Choose another port of the host.",
                     )
                 )
     if problems:

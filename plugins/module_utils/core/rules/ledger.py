@@ -60,8 +60,8 @@ class Claim:
     """What one session takes on one host.
 
     cpus in thousandths, memory in bytes, devices as (class, names), ports as (address, port, protocol). vni and
-    subnets belong to the session as a whole and are claimed on every host of it. Without replicas it is a claim of the
-    session's name alone.
+    subnets belong to the session as a whole and are claimed on every host of it. overlay_port: UDP port of its overlay,
+    which it shares with other overlays and nobody else. Without replicas it is a claim of the session's name alone.
     """
 
     session_id: str
@@ -73,6 +73,7 @@ class Claim:
     ports: tuple[tuple[str, int, str], ...] = ()
     vni: int | None = None
     subnets: tuple[str, ...] = ()
+    overlay_port: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -86,6 +87,7 @@ class Claim:
             "ports": [list(port) for port in self.ports],
             "vni": self.vni,
             "subnets": list(self.subnets),
+            "overlay_port": self.overlay_port,
         }
 
     @classmethod
@@ -102,6 +104,8 @@ class Claim:
                 ports=tuple((str(address), _count(port), _text(protocol)) for address, port, protocol in data["ports"]),
                 vni=None if data["vni"] is None else _count(data["vni"]),
                 subnets=tuple(str(ipaddress.IPv4Network(_text(subnet), strict=False)) for subnet in data["subnets"]),
+                # Ledgers of earlier releases have none.
+                overlay_port=None if data.get("overlay_port") is None else _count(data["overlay_port"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidLedger(f"A claim in the ledger is malformed: {show(data)} ({error}).") from error
@@ -304,15 +308,20 @@ def _collisions(claim: Claim, other: Claim) -> list[str]:
             for name in names
             if any(same_device(name, theirs) for theirs in theirs_too)
         ]
-    for address, port, protocol in claim.ports:
-        if any(ports_collide(address, port, protocol, *theirs) for theirs in other.ports):
-            reasons.append(f"Port {port}/{protocol} is taken by {whose}.")
+    for ours, theirs in ((claim.ports, other.ports + _overlay(other)), (_overlay(claim), other.ports)):
+        for address, port, protocol in ours:
+            if any(ports_collide(address, port, protocol, *their_port) for their_port in theirs):
+                reasons.append(f"Port {port}/{protocol} is taken by {whose}.")
     if claim.vni is not None and claim.vni == other.vni:
         reasons.append(f"The network identifier {claim.vni} is taken by {whose}.")
     for subnet in claim.subnets:
         if any(_overlap(_span(subnet), _span(theirs)) for theirs in other.subnets):
             reasons.append(f"The subnet {subnet} is taken by {whose}.")
     return reasons
+
+
+def _overlay(claim: Claim) -> tuple[tuple[str, int, str], ...]:
+    return () if claim.overlay_port is None else ((EVERY_ADDRESS, claim.overlay_port, "udp"),)
 
 
 def _overlap(span: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -357,8 +366,11 @@ def claims_of(plan: Plan) -> dict[str, Claim]:
     subnets = [plan.egress.subnet] + ([network.subnet] if network is not None else [])
     # The tunnel of an encrypted session listens on a port of its own; overlays in plain share one.
     own_ports: tuple[tuple[str, int, str], ...] = ()
+    overlay_port = None
     if network is not None and network.tunnel is not None and network.port is not None:
         own_ports = ((EVERY_ADDRESS, network.port, "udp"),)
+    elif network is not None:
+        overlay_port = network.port
     claims = {}
     for host in plan.hosts:
         replicas = plan.on(host)
@@ -377,6 +389,7 @@ def claims_of(plan: Plan) -> dict[str, Claim]:
             ports=ports + own_ports,
             vni=None if network is None else network.vni,
             subnets=tuple(sorted(subnets)),
+            overlay_port=overlay_port,
         )
     return claims
 

@@ -5,7 +5,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - a port that names no address is published on all, as by Docker
+
+
+@dataclass(frozen=True)
+class SitePorts:
+    """Ports of every host that the site needs itself. variable: what sets them. purpose: what uses them."""
+
+    first: int
+    last: int
+    protocol: str
+    variable: str
+    purpose: str
+
+    def contains(self, port: int, protocol: str) -> bool:
+        """Tell whether a port is one of them."""
+        return self.first <= port <= self.last and protocol == self.protocol
 
 
 def ports_collide(

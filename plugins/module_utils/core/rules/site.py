@@ -18,6 +18,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     split_list,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
+    ENCRYPTED_PORTS,
+    SSH_PORTS,
     parse_port_pool,
     parse_ssh_ports,
     parse_subnet_pool,
@@ -25,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import DRIVERS, ROOTS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import NO_LIMITS, Limits
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import SitePorts
 
 HOST_VARIABLES = (
     "cluster_compute_cpus",
@@ -80,6 +83,16 @@ class Settings:
         if problems:
             raise InvalidInput(problems)
         return cls(**values)
+
+    @property
+    def ports(self) -> tuple[SitePorts, ...]:
+        """The site's own ports; those of preflight are among them, as it tries what sessions will use."""
+        return (
+            SitePorts(self.vxlan_port, self.vxlan_port, "udp", "cluster_compute_vxlan_port", "overlays"),
+            SitePorts(*parse_port_pool(self.encrypted_ports), "udp", ENCRYPTED_PORTS, "tunnels of encrypted sessions"),
+            SitePorts(*self.image_ports, "tcp", "cluster_compute_image_ports", "images on their way between hosts"),
+            SitePorts(*parse_ssh_ports(self.ssh_ports), "tcp", SSH_PORTS, "logins of owners"),
+        )
 
 
 def _port_range(variable: str, value: object) -> tuple[int, int]:

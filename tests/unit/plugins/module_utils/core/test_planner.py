@@ -130,6 +130,12 @@ def test_no_session_is_launched_where_a_host_carries_one_under_another_name(queu
         assert planner(asked, h1=here).decide(None, queued, cleaned_up=False)["status"] == "SCHEDULED"
 
 
+def test_a_port_of_the_site_is_refused_before_anything_is_placed() -> None:
+    asked = request(size=3, ports="4789:9/udp")
+    with pytest.raises(InvalidInput, match="4789/udp is one of the site's own"):
+        planner(asked, h1=host()).decide(None, False, cleaned_up=True)
+
+
 def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
     idle = {"h1": host()}
     before = request(size=2, cpus="0.5", memory="256m", env={"GREETING": "hello"})

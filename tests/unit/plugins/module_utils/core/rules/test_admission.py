@@ -11,10 +11,12 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
     check_request_against_hosts,
+    check_request_against_site,
     render_shortfall,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall, place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     ALLOWED,
@@ -80,6 +82,39 @@ def test_ports_that_are_taken(port, address, protocol, taken):
         request = make_request(authorized_keys=KEY, ssh_port=80)
         with pytest.raises(InvalidInput, match=r"session_ssh_port is '0\.0\.0\.0:80/tcp': This port is taken on h1"):
             check_request_against_hosts(request, typed(facts), placement)
+
+
+@pytest.mark.parametrize(
+    ("port", "refused"),
+    [
+        ("4789:9/udp", "4789/udp is one of the site's own, for overlays (cluster_compute_vxlan_port)"),
+        ("127.0.0.1:61000:9/udp", "61000/udp .* tunnels of encrypted sessions (cluster_compute_encrypted_ports)"),
+        ("61999:9/udp", "61999/udp .* (cluster_compute_encrypted_ports)"),
+        ("8489:9", "8489/tcp .* images on their way between hosts (cluster_compute_image_ports)"),
+        ("22000:9", "22000/tcp .* logins of owners (cluster_compute_ssh_ports)"),
+        ("4789:9/tcp", ""),
+        ("61000:9/tcp", ""),
+        ("8490:9", ""),
+        ("8489:9/udp", ""),
+        ("9:4789/udp", ""),
+    ],
+)
+def test_the_ports_of_the_site_are_refused_by_name(port: str, refused: str) -> None:
+    request = make_request(ports=port)
+    if not refused:
+        check_request_against_site(request, Settings())
+        return
+    expected = re.escape("session_ports is ") + ".*" + re.escape(refused).replace(r"\.\*", ".*")
+    with pytest.raises(InvalidInput, match=expected):
+        check_request_against_site(request, Settings())
+    elsewhere = Settings(vxlan_port=1, encrypted_ports="2-2", image_ports=(3, 3), ssh_ports="4-4")
+    check_request_against_site(request, elsewhere)
+
+
+def test_a_login_may_have_a_port_that_is_for_logins_and_no_other_of_the_site() -> None:
+    check_request_against_site(make_request(authorized_keys=KEY, ssh_port=22000), Settings())
+    with pytest.raises(InvalidInput, match=r"session_ssh_port is '8480': Port 8480/tcp is one of the site's own"):
+        check_request_against_site(make_request(authorized_keys=KEY, ssh_port=8480), Settings())
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "127.0.0.1", "127.1.2.3", "192.0.2.1", "2001:db8::1"])

@@ -25,11 +25,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Reservation,
     advance,
     answer,
+    claims_of,
     lease,
     live,
     read_ledger,
     resolve_reservations,
     write_ledger,
+)
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
+    make_facts,
+    make_plan,
+    make_request,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,6 +105,8 @@ def test_an_empty_host_refuses_only_what_is_too_large(asked: list[Claim], one: C
         ({"replicas": 6}, "6 replicas asked, 5 more allowed on this host."),
         ({"session_name": "other"}, "The name other is taken by session other (id-other)."),
         ({"ports": (("10.0.0.1", 80, "tcp"),)}, "Port 80/tcp is taken by session other (id-other)."),
+        ({"overlay_port": 81}, "Port 81/udp is taken by session other (id-other)."),
+        ({"ports": (("10.0.0.1", 4789, "udp"),)}, "Port 4789/udp is taken by session other (id-other)."),
         ({"vni": 7}, "The network identifier 7 is taken by session other (id-other)."),
         ({"subnets": ("10.0.0.0/28",)}, "The subnet 10.0.0.0/28 is taken by session other (id-other)."),
         ({"subnets": ("10.0.0.0/24",)}, "The subnet 10.0.0.0/24 is taken by session other (id-other)."),
@@ -107,7 +115,12 @@ def test_an_empty_host_refuses_only_what_is_too_large(asked: list[Claim], one: C
 )
 def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> None:
     other = claim(
-        "other", devices=(("gpu", ("g2",)),), ports=(("0.0.0.0", 80, "tcp"),), vni=7, subnets=("10.0.0.0/28",)
+        "other",
+        devices=(("gpu", ("g2",)),),
+        ports=(("0.0.0.0", 80, "tcp"), ("127.0.0.1", 81, "udp")),
+        vni=7,
+        subnets=("10.0.0.0/28",),
+        overlay_port=4789,
     )
     refused = answer(claim(**asked), held(other), [], ALLOCATABLE)
     assert not refused.granted
@@ -119,6 +132,23 @@ def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> N
         [],
         replace(ALLOCATABLE, devices=(("fpga", ("f1",)), ("gpu", ("g1", "g2")))),
     ).tentative == (("id-other",) if "fpga" not in reason else ())
+
+
+def test_overlays_share_their_port() -> None:
+    other = held(claim("other", overlay_port=4789, vni=1))
+    assert answer(claim(overlay_port=4789, vni=2), other, [], ALLOCATABLE).granted
+    assert answer(claim(ports=(("0.0.0.0", 4789, "tcp"),)), other, [], ALLOCATABLE).granted
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_the_port_of_an_overlay_is_claimed_on_every_host(encrypted: bool) -> None:
+    plan = make_plan(make_request(size=4, cpus=2, encrypted=encrypted), make_facts(encryption=""))
+    claims = claims_of(plan)
+    assert len(claims) > 1
+    assert {claim.overlay_port for claim in claims.values()} == {None if encrypted else 4789}
+    for one in claims.values():
+        assert Claim.from_dict(one.to_dict()) == one
+        assert Claim.from_dict({key: value for key, value in one.to_dict().items() if key != "overlay_port"}).vni
 
 
 def test_a_device_by_another_spelling_is_taken_all_the_same() -> None:
