@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import SITE_VARIABLES, pick
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
@@ -32,6 +32,23 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs impo
 
 PAUSE = (0.3, 1.5)
 """Seconds, from and to, between one try and the next; drawn by chance, so that those who met do not meet again."""
+SPOKEN = {
+    "announcement",
+    "failures",
+    "findings",
+    "lines",
+    "missing",
+    "notes",
+    "problems",
+    "report",
+    "saying",
+    "table",
+    "then",
+    "title",
+    "unremoved",
+    "warnings",
+}
+"""What roles and playbooks show of a state."""
 ARTIFACT = "cluster_compute_session"
 
 
@@ -125,14 +142,15 @@ class ActionModule(ActionBase):
     def _result(self, verb: Any, state: State, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if "failure" in state and not state["step"]:
             shown = {"diff": state["diff"]} if "diff" in state else {}
-            return {"failed": True, "msg": state["failure"], **shown}
+            return {"failed": True, "msg": spoken(state["failure"]), **spoken(shown)}
         is_over = not state["step"]
         if is_over and arguments["says"]:
             # As ansible.builtin.debug shows it; what is handed on was so before, or it would be shown as well.
-            return {"changed": False, "msg": verb.closing_lines(state), "_ansible_verbose_always": True}
+            return {"changed": False, "msg": spoken(verb.closing_lines(state)), "_ansible_verbose_always": True}
         result: dict[str, Any] = {"changed": False, **state}
+        result.update({key: spoken(result[key]) for key in SPOKEN & result.keys()})
         if is_over and state.get("hands_on"):
-            result.update(lines=verb.closing_lines(state), saying=verb.SAY)
+            result.update(lines=spoken(verb.closing_lines(state)), saying=verb.SAY)
         data = verb.handed_on(state) if state.get("hands_on") else None
         if data is not None:
             result["ansible_stats"] = {"data": {ARTIFACT: data}, "per_host": False, "aggregate": False}

@@ -26,6 +26,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import (
     ABSENT,
@@ -52,6 +53,8 @@ TRIES_OF_SLOW = 5
 """Fewer, as each of them takes as long as ssh waits (ssh_config(5), ConnectTimeout)."""
 PAUSE = (0.2, 0.8)
 """Seconds, from and to, by which the pauses grow; by chance, so that those who met do not meet again."""
+SPOKEN = {"module_stderr", "module_stdout", "msg", "warnings"}
+"""What Ansible shows of an answer as it is."""
 ANY_PYTHON = "$(command -v /usr/bin/python3 || command -v python3 || echo /usr/bin/python3)"
 """For a host of which nobody says which Python to use: the one whose libraries the distribution's packages bring."""
 
@@ -98,11 +101,12 @@ class ActionModule(ActionBase):
         if result is None:
             refused = text_behind(done["stdout"], REFUSED)
             result = {"failed": True, "msg": refused} if refused is not None else self._broken(call, done)
+        result.update({key: spoken(result[key]) for key in SPOKEN & result.keys()})
         # As Ansible does with the results of modules.
         written = [name for name in ("stdout", "stderr") if isinstance(result.get(name), str)]
         result.update({f"{name}_lines": result[name].splitlines() for name in written})
         if warnings:
-            result["warnings"] = [*warnings, *result.get("warnings", ())]
+            result["warnings"] = [*spoken(warnings), *result.get("warnings", ())]
         return result
 
     def _broken(self, call: str, done: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput, spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     files_of,
     merge,
@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
         changed = False
         if files:
             changed = _save(os.path.abspath(os.path.expanduser(request["directory"])), files, self._task.check_mode)
-        return {"changed": changed, "notes": state["notes"], "files": sorted(files), "lines": len(lines)}
+        return {"changed": changed, "notes": spoken(state["notes"]), "files": sorted(files), "lines": len(lines)}
 
 
 def _save(directory: str, files: Mapping[str, str], check_mode: bool) -> bool:

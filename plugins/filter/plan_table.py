@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
     format_cpus,
     format_memory,
@@ -66,7 +67,7 @@ def plan_table(answer: Mapping[str, Any]) -> list[str]:
         lines += _variables(replicas)
     if answer["is_new"]:
         lines += ["", "A launch draws a new id, and from it subnets, addresses and identifiers; all else is as shown."]
-    return lines
+    return list(spoken(lines))
 
 
 def _row(replica: Mapping[str, Any]) -> tuple[str, ...]:

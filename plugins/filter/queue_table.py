@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import spoken
+
 DOCUMENTATION = r"""
 name: queue_table
 short_description: Show the queue of a resource group as lines of text
@@ -47,7 +49,7 @@ def queue_table(queue: Sequence[Mapping[str, Any]]) -> list[str]:
             f"{entry['position']}. {entry['session_name']} of {entry['owner']}, priority {entry['priority']}, {size}"
         )
         lines += [f"   {line}" for line in entry["reason"]]
-    return lines or ["The queue is empty."]
+    return list(spoken(lines)) or ["The queue is empty."]
 
 
 class FilterModule:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.filter.queue_table import queue_table
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_cpus
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.table import table
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import DENSE_HOSTS, is_ready
@@ -60,10 +61,12 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
         many(len(sessions), "session"),
         f"{len(overview['pending'])} waiting",
     ]
-    lines = [f"Resource group {_plain(overview['resource_group'])}: {', '.join(counted)}."]
+    lines = [f"Resource group {printable(overview['resource_group'])}: {', '.join(counted)}."]
     if sessions:
         lines += ["", *table([SESSION_COLUMNS, *map(_session, sessions)])]
-        lines += [f"{_plain(session['name'])}: {_plain(line)}" for session in sessions for line in session["report"]]
+        lines += [
+            f"{printable(session['name'])}: {printable(line)}" for session in sessions for line in session["report"]
+        ]
     dense = len(overview["hosts"]) > DENSE_HOSTS
     there = ((session, replica) for session in sessions for replica in session["replicas"])
     replicas = [(session, replica) for session, replica in there if replica["status"] != "REMOVED"]
@@ -86,9 +89,9 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
     lines += ["", *counted] if counted else []
     if overview["pending"]:
         pending = [{**entry, "reason": [why(entry["reason"])]} if dense else entry for entry in overview["pending"]]
-        lines += ["", *map(_plain, queue_table(pending))]
+        lines += ["", *map(printable, queue_table(pending))]
     if overview["findings"]:
-        lines += ["", *(f"Attention: {_plain(finding)}" for finding in overview["findings"])]
+        lines += ["", *(f"Attention: {printable(finding)}" for finding in overview["findings"])]
     return lines
 
 
@@ -168,13 +171,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _row(*cells: object) -> tuple[str, ...]:
-    return tuple("-" if cell is None or cell == "" else _plain(cell) for cell in cells)
-
-
-def _plain(cell: object) -> str:
-    """Return text without characters that a terminal would act on."""
-    text = str(cell)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return tuple("-" if cell is None or cell == "" else str(cell) for cell in cells)
 
 
 class FilterModule:

@@ -105,6 +105,7 @@ from ansible.template import Templar
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.utils.unsafe_proxy import wrap_var
 from ansible.vars.manager import VariableManager
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import SITE_VARIABLES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
 
@@ -235,7 +236,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         found = self._ask(site)
         for host in found["hosts"]:
             if not host["usable"]:
-                self.display.warning(f"Replicas on {host['name']} may be missing: {host['problem']}")
+                self.display.warning(printable(f"Replicas on {host['name']} may be missing: {host['problem']}"))
         if self.get_option("cache"):
             self._cache[key] = found
         return found
@@ -282,12 +283,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         wanted = self.get_option("sessions")
         sessions = [session for session in found["sessions"] if not wanted or session["name"] in wanted]
         for name in sorted(set(wanted) - {session["name"] for session in sessions}):
-            self.display.warning(f"There is no session {name} in group {self.get_option('resource_group')}.")
+            self.display.warning(printable(f"There is no session {name} in group {self.get_option('resource_group')}."))
         self.inventory.add_group(ALL)
         entries = [(session, replica) for session in sessions for replica in session["replicas"]]
         for name, (session, replica) in zip(_names(entries), entries):
             if replica["host"] not in site:
-                self.display.warning(f"Replica {name} is not listed: its host {replica['host']} has left the site.")
+                self.display.warning(
+                    printable(f"Replica {name} is not listed: its host {replica['host']} has left the site.")
+                )
             else:
                 self._add(name, session, replica, site[replica["host"]])
 

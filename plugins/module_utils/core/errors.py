@@ -8,8 +8,9 @@ Every message is one or more full sentences that name the thing, the value found
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 _LONGEST_VALUE_SHOWN = 120
 
@@ -33,12 +34,25 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def spoken(value: Any) -> Any:
+    """Return what people are shown in printable form: texts of several lines, and lists and mappings of them.
+
+    Much of it is foreign text, as what an image wrote or an engine answered, and no program decides what a terminal
+    does.
+    """
+    if isinstance(value, str):
+        return value if value.isprintable() else "\n".join(map(printable, value.split("\n")))
+    if isinstance(value, Mapping):
+        return {key: spoken(item) for key, item in value.items()}
+    return [spoken(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def message_of(error: BaseException) -> str:
     """Return what an error says as a person reads it: without numbers, quotes or names of Python's own."""
     if isinstance(error, SessionError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        paths = [path for path in (error.filename, error.filename2) if isinstance(path, str)]
+        paths = [printable(path) for path in (error.filename, error.filename2) if isinstance(path, str)]
         return f"{' and '.join(paths)}: {error.strerror}." if paths else f"{error.strerror}."
     return f"{type(error).__name__}: {printable(str(error))}"
 
@@ -61,7 +75,10 @@ class Problem:
 
 
 class SessionError(Exception):
-    """Base of all errors whose message is meant for the user."""
+    """Base of all errors whose message is meant for the user, and is printable whatever it quotes."""
+
+    def __str__(self) -> str:
+        return str(spoken(super().__str__()))
 
 
 class CoreError(SessionError):

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
+
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return *rows* as lines with aligned columns, two spaces apart."""
+    """Return *rows* as printable lines with aligned columns, two spaces apart."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]

@@ -143,3 +143,42 @@ def test_an_action_is_found_behind_every_module_that_a_verb_calls() -> None:
     assert called <= set(ARGUMENTS)
     own = {name for name in called if (CHECKOUT / "plugins" / "action" / f"{name}.py").exists()}
     assert own - {"session_host"} == set(session_step.ACTIONS)
+
+
+HOSTILE = "\x1b[2J\x9b1A\r\u202e"
+
+
+def test_all_that_roles_and_playbooks_show_of_a_state_is_printable() -> None:
+    """Hosts, images and engines wrote parts of it."""
+    shown = set()
+    for path in [*(CHECKOUT / "roles").rglob("tasks/*.yml"), *(CHECKOUT / "playbooks").glob("*.yml")]:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if re.match(r" *(- )?(msg|fail_msg|name|lines|problems): ", line):
+                shown.update(re.findall(r"\b(?:\w+_state|\w+_judged|\w+_report)\.(\w+)", line))
+    assert {"lines", "problems", "table", "missing", "unremoved", "failures"} <= shown
+    assert shown <= action.SPOKEN
+    state = {**schedule.begin(["h1"]), "step": "", "calls": [], **{key: [HOSTILE] for key in shown}}
+    result = run("schedule", state, {"h1": None})
+    assert all(text.isprintable() for key in shown for text in result[key])
+    failed = run("schedule", {**state, "failure": f"h1: {HOSTILE}\nh2: gone"}, {"h1": None})
+    assert failed["msg"].replace("\n", "").isprintable()
+
+
+def test_what_an_image_wrote_is_printable_in_the_message_of_a_launch() -> None:
+    launch = Launch().until("start")
+    launch.answer(h2={**BROKEN, "msg": f"main1 wrote: {HOSTILE}"})
+    failed = decided(launch, {host: {"actions": [], "sessions": [], "tombstones": []} for host in launch.hosts})
+    assert failed["failed"]
+    assert "main1 wrote: \\x1b[2J" in failed["msg"]
+    assert failed["msg"].replace("\n", "").isprintable()
+
+
+def test_nothing_is_printed_past_what_makes_it_printable() -> None:
+    """What a plugin prints itself, not by a result: each such call, but for what is the same for all."""
+    calls = []
+    for path in (CHECKOUT / "plugins").rglob("*.py"):
+        if "modules" not in path.parts and "module_utils" not in path.parts:
+            text = path.read_text(encoding="utf-8")
+            calls += re.findall(r"(?:isplay(?:\(\))?)\.(?:display|warning|error|deprecated)\(\s*(.*)", text)
+    assert len(calls) >= 5
+    assert [call for call in calls if not re.match(r"shown\(|printable\(", call)] == []

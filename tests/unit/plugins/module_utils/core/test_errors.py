@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import errno
 import os
+import pkgutil
+from importlib import import_module
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins import module_utils
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     InvalidInput,
     SessionError,
     message_of,
+    spoken,
 )
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\x9b1A\u202e"
 
 
 @pytest.mark.parametrize(
@@ -26,7 +32,32 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
         (OSError(errno.EIO, "Input/output error"), "Input/output error."),
         (KeyError("replicas"), "KeyError: 'replicas'"),
         (OSError("it is gone"), "OSError: it is gone"),
+        (OSError(errno.EIO, "Input/output error", "/\x1b[2J"), "/\\x1b[2J: Input/output error."),
     ],
 )
 def test_an_error_speaks_to_a_person(error: Exception, message: str) -> None:
     assert message_of(error) == message
+
+
+def test_no_error_of_ours_acts_on_a_terminal() -> None:
+    """Whatever it quotes: what an image wrote, what an engine or a program said."""
+    for package in pkgutil.walk_packages(module_utils.__path__, f"{module_utils.__name__}."):
+        if ".lab." not in package.name:
+            import_module(package.name)
+    classes, found = [SessionError], set()
+    while classes:
+        kind = classes.pop()
+        found.add(kind)
+        classes += kind.__subclasses__()
+    assert len(found) > 10
+    for kind in found:
+        error = kind.__new__(kind)
+        error.args = (f"The container said: {HOSTILE}\nand went.",)
+        assert str(error).replace("\n", "").isprintable(), kind
+        assert message_of(error).count("\n") == 1, "lines stay"
+
+
+def test_what_is_shown_is_printable_however_it_is_nested() -> None:
+    assert spoken(["a\x1b[2J", {"b": ("ü\r", 1, None)}]) == ["a\\x1b[2J", {"b": ["ü\\r", 1, None]}]
+    assert spoken("one\ntwo\u202e") == "one\ntwo\\u202e"
+    assert spoken(spoken(HOSTILE)) == spoken(HOSTILE)
