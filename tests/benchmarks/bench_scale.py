@@ -137,11 +137,13 @@ def begin(folder: Path, most: int) -> list[Callable[[], object]]:
         "PidFile none\nUsePAM no\nPermitRootLogin yes\nMaxStartups 2000\nMaxSessions 2000\n",
         encoding="utf-8",
     )
-    accounts = Path("/etc/passwd").read_text(encoding="utf-8")
-    if "\nsshd:" not in accounts:
-        # The user that the server's package would make, in this namespace alone.
-        (folder / "passwd").write_text(f"{accounts}sshd:x:64999:65534::/run/sshd:/usr/sbin/nologin\n", encoding="utf-8")
-        run("mount", "--bind", str(folder / "passwd"), "/etc/passwd")
+    # In this namespace alone: the user that the server's package would make, and a root whose shell reads no settings.
+    accounts = Path("/etc/passwd").read_text(encoding="utf-8").splitlines()
+    others = [line for line in accounts if line.split(":")[0] not in ("root", "sshd")]
+    own = [f"root:x:0:0:root:{folder}/home:/bin/sh", "sshd:x:64999:65534::/run/sshd:/usr/sbin/nologin"]
+    (folder / "home").mkdir()
+    (folder / "passwd").write_text("".join(f"{line}\n" for line in own + others), encoding="utf-8")
+    run("mount", "--bind", str(folder / "passwd"), "/etc/passwd")
     log = (folder / "sshd.log").open("w", encoding="utf-8")
     server = subprocess.Popen([*server_program(), "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log)
     time.sleep(1)
