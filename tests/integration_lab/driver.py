@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.cluster_compute.session.tests.deprecations import SHOWN, deprecations
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
@@ -190,6 +191,7 @@ def recorded(argv: list[str], seconds: float = 300) -> Run:
             argv,
             cwd=CHECKOUT,
             env=environment(
+                **SHOWN,
                 ANSIBLE_CALLBACK_PLUGINS=str(HERE / "callback"),
                 ANSIBLE_CALLBACKS_ENABLED="recorder",
                 ANSIBLE_LOAD_CALLBACK_PLUGINS="true",
@@ -203,6 +205,7 @@ def recorded(argv: list[str], seconds: float = 300) -> Run:
             check=False,
         )
         run = Run(done.returncode, _COLOUR.sub("", done.stdout))
+        assert deprecations(run.output) == []
         for line in record.read_text(encoding="utf-8").splitlines():
             entry = json.loads(line)
             kind = entry.pop("kind")
