@@ -33,7 +33,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     InvalidRecord,
@@ -127,6 +127,10 @@ class StateDirectory:
                 record = self.session(session_id).read_record()
             except StateError as error:
                 damaged.append(error)
+                continue
+            except (OSError, MemoryError) as error:
+                path = self.session(session_id).record_file
+                damaged.append(StateError(f"The session record {path} cannot be read now: {message_of(error)}"))
                 continue
             if record is not None:
                 found.append(record)
@@ -349,8 +353,12 @@ def file_differs(path: Path, content: str, mode: int, owner: tuple[int, int] = (
         if path.is_symlink() or not path.is_file():
             return True
         same = (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (mode, owner[0], owner[1])
-        return not same or path.read_text(encoding="utf-8") != content
-    except (FileNotFoundError, UnicodeDecodeError):
+        wanted = content.encode()
+        if not same:
+            return True
+        with open(path, "rb") as file:  # a replica may have made a file of terabytes of it
+            return file.read(len(wanted) + 1) != wanted
+    except FileNotFoundError:
         return True
 
 

@@ -27,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     RUNNING,
     Record,
@@ -111,8 +111,8 @@ def _make_links(state: StateDirectory) -> int:
         try:
             stages = plan()
             perform(stages)
-        except (SessionError, OSError) as error:
-            _say(f"{whose}: {error}")
+        except Exception as error:  # as in a repair: whatever it is, the others get theirs
+            _say(f"{whose}: {message_of(error)}")
             code = 1
         else:
             for line in descriptions(stages):

@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     DamagedFile,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     RUNNING,
     InvalidRecord,
@@ -112,7 +112,7 @@ def repair_host(
     for session_id in sorted(copies):
         best = latest(copies[session_id])
         if best is not None and session_name in (None, best.name):
-            repairer.repair(best, host or state.session(session_id).read_host(), session_id in here)
+            repairer.repair(best, host, session_id in here)
     return result
 
 
@@ -177,18 +177,22 @@ class _Repairer:
         """Put back the rules that keep containers of this host out of all overlays of the site."""
         try:
             self._perform([firewall_rules.standing_steps(self.engine.uses_nftables())])
-        except SessionError as error:
-            self.result.faults.append(str(error))
+        except Exception as error:
+            self.result.faults.append(message_of(error))
 
     def repair(self, record: Record, host: str | None, was_here: bool) -> None:
-        """Make what this host owes the session as its record says. was_here: this host had a copy not long ago."""
+        """Make what this host owes the session as its record says, or write down why that cannot be, whatever it is.
+
+        host: its name in the session's plan; without it the session's state tells. was_here: this host had a copy not
+        long ago.
+        """
         session: dict[str, Any] = {"name": record.name, "actions": [], "problem": ""}
         first = len(self.result.actions)
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record.id):
-                self._repair(record, host, was_here)
-        except (SessionError, OSError) as error:
-            session["problem"] = str(error)
+                self._repair(record, host or self.state.session(record.id).read_host(), was_here)
+        except Exception as error:  # also one that nobody thought of, or want of memory: others must not suffer
+            session["problem"] = message_of(error)
         session["actions"] = self.result.actions[first:]
         if session["actions"] or session["problem"]:
             self.result.sessions[record.id] = session

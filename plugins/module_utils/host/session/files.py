@@ -39,6 +39,9 @@ MOUNTED_FILES = ("ssh_config",)
 stay the same file."""
 
 
+LARGEST_SHOWN = 1024**2
+
+
 def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
     """Return which files are missing or differ."""
     steps = [_write_step(context.directory.host_file, f"{context.host}\n")]
@@ -113,6 +116,13 @@ def _hosts_file(context: Context) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _digest_of(path: Path) -> str:
+    """Return what tells the content of a file, which a replica may have made as large as it liked, for the diff."""
+    with open(path, "rb") as file:
+        found = file.read(LARGEST_SHOWN + 1)
+    return digest(found) if len(found) <= LARGEST_SHOWN else f"larger than {LARGEST_SHOWN} bytes"
+
+
 def _write_step(path: Path, content: str | None) -> Step | None:
     if content is not None and not file_differs(path, content, 0o644):
         return None
@@ -127,6 +137,6 @@ def _write_step(path: Path, content: str | None) -> Step | None:
             write_file(path, content)
 
     # Digests, not contents: the environment of a session may hold its user's secrets.
-    before = digest(path.read_bytes()) if path.is_file() else None
+    before = _digest_of(path) if path.is_file() else None
     after = "made with the new keys" if content is None else digest(content.encode())
     return Step("update" if before else "create", "file", str(path), write, before=before, after=after)

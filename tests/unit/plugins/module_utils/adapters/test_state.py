@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import replace
@@ -27,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
     new_record,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import files
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 OTHER = "00000000-0e04-4a3c-9d2a-53a1f7b2c8aa"
@@ -217,6 +219,39 @@ def test_a_file_differs_by_content_mode_owner_and_kind(tmp_path: Path) -> None:
     assert file_differs(path, "text", 0o644, (ME[0] + 1, ME[1]))
     (tmp_path / "link").symlink_to(path)
     assert file_differs(tmp_path / "link", "text", 0o644, ME)
+
+
+def test_a_file_that_a_replica_made_terabytes_of_is_read_as_far_as_it_matters(tmp_path: Path) -> None:
+    path = tmp_path / "main1.hosts"
+    write_file(path, "127.0.0.1 localhost\n", 0o644, ME)
+    os.truncate(path, 2**43)
+    assert file_differs(path, "127.0.0.1 localhost\n", 0o644, ME)
+    step = files._write_step(path, "127.0.0.1 localhost\n")
+    assert step is not None
+    assert step.before == "larger than 1048576 bytes"
+    path.write_bytes(b"\xff\xfe")
+    assert file_differs(path, "127.0.0.1 localhost\n", 0o644, ME)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.EIO, "Input/output error")])
+def test_a_record_that_cannot_be_read_now_keeps_no_other_from_it(
+    directory: StateDirectory, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, session_id in (("one", SESSION), ("other", OTHER)):
+        directory.session(session_id).write_record(record(name, session_id))
+    sound = Path.read_text
+
+    def read_text(path: Path, **given: str) -> str:
+        if SESSION in path.parts:
+            raise error
+        return sound(path, **given)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    found, damaged = directory.records()
+    assert [one.name for one in found] == ["other"]
+    assert len(damaged) == 1
+    assert not isinstance(damaged[0], DamagedFile), "it may be sound"
+    assert SESSION in str(damaged[0])
 
 
 def test_the_owner_of_a_replica_is_remembered(directory: StateDirectory) -> None:
