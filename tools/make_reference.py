@@ -189,10 +189,10 @@ def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
     plays = yaml.safe_load(text)
     used = [role for role in roles_of(plays) if role in known_roles]
     lines = [f"## {name}", "", f"{purpose_of(plays)}. {said}".strip(), ""]
-    asked = [str(only) for only in requests_of(plays)]
+    requests = [str(only) for only in requests_of(plays)]
     reads = {"launch": "all of the request", "name": "`session_name`, `session_resource_group`"}
     reads["group"] = "`session_resource_group`; `session_name`, to mean one session alone"
-    rows = [["of the request", reads[only]] for only in asked]
+    rows = [["of the request", reads[only]] for only in requests]
     sites, others = set(SITE.findall(text)), set()
     for role in used:
         defaults = (
@@ -203,12 +203,12 @@ def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
         sites |= set(SITE.findall(defaults))
         others |= set(REQUEST.findall(defaults))
     own = sites & described("site.md")
-    others = {name for name in others & set(KNOWN_VARIABLES) if name not in " ".join(reads[only] for only in asked)}
-    if "launch" in asked:
+    others = {name for name in others & set(KNOWN_VARIABLES) if name not in " ".join(reads[only] for only in requests)}
+    if "launch" in requests:
         others = set()
     if others:
         rows.append(["of the request as well", ", ".join(f"`{name}`" for name in sorted(others))])
-    if asked == ["launch"] or "schedule" in used:
+    if requests == ["launch"] or "schedule" in used:
         rows.append(["of the site", "all of it"])
     elif own:
         rows.append(["of the site", ", ".join(f"`{name}`" for name in sorted(own))])
@@ -281,7 +281,7 @@ def roles(known_roles: Mapping[str, Any]) -> str:
 def modules(known_modules: Mapping[str, Any]) -> str:
     """Return the page of the modules."""
     lines = ["# Modules", "", f"Used as `{COLLECTION}.NAME`. First those that are of use in playbooks of your own.", ""]
-    others = [name for name, about in known_modules.items() if is_internal(about["doc"])]
+    others = [name for name, facts in known_modules.items() if is_internal(facts["doc"])]
     for name in sorted(set(known_modules) - set(others)):
         lines += plugin(name, known_modules[name])
     lines += [

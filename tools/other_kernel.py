@@ -69,8 +69,10 @@ def _unpack() -> Path:
         partial = CACHE / "partial"
         subprocess.run(["rm", "-rf", str(partial)], check=True)
         (partial / "packages").mkdir(parents=True)
-        about = subprocess.run(["apt-cache", "depends", KERNEL], capture_output=True, text=True, check=True).stdout
-        image = next(line.split()[-1] for line in about.splitlines() if "Depends: linux-image-" in line)
+        dependencies = subprocess.run(
+            ["apt-cache", "depends", KERNEL], capture_output=True, text=True, check=True
+        ).stdout
+        image = next(line.split()[-1] for line in dependencies.splitlines() if "Depends: linux-image-" in line)
         fetch = ["apt-get", "download", "--quiet", image, *PACKAGES]
         subprocess.run(fetch, cwd=partial / "packages", stdout=subprocess.DEVNULL, check=True)
         for package in (partial / "packages").iterdir():
@@ -93,8 +95,8 @@ def _libraries(unpacked: Path) -> str:
 def _guest_command(unpacked: Path, words: list[str]) -> str:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}:{unpacked}/bin:{unpacked}/usr/bin"
     settings = {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8", "LD_LIBRARY_PATH": _libraries(unpacked)}
-    told = shlex.join([*(f"{name}={value}" for name, value in settings.items()), *words])
-    return f"ip link set dev lo up; cd {shlex.quote(str(ROOT))} && exec env {told}"
+    command = shlex.join([*(f"{name}={value}" for name, value in settings.items()), *words])
+    return f"ip link set dev lo up; cd {shlex.quote(str(ROOT))} && exec env {command}"
 
 
 def _write_initramfs(path: Path, unpacked: Path, command: str) -> None:

@@ -73,7 +73,7 @@ def pull(
 
     machine = str(engine.facts()["architecture"])
 
-    def one(image: Mapping[str, str]) -> dict[str, Any]:
+    def pull_image(image: Mapping[str, str]) -> dict[str, Any]:
         began = time.monotonic()
         is_new = engine.inspect_image(image["digest"]) is None
         count = engine.pull_image(image["digest"], _login(logins, image["digest"]))
@@ -91,7 +91,7 @@ def pull(
         _name(engine, found["Id"], image["reference"])
         return {"id": str(found["Id"]), "bytes": count, "seconds": round(time.monotonic() - began, 2)}
 
-    found, problems = _each(one, wanted)
+    found, problems = _each(pull_image, wanted)
     pulled = {image["reference"]: result for image, result in zip(wanted, found) if result is not None}
     return pulled, {wanted[number]["reference"]: why for number, why in problems.items()}
 

@@ -78,8 +78,8 @@ def _settings_of(host: HostNames, settings: HostSettings) -> HostSettings:
     current = json.loads(text)
     wanted = json.loads(json.dumps(dataclasses.asdict(settings)))
     # A newer recipe of the same release is for new hosts; this one stays on the tree that its disk was laid on.
-    for one in (current, wanted):
-        one["release"] = os.path.basename(one["tree"]).partition("-")[0]
+    for values in (current, wanted):
+        values["release"] = os.path.basename(values["tree"]).partition("-")[0]
     different = sorted(key for key in wanted if key != "tree" and current.get(key) != wanted[key])
     if different:
         raise LabError(

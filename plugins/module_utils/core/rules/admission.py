@@ -234,7 +234,7 @@ def render_shortfall(shortfall: Shortfall) -> list[str]:
             (
                 entry.host,
                 row.resource,
-                format_amount(row.resource, row.asked),
+                format_amount(row.resource, row.requested),
                 format_amount(row.resource, row.free),
                 format_amount(row.resource, row.missing),
                 str(entry.fits) if number == 0 else "",
@@ -245,7 +245,7 @@ def render_shortfall(shortfall: Shortfall) -> list[str]:
         (
             "all hosts",
             row.resource,
-            format_amount(row.resource, row.asked),
+            format_amount(row.resource, row.requested),
             format_amount(row.resource, row.free),
             format_amount(row.resource, row.missing),
             "",

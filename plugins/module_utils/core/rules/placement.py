@@ -106,7 +106,7 @@ class Missing:
     """One resource: what was asked, what is free, what is missing (millicpus, bytes or a count)."""
 
     resource: str
-    asked: int
+    requested: int
     free: int
     missing: int
 

@@ -435,7 +435,7 @@ def test_single_node_is_pending_where_only_two_hosts_would_do():
     assert result.largest_size == 2
     first = result.hosts[0]
     assert (first.host, first.fits) == ("a", 2)
-    assert [(m.resource, m.asked, m.free, m.missing) for m in first.resources] == [
+    assert [(m.resource, m.requested, m.free, m.missing) for m in first.resources] == [
         ("cpus", 8000, 4000, 4000),
         ("memory", 4 * GIB, 64 * GIB, 0),
         ("replicas", 4, 4, 0),
@@ -449,7 +449,7 @@ def test_shortfall_of_a_multi_node_request():
     assert isinstance(result, Shortfall)
     assert (result.mode, result.size, result.largest_size) == ("multi-node", 4, 3)
     assert [(row.host, row.fits, row.resources[0].missing) for row in result.hosts] == [("a", 1, 0), ("b", 2, 0)]
-    assert (result.total[0].asked, result.total[0].free, result.total[0].missing) == (8000, 8000, 0)
+    assert (result.total[0].requested, result.total[0].free, result.total[0].missing) == (8000, 8000, 0)
     assert not result.when_idle
 
 
