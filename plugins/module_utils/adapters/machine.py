@@ -50,6 +50,11 @@ def setting(name: str) -> str:
         return ""
 
 
+def change_setting(name: str, value: int) -> None:
+    """Set a setting of the kernel until the next boot."""
+    Path("/proc/sys", *name.split(".")).write_text(f"{value}\n", encoding="ascii")
+
+
 def whole(name: str) -> int:
     """Return a setting of the kernel that is a whole number; 0 where there is none."""
     text = setting(name)

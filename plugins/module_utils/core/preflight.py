@@ -72,6 +72,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     roots_of,
     sharing_problems,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import (
+    MAX_REPLICAS,
+    neighbour_limits,
+    parse_max_replicas,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
     PINNED,
     count_devices,
@@ -420,6 +425,13 @@ def _prepared(settings: Settings, results: Results) -> Check:
     return check
 
 
+def _max_replicas(results: Results, host: str) -> int | None:
+    try:
+        return parse_max_replicas((results.inventory.get(host) or {}).get(MAX_REPLICAS))
+    except InvalidInput:
+        return None  # it is told where the host's capacity is judged
+
+
 def _kernel(options: Options, settings: Settings, results: Results) -> Check:
     check = Check("kernel")
     for host, host_facts in _looked(results):
@@ -449,6 +461,18 @@ def _kernel(options: Options, settings: Settings, results: Results) -> Check:
                 f"The kernel follows {used} connections of the {most} that it can.",
                 f"Less than {FULL_TABLE:.0%} of the table is in use.",
                 "Raise net.netfilter.nf_conntrack_max.",
+            )
+        least = neighbour_limits(_max_replicas(results, host))
+        lower = {name: found for name, found in kernel["neighbours"].items() if found < least[name]}
+        if lower:
+            limits = [f"{name}={least[name]}" for name in lower]
+            check.bad(
+                WARNING,
+                host,
+                f"Its kernel knows too few neighbours ({', '.join(f'{name}={found}' for name, found in lower.items())})"
+                " for all replicas that it may carry.",
+                f"At least {', '.join(limits)}, from {MAX_REPLICAS}.",
+                f"{PREPARE} Or see what else sets it (/etc/sysctl.d).",
             )
         first, last = kernel["local_ports"]
         ranges = [("cluster_compute_ssh_ports", parse_ssh_ports(settings.ssh_ports))]

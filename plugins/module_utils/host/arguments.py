@@ -45,6 +45,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         },
         "supports_check_mode": True,
     },
+    "host_kernel": {
+        "argument_spec": {"max_replicas": {"type": "str", "default": ""}},
+        "supports_check_mode": True,
+    },
     "ssh_runtime": {"argument_spec": {}, "supports_check_mode": True},
     "host_preflight": {
         "argument_spec": {

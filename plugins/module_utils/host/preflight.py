@@ -40,6 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_MANIFEST,
     RUNTIME_ON_HOST,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import neighbour_limits
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install, data
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts
 
@@ -160,6 +161,7 @@ def _kernel(nftables: bool) -> dict[str, Any]:
             machine.whole("net.netfilter.nf_conntrack_max"),
         ],
         "local_ports": [int(first), int(last)],
+        "neighbours": {name: machine.whole(name) for name in neighbour_limits(None) if machine.setting(name)},
     }
 
 

@@ -22,11 +22,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.prefl
     storage_probes,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.report import answer_of, problems_of, report
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import neighbour_limits
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from hypothesis import given
 from hypothesis import strategies as st
 
 GIB = 1024**3
+IPV4_LIMIT = "net.ipv4.neigh.default.gc_thresh3"
 IMAGE = {"id": "sha256:" + "a" * 64, "digests": [], "architecture": "amd64"}
 SITE = {"cluster_compute_mount_roots": ["/srv"], "cluster_compute_accelerators": {"gpu": "nvidia"}}
 UUIDS = [f"GPU-{number}5c89852-d268-c3f3-1b07-005d5ae1dc3f" for number in range(2)]
@@ -86,6 +88,7 @@ def observation(number: int) -> dict[str, Any]:
             "forwarding": True,
             "connections": [10, 1000],
             "local_ports": [32768, 60999],
+            "neighbours": neighbour_limits(None),
         },
         "clock": {"unsynchronized": False},
         "disks": {
@@ -208,6 +211,7 @@ def put(path: str, value: Any) -> Break:
         (put("kernel/rules", "No chain/target/match by that name."), ERROR, "kernel", "firewall rules"),
         (put("kernel/forwarding", False), ERROR, "kernel", "net.ipv4.ip_forward"),
         (put("kernel/connections", [900, 1000]), WARNING, "kernel", "nf_conntrack_max"),
+        (put("kernel/neighbours", {IPV4_LIMIT: 65535}), WARNING, "kernel", f"{IPV4_LIMIT}=65536"),
         (put("kernel/local_ports", [1024, 60999]), WARNING, "kernel", "cluster_compute_ssh_ports (22000-22999)"),
         (put("kernel/local_ports", [32768, 61001]), WARNING, "kernel", "cluster_compute_encrypted_ports"),
         (put("clock/unsynchronized", True), WARNING, "clock", "chrony"),

@@ -1,0 +1,36 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""How many neighbours a host's kernel has to know, all replicas together: one table serves all network namespaces."""
+
+from __future__ import annotations
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given, parse_whole
+
+MAX_REPLICAS = "cluster_compute_max_replicas"
+UNLIMITED = 256
+"""Replicas that are counted with on a host which has no limit."""
+PEERS = 256
+"""Replicas of other hosts, or of its own, that each replica is to talk to at the same time."""
+LEAST, MOST = 1024, 2**20
+"""Entries: what a kernel comes with (ip-sysctl: neigh/default/gc_thresh3), and some 500 MB of memory."""
+
+
+def parse_max_replicas(value: object) -> int | None:
+    """Return the most replicas of a host, None for no limit. Raises InvalidInput."""
+    return parse_whole(MAX_REPLICAS, value, 0, 1_000_000) if is_given(value) else None
+
+
+def neighbour_limits(max_replicas: int | None) -> dict[str, int]:
+    """Return what the kernel's settings have to be at least, in the proportion in which kernels come with them.
+
+    Above the third no neighbour is taken up, above the second old ones go soon, below the first all stay.
+    """
+    replicas = UNLIMITED if max_replicas is None else max_replicas
+    entries = min(MOST, max(LEAST, replicas * max(replicas, PEERS)))
+    return {
+        f"net.{family}.neigh.default.gc_thresh{number}": entries // part
+        for family in ("ipv4", "ipv6")
+        for number, part in ((1, 8), (2, 2), (3, 1))
+    }

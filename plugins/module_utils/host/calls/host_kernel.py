@@ -1,0 +1,23 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Give the kernel of this host what many replicas need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import (
+    neighbour_limits,
+    parse_max_replicas,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import kernel_settings, steps
+
+
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return what changed. Raises CoreError for a limit that is none, SessionError."""
+    stages = kernel_settings.setting_stages(neighbour_limits(parse_max_replicas(arguments["max_replicas"])))
+    if not check_mode:
+        steps.perform(stages)
+    return steps.outcome(stages)

@@ -1,0 +1,58 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Give the kernel of this host the settings that many replicas need, now and at each boot; none is ever lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import machine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import file_differs, write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+
+PATH = Path("/etc/sysctl.d/60-cluster-compute.conf")
+HEAD = "# Written by prepare_hosts of cluster_compute.session: replicas of a host share one table of neighbours.\n"
+
+
+def setting_stages(least: Mapping[str, int]) -> list[Stage]:
+    """Return what sets these settings to no less than this.
+
+    Where somebody has set more, that stays, and is left out of the file. A setting that this host does not have, as in
+    a network namespace of its own, is for the host around it.
+    """
+    held = _held()
+    found = {name: machine.whole(name) for name in least if machine.setting(name)}
+    wanted = {name: max(least[name], held.get(name, 0)) for name in found}
+    ours = {name: value for name, value in wanted.items() if found[name] <= value}
+    settings = [
+        Step(
+            "set",
+            "kernel setting",
+            name,
+            partial(machine.change_setting, name, value),
+            undo=partial(machine.change_setting, name, found[name]),
+            before=found[name],
+            after=value,
+        )
+        for name, value in ours.items()
+        if found[name] < value
+    ]
+    text = HEAD + "".join(f"{name} = {value}\n" for name, value in ours.items())
+    if not ours or not file_differs(PATH, text, 0o644):
+        return [settings]
+    write = partial(write_file, PATH, text)
+    return [settings, [Step("update" if held else "create", "file", str(PATH), write, before=held or None, after=ours)]]
+
+
+def _held() -> dict[str, int]:
+    """Return what the file sets already."""
+    try:
+        lines = PATH.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return {}
+    pairs = [line.split("=") for line in lines if line.count("=") == 1]
+    return {name.strip(): int(value) for name, value in pairs if value.strip().isdigit()}

@@ -1,0 +1,67 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_kernel
+short_description: Give the kernel of a host the settings that many replicas need
+version_added: 0.1.0
+description:
+  - Each replica knows the hardware address of every other one that it talks to, and all replicas of a host share one
+    table of the kernel for it, of 1024 entries as kernels come. 33 replicas that all talk to each other pass that, and
+    packets are lost then.
+  - This module raises its limits, C(net.ipv4.neigh.default.gc_thresh1) to C(gc_thresh3) and those of IPv6, now and by
+    a file in C(/etc/sysctl.d) at each boot. It lowers none.
+  - A host that does not have these settings, being a network namespace of another one, is left alone.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.internal
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  max_replicas:
+    description:
+      - Most replicas on the host, of all sessions together; empty for no limit, which counts as 256.
+    type: str
+    default: ""
+seealso:
+  - module: cluster_compute.session.host_preflight
+"""
+
+EXAMPLES = r"""
+- name: Make room for the neighbours of 64 replicas
+  cluster_compute.session.host_kernel:
+    max_replicas: "64"
+"""
+
+RETURN = r"""
+actions:
+  description: What was, or in check mode would be, done.
+  returned: success
+  type: list
+  elements: str
+  sample: ["set kernel setting net.ipv4.neigh.default.gc_thresh3", "create file /etc/sysctl.d/60-cluster-compute.conf"]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import host_kernel
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(**ARGUMENTS["host_kernel"])
+    module.exit_json(**answer(host_kernel.call, module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()
