@@ -291,12 +291,17 @@ def write_inside(folder: int, name: str, text: str) -> None:
 
 
 def read_inside(folder: int, name: str) -> str | None:
-    """Return what a small file in an open folder holds, None where there is none. Raises OSError."""
+    """Return what a small file in an open folder holds, None where there is none. Raises OSError.
+
+    Replicas may write there: of a pipe, for whose other end one would wait, nothing is read.
+    """
     found: list[str] = []
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
     def read() -> None:
-        with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
-            found.append(file.read(1024).decode("ascii", "replace"))
+        with open(os.open(name, flags, dir_fd=folder), "rb") as file:
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            found.append(file.read(1024).decode("ascii", "replace") if is_file else "")
 
     try:
         _as_root_or_owner(folder, read)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders
@@ -96,3 +97,18 @@ def test_names_in_mountinfo_are_read_as_they_are() -> None:
     assert "/" in points
     assert folders._plain(r"/a\040b\134c\012") == "/a b\\c\n"
     assert folders.mount_of("/proc/self").filesystem == "proc"
+
+
+def test_nothing_that_a_replica_puts_in_the_place_of_a_proof_holds_the_host_up(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "large").touch()
+    os.truncate(root / "large", 2**43)
+    (root / "proof").write_text("yes")
+    folder = os.open(root, os.O_RDONLY)
+    found: list[str | None] = []
+    names = ("proof", "large", "pipe", "missing")
+    reads = Thread(target=lambda: found.extend(folders.read_inside(folder, name) for name in names), daemon=True)
+    reads.start()
+    reads.join(10)
+    assert not reads.is_alive(), "it waits for the other end of a pipe"
+    assert found == ["yes", "\0" * 1024, "", None]
