@@ -63,7 +63,7 @@ def test_a_plain_run_shows_few_tasks(verb: str) -> None:
 def test_no_task_decides(verb: str) -> None:
     for path in sorted((CHECKOUT / "roles" / verb / "tasks").glob("*.yml")):
         for task in yaml.safe_load(path.read_text(encoding="utf-8")):
-            asked = str(task.get("when", ""))
-            assert asked in ("", *WISHES) or f"{verb}_state." in asked, task["name"]
+            condition = str(task.get("when", ""))
+            assert condition in ("", *WISHES) or f"{verb}_state." in condition, task["name"]
             if "ansible.builtin.set_fact" in task:
                 assert list(task["ansible.builtin.set_fact"]) == SET.get(verb)

@@ -114,10 +114,10 @@ def refusals() -> Iterator[tuple[str, str]]:
 
 def tasks(value: Any) -> Iterator[dict[str, Any]]:
     """Give every task of a file, those in blocks and plays included."""
-    for one in value if isinstance(value, list) else ():
-        yield one
+    for item in value if isinstance(value, list) else ():
+        yield item
         for key in ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks"):
-            yield from tasks(one.get(key))
+            yield from tasks(item.get(key))
 
 
 @pytest.mark.parametrize(("place", "text"), list(refusals()))

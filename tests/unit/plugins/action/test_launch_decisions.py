@@ -99,8 +99,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, str]
 
 @pytest.mark.parametrize("case", CASES)
 def test_replicas_go_where_the_rules_say(case: str) -> None:
-    asked, inventory, wanted = CASES[case]
-    answer = launch({**BASE, **asked}, inventory)
+    request, inventory, wanted = CASES[case]
+    answer = launch({**BASE, **request}, inventory)
     assert answer["status"] == "SCHEDULED", answer
     assert placed(answer) == wanted
     assert set(answer["claims"]) == set(answer["hosts"]) == set(wanted.values())
@@ -122,13 +122,13 @@ def test_what_fits_one_host_is_planned_alike_in_either_mode() -> None:
 
 
 def test_four_replicas_of_two_cpus_all_go_to_the_host_with_eight() -> None:
-    asked = {**BASE, "session_mode": "multi-node", "session_size": 4, "session_cpus": 2}
-    plan = launch(asked, _cpus(n1=3, n2=3, n3=8))["record"]["plan"]
+    request = {**BASE, "session_mode": "multi-node", "session_size": 4, "session_cpus": 2}
+    plan = launch(request, _cpus(n1=3, n2=3, n3=8))["record"]["plan"]
     assert [replica["host"] for replica in plan["replicas"]] == ["n3"] * 4
     assert [replica["local_rank"] for replica in plan["replicas"]] == [0, 1, 2, 3]
-    told = environments(read_plan(plan), "n3")
-    assert {one["BACKENDAI_CLUSTER_MODE"] for one in told.values()} == {"single-node"}
-    assert [told[replica["name"]]["LOCAL_RANK"] for replica in plan["replicas"]] == ["0", "1", "2", "3"]
+    variables = environments(read_plan(plan), "n3")
+    assert {replica_variables["BACKENDAI_CLUSTER_MODE"] for replica_variables in variables.values()} == {"single-node"}
+    assert [variables[replica["name"]]["LOCAL_RANK"] for replica in plan["replicas"]] == ["0", "1", "2", "3"]
 
 
 def test_the_same_input_gives_the_same_plan() -> None:
@@ -179,7 +179,7 @@ def _missing(*hosts: str) -> dict[str, Mapping[str, Any]]:
     paths = {host: RECORDED[host]["paths"]["/srv/nowhere" if host in hosts else "/srv/shared"] for host in HOSTS}
     place = "/srv/not-on-n3"
     there = {"real": place, "ancestors": {"/": "/", "/srv": "/srv", place: place}}
-    return {host: {"paths": {place: {**about, **there}}} for host, about in paths.items()}
+    return {host: {"paths": {place: {**accelerator, **there}}} for host, accelerator in paths.items()}
 
 
 NULL: dict[str, Mapping[str, Any]] = {}
@@ -284,8 +284,8 @@ REFUSED: dict[str, tuple[dict[str, Any], Mapping[str, Any], Mapping[str, Any], l
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_it_is_refused_with_variable_value_and_what_there_is(case: str) -> None:
-    asked, inventory, facts, wanted = REFUSED[case]
-    answer = launch({**BASE, **asked}, inventory, facts)
+    request, inventory, facts, wanted = REFUSED[case]
+    answer = launch({**BASE, **request}, inventory, facts)
     assert answer.get("failed"), answer
     text = answer["msg"]
     assert [part for part in wanted if part not in text] == [], text
@@ -304,9 +304,9 @@ class TestDevices:
     """Who gets which accelerators and CPUs."""
 
     def test_detected_cards_go_to_the_replicas_by_name(self) -> None:
-        about = {"names": UUIDS, "paths": {}, "links": {}, "problem": ""}
-        asked = {**BASE, "session_accelerators": {"gpu": 1}, "session_size": 2}
-        answer = launch(asked, GPU, {"n2": {"accelerators": {"gpu": about}}})
+        accelerator = {"names": UUIDS, "paths": {}, "links": {}, "problem": ""}
+        request = {**BASE, "session_accelerators": {"gpu": 1}, "session_size": 2}
+        answer = launch(request, GPU, {"n2": {"accelerators": {"gpu": accelerator}}})
         assert [replica["devices"] for replica in answer["record"]["plan"]["replicas"]] == [
             {"gpu": [uuid]} for uuid in UUIDS
         ]

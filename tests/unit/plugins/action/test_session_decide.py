@@ -86,10 +86,10 @@ def test_the_end_is_shown_alone_and_was_handed_on_before() -> None:
     granted = {host: {**BROKEN, "granted": True, "reasons": [], "tentative": []} for host in launch.hosts}
     for host, answer in granted.items():
         answer["public_keys"] = launch._keys(host)
-    told = decided(launch, granted)
-    data = told["ansible_stats"]["data"]["cluster_compute_session"]
-    assert (told["step"], data["status"], len(data["replicas"])) == ("start", "RUNNING", 3)
-    assert "_ansible_verbose_always" not in told
+    decision = decided(launch, granted)
+    data = decision["ansible_stats"]["data"]["cluster_compute_session"]
+    assert (decision["step"], data["status"], len(data["replicas"])) == ("start", "RUNNING", 3)
+    assert "_ansible_verbose_always" not in decision
     launch.answer()
     shown = decided(launch, started(launch), says=True)
     assert set(shown) == {"changed", "msg", "_ansible_verbose_always"}
@@ -98,8 +98,11 @@ def test_the_end_is_shown_alone_and_was_handed_on_before() -> None:
 
 def test_a_failure_is_handed_on_before_the_run_fails() -> None:
     launch = Launch(hands_on=True).until("start")
-    told = decided(launch, {**started(launch), "h2": BROKEN}, says=True)
-    assert (told["step"], told["ansible_stats"]["data"]["cluster_compute_session"]["status"]) == ("undo", "ERROR")
+    decision = decided(launch, {**started(launch), "h2": BROKEN}, says=True)
+    assert (decision["step"], decision["ansible_stats"]["data"]["cluster_compute_session"]["status"]) == (
+        "undo",
+        "ERROR",
+    )
     launch.answer(h2=BROKEN)
     answers = {host: {"actions": [], "sessions": [], "tombstones": []} for host in launch.hosts}
     failed = decided(launch, answers)
@@ -109,10 +112,10 @@ def test_a_failure_is_handed_on_before_the_run_fails() -> None:
 
 def test_a_repair_and_a_queue_begin_with_what_all_hosts_have_answered() -> None:
     looked = {f"h{number}": {"host": facts(number=number)} for number in (1, 2)}
-    asked = {"session_name": "demo", "leaks": True}
-    repair = run("repair", {"step": "of another run"}, looked, begins=True, **asked)
+    request = {"session_name": "demo", "leaks": True}
+    repair = run("repair", {"step": "of another run"}, looked, begins=True, **request)
     assert (repair["step"], hosts_of(repair)) == ("repair", ["h1", "h2"])
-    assert {key: repair[key] for key in asked} == asked
+    assert {key: repair[key] for key in request} == request
     assert run("repair", None, looked, begins=True, puts_back=False)["step"] == ""
     assert run("schedule", None, looked, begins=True)["queue"] == []
     failed = run("repair", None, {"h1": AWAY}, begins=True)
@@ -137,7 +140,7 @@ def test_a_host_without_a_part_in_a_step_is_skipped() -> None:
 
 def test_an_action_is_found_behind_every_module_that_a_verb_calls() -> None:
     """Some have an action of their own; the others are called as they are."""
-    verbs = [Path(one.__file__).read_text(encoding="utf-8") for one in VERBS.values()]
+    verbs = [Path(verb.__file__).read_text(encoding="utf-8") for verb in VERBS.values()]
     called = {name for text in verbs for name in re.findall(r'call\(\s*"([a-z_]+)"', text)}
     assert {"host_info", "session_host", "session_images", "session_repair", "session_watch"} <= called
     assert called <= set(ARGUMENTS)

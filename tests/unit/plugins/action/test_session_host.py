@@ -27,30 +27,32 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(action.C, "DEFAULT_LOCAL_TMP", str(tmp_path))
     monkeypatch.setattr(action.time, "sleep", lambda _seconds: None)
     monkeypatch.setattr(action.ActionBase, "run", lambda self, _tmp, _task_vars: {})
-    one: Any = object.__new__(action.ActionModule)
-    one._task = SimpleNamespace(
+    module: Any = object.__new__(action.ActionModule)
+    module._task = SimpleNamespace(
         action="cluster_compute.session.session_output",
         args={"state": "known", "session_name": "train"},
         check_mode=False,
         delegate_to=None,
     )
-    one._load_name = "session_output"
-    one._connection = SimpleNamespace(
+    module._load_name = "session_output"
+    module._connection = SimpleNamespace(
         become=None,
         has_pipelining=True,
         _shell=SimpleNamespace(tmpdir="/tmp/x", join_path=lambda *parts: "/".join(parts)),
     )
-    one._templar = SimpleNamespace(template=lambda value: value)
-    asked: list[tuple[str, bytes | None]] = []
-    found = SimpleNamespace(action=one, asked=asked, say=lambda _command, _input: "", rc=0, stderr="")
+    module._templar = SimpleNamespace(template=lambda value: value)
+    calls: list[tuple[str, bytes | None]] = []
+    found = SimpleNamespace(action=module, calls=calls, say=lambda _command, _input: "", rc=0, stderr="")
 
     def execute(command: str, in_data: bytes | None = None) -> dict[str, Any]:
-        asked.append((command, in_data))
+        calls.append((command, in_data))
         return {"rc": found.rc, "stdout": found.say(command, in_data), "stderr": found.stderr}
 
-    one._low_level_execute_command = execute
-    one._compute_environment_string = lambda: ""
-    found.run = lambda **task_vars: one.run(task_vars={"ansible_python_interpreter": "/usr/bin/python3", **task_vars})
+    module._low_level_execute_command = execute
+    module._compute_environment_string = lambda: ""
+    found.run = lambda **task_vars: module.run(
+        task_vars={"ansible_python_interpreter": "/usr/bin/python3", **task_vars}
+    )
     return found
 
 
@@ -72,32 +74,32 @@ def lacking(mark: str) -> Say:
 def test_a_host_that_has_the_program_is_called_once(host: Any) -> None:
     host.say = answer
     assert host.run() == {"changed": False, "sessions": []}
-    ((command, given),) = host.asked
+    ((command, given),) = host.calls
     assert command.startswith("/usr/bin/python3 -I -c ")
-    asked = question_in(command, given)["arguments"]
-    assert (asked["session_name"], asked["days"]) == ("train", 7), "defaults go along"
+    arguments = question_in(command, given)["arguments"]
+    assert (arguments["session_name"], arguments["days"]) == ("train", 7), "defaults go along"
 
 
 def test_a_host_that_lacks_it_is_sent_it(host: Any) -> None:
     host.say = lacking(ABSENT)
     assert host.run() == {"changed": False, "sessions": []}
-    assert len(host.asked) == 2
-    assert " keep" in host.asked[1][0]
+    assert len(host.calls) == 2
+    assert " keep" in host.calls[1][0]
 
 
 def test_check_mode_lets_the_host_keep_nothing(host: Any) -> None:
     host.action._task.check_mode = True
     host.say = lacking(ABSENT)
     host.run()
-    assert " pass" in host.asked[1][0]
-    assert question_in(*host.asked[1])["check_mode"]
+    assert " pass" in host.calls[1][0]
+    assert question_in(*host.calls[1])["check_mode"]
 
 
 def test_a_call_that_has_no_dry_run_is_left_out_in_check_mode(host: Any) -> None:
     host.action._task.check_mode = True
     host.action._task.action = "replica_exec"
     assert host.run()["skipped"]
-    assert host.asked == []
+    assert host.calls == []
 
 
 def test_damage_and_lack_of_room_are_told(host: Any) -> None:
@@ -145,7 +147,7 @@ def test_an_ssh_server_that_is_too_busy_is_asked_again(host: Any, why: str) -> N
 
     host.say = say
     assert host.run()["sessions"] == []
-    assert len(host.asked) == 4
+    assert len(host.calls) == 4
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_a_host_that_is_down_is_not_asked_again(host: Any, why: str) -> None:
     host.say = say
     with pytest.raises(AnsibleConnectionFailure):
         host.run()
-    assert len(host.asked) == 1
+    assert len(host.calls) == 1
 
 
 def test_where_input_cannot_be_sent_it_goes_by_a_file(host: Any) -> None:
@@ -173,7 +175,7 @@ def test_where_input_cannot_be_sent_it_goes_by_a_file(host: Any) -> None:
     host.action._transfer_data = lambda path, data: written.update({path: data})
     host.action._fixup_perms2 = lambda _paths, execute: None
     assert host.run()["sessions"] == []
-    ((command, given),) = host.asked
+    ((command, given),) = host.calls
     assert command.endswith(" < /tmp/x/asked")
     assert given is None
     assert json.loads(zlib.decompress(written["/tmp/x/asked"]))["call"] == "session_output"
@@ -182,9 +184,9 @@ def test_where_input_cannot_be_sent_it_goes_by_a_file(host: Any) -> None:
 def test_which_python(host: Any) -> None:
     host.say = answer
     host.run(ansible_python_interpreter="auto_silent")
-    assert host.asked[-1][0].startswith("$(command -v /usr/bin/python3 || ")
+    assert host.calls[-1][0].startswith("$(command -v /usr/bin/python3 || ")
     host.run(ansible_python_interpreter="/opt/my python/bin/python3")
-    assert host.asked[-1][0].startswith("'/opt/my python/bin/python3' -I ")
+    assert host.calls[-1][0].startswith("'/opt/my python/bin/python3' -I ")
 
 
 def test_arguments_are_checked_before_the_host_is_called(host: Any) -> None:
@@ -194,7 +196,7 @@ def test_arguments_are_checked_before_the_host_is_called(host: Any) -> None:
     host.action._task.args = {"state": "known"}
     with pytest.raises(AnsibleActionFail, match="session_name"):
         host.run()
-    assert host.asked == []
+    assert host.calls == []
 
 
 def test_secrets_are_taken_out_of_what_a_host_answers(host: Any) -> None:
@@ -219,7 +221,7 @@ def test_an_ssh_server_that_never_has_time_is_given_up_soon(host: Any) -> None:
     host.say = say
     with pytest.raises(AnsibleConnectionFailure):
         host.run()
-    assert len(host.asked) == action.TRIES_OF_SLOW
+    assert len(host.calls) == action.TRIES_OF_SLOW
 
 
 def test_what_ansible_shows_of_an_answer_is_printable_and_what_is_read_is_as_it_was(host: Any) -> None:

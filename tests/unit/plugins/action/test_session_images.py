@@ -19,10 +19,10 @@ PULL = {"reference": "registry.example/train:1", "digest": "registry.example/tra
 
 def given_to_the_module(monkeypatch: pytest.MonkeyPatch, logins: dict[str, Any]) -> dict[str, Any]:
     monkeypatch.setattr(action.HostAction, "run", lambda self, _tmp, _task_vars: self._task.args)
-    one: Any = object.__new__(action.ActionModule)
-    one._task = SimpleNamespace(args={"state": "pulled", "pulls": [PULL]}, check_mode=False)
-    one._templar = SimpleNamespace(template=lambda value: value)
-    found: dict[str, Any] = one.run(task_vars={action.REGISTRIES: logins})
+    module: Any = object.__new__(action.ActionModule)
+    module._task = SimpleNamespace(args={"state": "pulled", "pulls": [PULL]}, check_mode=False)
+    module._templar = SimpleNamespace(template=lambda value: value)
+    found: dict[str, Any] = module.run(task_vars={action.REGISTRIES: logins})
     return found
 
 

@@ -13,12 +13,12 @@ from ansible_collections.cluster_compute.session.tests.in_process import run_act
 from ansible_collections.cluster_compute.session.tests.recorded_hosts import BUSYBOX, HOSTS, RECORDED, launch
 
 
-@pytest.mark.parametrize(("asked", "found"), [("", ["late"]), ("late", ["late"]), ("other", [])])
-def test_a_name_leaves_out_what_is_called_otherwise(asked: str, found: list[str]) -> None:
+@pytest.mark.parametrize(("wanted", "found"), [("", ["late"]), ("late", ["late"]), ("other", [])])
+def test_a_name_leaves_out_what_is_called_otherwise(wanted: str, found: list[str]) -> None:
     record = launch({"session_name": "late", "session_image": BUSYBOX, "session_size": 7})["pending"]
     answers: dict[str, Any] = {host: {"host": {**RECORDED[host], "records": [record]}} for host in HOSTS}
     variables = {"inventory_hostname": "n1", "hostvars": {host: {} for host in HOSTS}}
-    overview = run_action(ActionModule, {"hosts": answers, "session_name": asked}, variables)["overview"]
+    overview = run_action(ActionModule, {"hosts": answers, "session_name": wanted}, variables)["overview"]
     assert [entry["session_name"] for entry in overview["pending"]] == found
     assert [session["name"] for session in overview["sessions"]] == found
     assert [host["name"] for host in overview["hosts"]] == list(HOSTS)

@@ -110,8 +110,8 @@ def answer(variables: Mapping[str, Any], **arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", REQUESTS)
 def test_it_is_refused_with_variable_value_and_what_is_allowed(case: str) -> None:
-    asked, wanted = REQUESTS[case]
-    result = answer({**BASE, **asked})
+    request, wanted = REQUESTS[case]
+    result = answer({**BASE, **request})
     assert result["failed"]
     assert [text for text in wanted if text not in result["msg"]] == [], result["msg"]
 
@@ -126,8 +126,8 @@ def test_a_refusal_is_in_full_sentences_of_no_programming_language(case: str) ->
 
 
 def test_no_shell_saw_any_of_them() -> None:
-    for asked, _wanted in REQUESTS.values():
-        answer({**BASE, **asked})
+    for request, _wanted in REQUESTS.values():
+        answer({**BASE, **request})
     assert not Path(CANARY).exists()
 
 
@@ -165,4 +165,4 @@ def test_every_verb_of_sessions_begins_with_this_check_on_the_controller(path: P
     assert first["hosts"] == "localhost"
     assert list(first["tasks"][0])[1] == "cluster_compute.session.session_request"
     assert not {"ignore_errors", "failed_when"} & set(first["tasks"][0])
-    assert {"launch_cluster", "teardown_cluster", "demo_proof", "logs"} < {one.stem for one in VERBS}
+    assert {"launch_cluster", "teardown_cluster", "demo_proof", "logs"} < {playbook.stem for playbook in VERBS}

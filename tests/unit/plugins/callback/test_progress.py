@@ -35,17 +35,17 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 @pytest.fixture
 def callback(terminal: int) -> Iterator[Any]:
-    one = made()
-    yield one
-    one._end()
+    callback = made()
+    yield callback
+    callback._end()
 
 
 def made(show: bool = True) -> Any:
     """Return a callback as Ansible makes it."""
-    one = shown.CallbackModule()
-    one.get_option = lambda name: show
-    one.set_options()
-    return one
+    callback = shown.CallbackModule()
+    callback.get_option = lambda name: show
+    callback.set_options()
+    return callback
 
 
 @pytest.fixture(autouse=True)
@@ -83,11 +83,11 @@ def play(hosts: list[str]) -> Any:
 def reserve(callback: Any) -> None:
     """Let one of two hosts do its part."""
     callback.v2_playbook_on_play_start(play(["h1", "h2"]))
-    one = task("hold")
-    callback.v2_playbook_on_task_start(one, is_conditional=False)
+    reserving = task("hold")
+    callback.v2_playbook_on_task_start(reserving, is_conditional=False)
     for name in ("h1", "h2"):
-        callback.v2_runner_on_start(host(name), one)
-    callback.v2_runner_on_ok(result("h1", one, {"granted": True}))
+        callback.v2_runner_on_start(host(name), reserving)
+    callback.v2_runner_on_ok(result("h1", reserving, {"granted": True}))
 
 
 def until(terminal: int, text: str) -> str:
@@ -114,14 +114,14 @@ def test_one_line_is_written_again_in_its_place(callback: Any, terminal: int) ->
 
 def test_many_hosts_at_once_are_few_lines(callback: Any, terminal: int) -> None:
     names = [f"h{number}" for number in range(300)]
-    one = task("hold")
+    reserving = task("hold")
     callback.v2_playbook_on_play_start(play(names))
-    callback.v2_playbook_on_task_start(one, is_conditional=False)
+    callback.v2_playbook_on_task_start(reserving, is_conditional=False)
     begin = time.monotonic()
     for name in names:
-        callback.v2_runner_on_start(host(name), one)
+        callback.v2_runner_on_start(host(name), reserving)
     for name in names:
-        callback.v2_runner_on_ok(result(name, one, {"granted": True}))
+        callback.v2_runner_on_ok(result(name, reserving, {"granted": True}))
     allowed = 2 + int(8 * (time.monotonic() - begin))
     callback.v2_playbook_on_stats(None)
     assert until(terminal, "reserve  300/300 hosts").count("reserve ") <= 1 + allowed
@@ -157,14 +157,14 @@ def test_a_narrow_terminal_is_not_left(callback: Any, terminal: int) -> None:
 @pytest.mark.parametrize("term", ["dumb", ""])
 def test_a_terminal_that_cannot_rewrite_gets_lines(terminal: int, monkeypatch: pytest.MonkeyPatch, term: str) -> None:
     monkeypatch.setenv("TERM", term)
-    one = made()
-    reserve(one)
+    callback = made()
+    reserve(callback)
     assert until(terminal, "\n") == "reserve 0/2 hosts, 0 s\r\n"
     second = task("start")
-    one.v2_runner_on_ok(result("h2", task("hold"), {"granted": True}))
-    one.v2_playbook_on_task_start(second, is_conditional=False)
-    one.v2_runner_on_start(host("h1"), second)
-    one.v2_playbook_on_stats(None)
+    callback.v2_runner_on_ok(result("h2", task("hold"), {"granted": True}))
+    callback.v2_playbook_on_task_start(second, is_conditional=False)
+    callback.v2_runner_on_start(host("h1"), second)
+    callback.v2_playbook_on_stats(None)
     written = until(terminal, "start  ")
     assert written.startswith("network, start 0/2 hosts, 0 s\r\nPROGRESS\r\n")
     assert "\x1b" not in written

@@ -43,9 +43,9 @@ TRACE = "Traceback (most recent call last):\n  File \"x.py\", line 1\nKeyError: 
     ],
 )
 def test_a_module_that_broke_down_is_told_in_words(result: dict[str, Any], cause: str) -> None:
-    told = of_broken_module({"failed": True, **result}, MODULE)
-    assert told.startswith(f"The module {MODULE} could not run to its end on this host: {cause} See ")
-    assert "-vvv" in told
+    message = of_broken_module({"failed": True, **result}, MODULE)
+    assert message.startswith(f"The module {MODULE} could not run to its end on this host: {cause} See ")
+    assert "-vvv" in message
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,9 @@ def program(sent: Program, tmp_path: Path) -> Program:
 
 
 def known(tmp_path: Path, check_mode: bool = False) -> bytes:
-    arguments = {name: one.get("default") for name, one in ARGUMENTS["session_output"]["argument_spec"].items()}
-    about = {"state": "known", "session_name": "train", "state_directory": str(tmp_path / "state")}
-    return host_program.question("session_output", {**arguments, **about}, check_mode)
+    arguments = {name: option.get("default") for name, option in ARGUMENTS["session_output"]["argument_spec"].items()}
+    given = {"state": "known", "session_name": "train", "state_directory": str(tmp_path / "state")}
+    return host_program.question("session_output", {**arguments, **given}, check_mode)
 
 
 def run(program: Program, question: bytes, sources: bool = False, keep: bool = True) -> str:
@@ -109,8 +109,8 @@ def test_a_damaged_program_is_not_run(program: Program, tmp_path: Path, damage: 
 def test_the_program_that_runs_at_boot_is_made_of_the_same_sources(program: Program, tmp_path: Path) -> None:
     run(program, known(tmp_path), sources=True)
     path = tmp_path / "lib" / "host.pyz"
-    about = {"state": "present", "path": str(path), "state_directory": "/var/lib/elsewhere"}
-    answer = answer_in(run(program, host_program.question("host_boot", about, False)))
+    given = {"state": "present", "path": str(path), "state_directory": "/var/lib/elsewhere"}
+    answer = answer_in(run(program, host_program.question("host_boot", given, False)))
     assert answer is not None
     assert answer["changed"], answer
     assert path.read_bytes() == boot_install.build("/var/lib/elsewhere")
@@ -185,7 +185,7 @@ def keys_of(self: Launch, host: str) -> dict[str, Any]:
         blob = b"\0\0\0\x0bssh-ed25519\0\0\0 " + draw.randbytes(32)
         return f"ssh-ed25519 {base64.b64encode(blob).decode()}"
 
-    members = [one["name"] for one in self.record.plan["replicas"] if one["host"] == host]
+    members = [replica["name"] for replica in self.record.plan["replicas"] if replica["host"] == host]
     return {name: {kind: key() for kind in ("client", "host", "tunnel")} for name in members}
 
 
@@ -210,7 +210,7 @@ def test_the_digest_follows_from_names_and_texts() -> None:
     sources = {"a.py": b"1", "b.py": b"2"}
     assert host_program.digest(sources) == host_program.digest(dict(reversed(sources.items())))
     others = [{"a.py": b"1", "b.py": b"3"}, {"a.py": b"2", "b.py": b"1"}, {"a.py": b"1"}, {"a.py": b"1", "c.py": b"2"}]
-    assert len({host_program.digest(one) for one in [sources, *others]}) == 5
+    assert len({host_program.digest(tree) for tree in [sources, *others]}) == 5
 
 
 def test_one_run_of_ansible_makes_the_archive_once_and_only_for_a_host_that_lacks_the_program(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_the_answer_is_found_in_what_a_host_writes(output: str, wanted: Any) -> 
     assert answer_in(output) == wanted
 
 
-@pytest.mark.parametrize("call", sorted(name for name, one in ARGUMENTS.items() if "state" in one["argument_spec"]))
+@pytest.mark.parametrize("call", sorted(name for name, known in ARGUMENTS.items() if "state" in known["argument_spec"]))
 def test_every_state_that_can_be_asked_for_is_one(call: str) -> None:
     code: Any = import_module(f"ansible_collections.cluster_compute.session.plugins.module_utils.host.calls.{call}")
     choices = ARGUMENTS[call]["argument_spec"]["state"]["choices"]

@@ -39,9 +39,9 @@ def test_images_are_found_by_name_and_by_id(tmp_path: Path, mode: str, config: s
     path = write(
         tmp_path / "image.tar", mode, {config: CONFIGURATION, "manifest.json": manifest(config, "train:1", "x.y/z:2")}
     )
-    about = {"id": IMAGE, "architecture": "amd64"}
+    image = {"id": IMAGE, "architecture": "amd64"}
     found = read_archive(path)
-    assert found == {"docker.io/library/train:1": about, "x.y/z:2": about, IMAGE: about}
+    assert found == {"docker.io/library/train:1": image, "x.y/z:2": image, IMAGE: image}
     check_archive(path, found, ["train:1", "other:1"])
     with pytest.raises(InvalidInput, match=r"It holds docker\.io/library/train:1, x\.y/z:2, and not other:1"):
         check_archive(path, found, ["other:1"])

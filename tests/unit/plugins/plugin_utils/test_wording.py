@@ -35,16 +35,16 @@ def test_what_a_replica_has_by_name_is_one_entry_a_class() -> None:
 
 
 def test_an_image_is_told_by_what_it_is_on_each_host() -> None:
-    def one(host: str, reference: str, digest: str | None, identity: str | None) -> dict[str, str | None]:
+    def image(host: str, reference: str, digest: str | None, identity: str | None) -> dict[str, str | None]:
         return {"host": host, "image": reference, "image_digest": digest, "image_id": identity}
 
     assert images(
         [
-            one("h1", "debian:12", None, "sha256:aa"),
-            one("h2", "debian:12", None, "sha256:bb"),
-            one("h1", "debian:12", None, "sha256:aa"),
-            one("h3", "debian:12", None, None),
-            one("h3", "r.example/train:1", "r.example/train@sha256:cc", "sha256:dd"),
+            image("h1", "debian:12", None, "sha256:aa"),
+            image("h2", "debian:12", None, "sha256:bb"),
+            image("h1", "debian:12", None, "sha256:aa"),
+            image("h3", "debian:12", None, None),
+            image("h3", "r.example/train:1", "r.example/train@sha256:cc", "sha256:dd"),
         ]
     ) == [
         ("debian:12", "sha256:aa", ["h1"]),

@@ -38,7 +38,7 @@ class EngineServer:
 
     path: Path
     answers: dict[str, Respond] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Asked] = field(default_factory=list)
     version: str = "1.45"
     connections: int = 0
     early: set[str] = field(default_factory=set)
@@ -94,16 +94,16 @@ class Handler(BaseHTTPRequestHandler):
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         self.close_connection = f"{self.command} {path}" in self.engine.early
         body = b"" if self.close_connection else self._body()
-        asked = Asked(self.command, path, query, dict(self.headers), body, self.number, version)
+        request = Asked(self.command, path, query, dict(self.headers), body, self.number, version)
         if path == "/_ping" and "GET /_ping" not in self.engine.answers:
             self.say(200, b"OK", "text/plain", Api_Version=self.engine.version)
             return
-        self.engine.asked.append(asked)
+        self.engine.requests.append(request)
         respond = self.engine.answers.get(f"{self.command} {path}")
         if respond is None:
             self.say(404, b'{"message": "page not found"}')
         else:
-            respond(self, asked)
+            respond(self, request)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _respond
 

@@ -28,9 +28,9 @@ def _tool(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def _problem(declared: dict[str, Any]) -> str:
-    about = next(iter(accelerators.detect(declared).values()))
-    assert (about["names"], about["paths"]) == ([], {})
-    return str(about["problem"])
+    accelerator = next(iter(accelerators.detect(declared).values()))
+    assert (accelerator["names"], accelerator["paths"]) == ([], {})
+    return str(accelerator["problem"])
 
 
 def test_the_tool_is_asked_for_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def test_specifications_are_read_from_both_folders(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_text(text, encoding="utf-8")
     found = accelerators.cdi("vendor.com/x", folders)
-    assert [(one.name, sorted(one.paths)) for one in found] == [
+    assert [(device.name, sorted(device.paths)) for device in found] == [
         ("vendor.com/x=a", ["/dev/a"]),
         ("vendor.com/x=b", ["/dev/b"]),
     ]
@@ -89,7 +89,7 @@ def test_a_specification_that_cannot_be_read_is_named(tmp_path: Path, name: str,
 def test_yaml_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     (tmp_path / "x.json").write_text(json.dumps(SPECIFICATION), encoding="utf-8")
-    assert [one.name for one in accelerators.cdi("vendor.com/x", (str(tmp_path),))] == ["vendor.com/x=a"]
+    assert [device.name for device in accelerators.cdi("vendor.com/x", (str(tmp_path),))] == ["vendor.com/x=a"]
     (tmp_path / "y.yaml").write_text("kind: vendor.com/x\n", encoding="utf-8")
     with pytest.raises(
         accelerators.AcceleratorError, match=r"y.yaml is YAML, and the host lacks the package python3-yaml"

@@ -18,16 +18,16 @@ GIB = 1 << 30
 def describe(system: Path, siblings: Sequence[str], nodes: Sequence[str] = (), packages: Sequence[int] = ()) -> None:
     """Write down a machine as the kernel does: the threads beside each CPU, the CPUs of each node."""
     for cpu, text in enumerate(siblings):
-        about = system / f"cpu/cpu{cpu}/topology"
-        about.mkdir(parents=True)
-        (about / "thread_siblings_list").write_text(f"{text}\n", encoding="ascii")
-        (about / "physical_package_id").write_text(f"{packages[cpu] if packages else 0}\n", encoding="ascii")
+        folder = system / f"cpu/cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{text}\n", encoding="ascii")
+        (folder / "physical_package_id").write_text(f"{packages[cpu] if packages else 0}\n", encoding="ascii")
     for node, text in enumerate(nodes):
-        about = system / f"node/node{node}"
-        about.mkdir(parents=True)
-        (about / "cpulist").write_text(f"{text}\n", encoding="ascii")
+        folder = system / f"node/node{node}"
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(f"{text}\n", encoding="ascii")
         amount = "" if text == "" else f"Node {node} MemTotal:       16738520 kB\n"
-        (about / "meminfo").write_text(f"{amount}Node {node} MemFree: 1 kB\n", encoding="ascii")
+        (folder / "meminfo").write_text(f"{amount}Node {node} MemFree: 1 kB\n", encoding="ascii")
 
 
 def found(system: Path, usable: Sequence[int]) -> list[tuple[int, list[int]]]:

@@ -75,7 +75,7 @@ def test_devices_of_a_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "about", "uses_nftables"),
+    ("api", "facts", "uses_nftables"),
     [
         ("1.41", {}, False),
         ("1.47", {"FirewallBackend": {"Driver": "nftables"}}, False),
@@ -87,10 +87,10 @@ def test_devices_of_a_label() -> None:
     ],
 )
 def test_the_engine_says_what_it_writes_its_rules_with(
-    server: EngineServer, api: str, about: dict[str, Any], uses_nftables: bool
+    server: EngineServer, api: str, facts: dict[str, Any], uses_nftables: bool
 ) -> None:
     server.version = api
-    server.answer("GET /info", value=about)
+    server.answer("GET /info", value=facts)
     assert Engine.connect(path=str(server.path)).uses_nftables() is uses_nftables
 
 
@@ -111,7 +111,7 @@ def test_the_newest_version_that_both_sides_speak(
     server.answer("GET /containers/json", value=[])
     assert connected.containers() == []
     assert connected.api_version == ours
-    assert server.asked[-1].version == text
+    assert server.requests[-1].version == text
 
 
 def test_an_engine_that_is_too_old(server: EngineServer) -> None:
@@ -124,13 +124,13 @@ def test_an_engine_that_is_too_old(server: EngineServer) -> None:
 
 
 def test_containers_are_listed_by_name_and_label(server: EngineServer, asking: Engine) -> None:
-    one = {"Names": ["/b"], "Labels": {engine.LABEL_SESSION_ID: ID}, "Mounts": [FILES]}
+    container = {"Names": ["/b"], "Labels": {engine.LABEL_SESSION_ID: ID}, "Mounts": [FILES]}
     two = {"Names": ["/a"], "Labels": {}, "Mounts": None}
-    server.answer("GET /containers/json", value=[one, two, {**one, "Names": None}])
+    server.answer("GET /containers/json", value=[container, two, {**container, "Names": None}])
     assert [engine.container_name(found) for found in asking.containers()] == ["", "a", "b"]
     assert asking.containers_named({"a", "c"}) == {"a": two}
-    assert asking.session_containers({"x": "y"}) == [{**one, "Names": None}, one]
-    assert [asked.query for asked in server.asked] == [
+    assert asking.session_containers({"x": "y"}) == [{**container, "Names": None}, container]
+    assert [request.query for request in server.requests] == [
         {"all": "true"},
         {"all": "true"},
         {"all": "true", "filters": json.dumps({"label": [engine.LABEL_SESSION_ID, "x=y"]})},
@@ -167,7 +167,7 @@ def test_what_is_so_already_is_no_error(server: EngineServer, asking: Engine) ->
     server.answer("POST /containers/x/stop", status=304, text="")
     asking.start_container("x")
     asking.stop_container("x", 7)
-    assert server.asked[-1].query == {"t": "7"}
+    assert server.requests[-1].query == {"t": "7"}
 
 
 def test_a_container_on_two_networks(server: EngineServer) -> None:
@@ -177,20 +177,20 @@ def test_a_container_on_two_networks(server: EngineServer) -> None:
     server.answer("POST /networks/two/connect", text="")
     for version, at_once, more in (("1.45", ["one", "two"], []), ("1.41", ["one"], ["/networks/two/connect"])):
         server.version = version
-        server.asked.clear()
+        server.requests.clear()
         body = {"Image": "i", "HostConfig": {"Memory": 1}}
         assert Engine.connect(path=str(server.path)).create_container("main 1", body, endpoints) == "c1"
-        made = json.loads(server.asked[0].body)
-        assert server.asked[0].query == {"name": "main 1"}
+        made = json.loads(server.requests[0].body)
+        assert server.requests[0].query == {"name": "main 1"}
         assert list(made["NetworkingConfig"]["EndpointsConfig"]) == at_once
         assert made["HostConfig"] == {"Memory": 1, "NetworkMode": "one"}
-        assert [asked.path for asked in server.asked[1:]] == more
-    assert json.loads(server.asked[1].body) == {"Container": "c1", "EndpointConfig": endpoints["two"]}
+        assert [request.path for request in server.requests[1:]] == more
+    assert json.loads(server.requests[1].body) == {"Container": "c1", "EndpointConfig": endpoints["two"]}
     server.answer("POST /networks/two/connect", status=500, value={"message": "no room"})
-    server.asked.clear()
+    server.requests.clear()
     with pytest.raises(EngineError, match=r"^Docker Engine could not connect the container c1 to the network two: no"):
         Engine.connect(path=str(server.path)).create_container("main", body, endpoints)
-    assert [(asked.method, asked.path) for asked in server.asked][-1] == ("DELETE", "/containers/c1")
+    assert [(request.method, request.path) for request in server.requests][-1] == ("DELETE", "/containers/c1")
 
 
 def test_networks_and_volumes(server: EngineServer, asking: Engine) -> None:
@@ -202,7 +202,7 @@ def test_networks_and_volumes(server: EngineServer, asking: Engine) -> None:
     asking.create_volume("v", "local", {"type": "nfs"}, {"l": "1"})
     asking.disconnect_container("c", "b")
     assert [found["Name"] for found in asking.networks({"l": "1"})] == ["a", "b"]
-    network, volume, left = (json.loads(asked.body) for asked in server.asked[:3])
+    network, volume, left = (json.loads(request.body) for request in server.requests[:3])
     assert network == {
         "Name": "b",
         "Driver": "macvlan",
@@ -214,11 +214,11 @@ def test_networks_and_volumes(server: EngineServer, asking: Engine) -> None:
     }
     assert volume == {"Name": "v", "Driver": "local", "DriverOpts": {"type": "nfs"}, "Labels": {"l": "1"}}
     assert left == {"Container": "c", "Force": True}
-    assert json.loads(server.asked[3].query["filters"]) == {"label": ["l=1"]}
+    assert json.loads(server.requests[3].query["filters"]) == {"label": ["l=1"]}
 
 
-def stat(**about: object) -> str:
-    known = {"name": "a", "size": 1, "mode": 420, "mtime": "", "linkTarget": "", **about}
+def stat(**fields: object) -> str:
+    known = {"name": "a", "size": 1, "mode": 420, "mtime": "", "linkTarget": "", **fields}
     return base64.b64encode(json.dumps(known).encode()).decode()
 
 
@@ -226,11 +226,11 @@ def test_files_of_a_container(server: EngineServer, asking: Engine) -> None:
     """The engine follows links at once: what is read and written is what they lead to."""
     links = {"/etc/a": "/etc/b", "/etc/b": ""}
 
-    def head(handler: Handler, asked: Asked) -> None:
-        if asked.query["path"] not in links:
+    def head(handler: Handler, request: Asked) -> None:
+        if request.query["path"] not in links:
             handler.say(404, b"{}")
             return
-        handler.say(200, b"", X_Docker_Container_Path_Stat=stat(linkTarget=links[asked.query["path"]]))
+        handler.say(200, b"", X_Docker_Container_Path_Stat=stat(linkTarget=links[request.query["path"]]))
 
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
@@ -242,16 +242,16 @@ def test_files_of_a_container(server: EngineServer, asking: Engine) -> None:
     server.answer("PUT /containers/c/archive", text="")
     text = asking.read_file("c", "/etc/a")
     assert text == "a\udcff\n"
-    assert server.asked[-1].query == {"path": "/etc/b"}
+    assert server.requests[-1].query == {"path": "/etc/b"}
     assert asking.read_file("c", "/etc/c") is None
     assert asking.real_path("c", "/etc/a") == "/etc/b"
     assert asking.real_path("c", "/etc/c") == "/etc/c"
     asking.unpack("c", [engine.Entry("/etc/b", text, 0o600), engine.Entry("/run/x", None, 0o755)])
-    with tarfile.open(fileobj=io.BytesIO(server.asked[-1].body)) as archive:
+    with tarfile.open(fileobj=io.BytesIO(server.requests[-1].body)) as archive:
         written, folder = archive.getmembers()
         file = archive.extractfile(written)
         assert file is not None
-        assert (server.asked[-1].query, written.name, written.mode) == ({"path": "/"}, "etc/b", 0o600)
+        assert (server.requests[-1].query, written.name, written.mode) == ({"path": "/"}, "etc/b", 0o600)
         assert file.read() == b"a\xff\n"
         assert (folder.name, folder.isdir(), folder.mode) == ("run/x", True, 0o755)
     packed.write(b"x" * engine.LARGEST_FILE)
@@ -264,7 +264,7 @@ def test_consumption_leaves_out_what_can_be_given_back(server: EngineServer, ask
     for details, memory in (({"total_inactive_file": 30}, 70), ({"inactive_file": 20}, 80), ({}, 100)):
         server.answer("GET /containers/x/stats", value={**used, "memory_stats": {"usage": 100, "stats": details}})
         assert asking.consumption("x") == (5, memory)
-    assert server.asked[-1].query == {"stream": "false", "one-shot": "true"}
+    assert server.requests[-1].query == {"stream": "false", "one-shot": "true"}
     server.answer("GET /containers/x/stats", value={**used, "memory_stats": {}})
     assert asking.consumption("x") is None
 
@@ -278,16 +278,16 @@ def test_a_command_in_a_container(server: EngineServer, asking: Engine) -> None:
     server.raw("POST /exec/e1/start", HIJACKED + FRAMES)
     server.answer("GET /exec/e1/json", value={"ExitCode": 3, "Running": False, "Pid": 7})
     assert asking.execute("c", ["ls", "-l"], "root", {"A": "1"}) == (3, "out\n", "err\n")
-    assert json.loads(server.asked[0].body) == {
+    assert json.loads(server.requests[0].body) == {
         "User": "root",
         "AttachStdout": True,
         "AttachStderr": True,
         "Cmd": ["ls", "-l"],
         "Env": ["A=1"],
     }
-    assert server.asked[1].headers["Upgrade"] == "tcp"
+    assert server.requests[1].headers["Upgrade"] == "tcp"
     assert asking.prepare_command("c", ["ls"], "u", "/w", {}) == "e1"
-    assert json.loads(server.asked[-1].body)["WorkingDir"] == "/w"
+    assert json.loads(server.requests[-1].body)["WorkingDir"] == "/w"
     assert list(asking.run_command("e1")) == [(b"out\n", None), (None, b"err\n")]
     assert asking.command_state("e1") == (False, 7, 3)
     server.answer("POST /exec/e1/start", status=409, value={"message": "container c is not running"})
@@ -300,10 +300,10 @@ def test_a_command_in_a_container(server: EngineServer, asking: Engine) -> None:
 def test_logs(server: EngineServer, asking: Engine) -> None:
     server.raw("GET /containers/c/logs", b"HTTP/1.1 200 OK\r\n\r\n" + FRAMES)
     assert asking.logs("c", 20) == "out\nerr\n"
-    assert server.asked[-1].query == {"stdout": "true", "stderr": "true", "tail": "20"}
+    assert server.requests[-1].query == {"stdout": "true", "stderr": "true", "tail": "20"}
     assert b"".join(asking.log_stream("c", since="1.5")) == FRAMES
-    assert server.asked[-1].query["since"] == "1.5"
-    assert (server.asked[-1].query["timestamps"], server.asked[-1].query["tail"]) == ("true", "all")
+    assert server.requests[-1].query["since"] == "1.5"
+    assert (server.requests[-1].query["timestamps"], server.requests[-1].query["tail"]) == ("true", "all")
     with pytest.raises(EngineError, match=r"^Docker Engine could not read the log of x: page not found$"):
         list(asking.log_stream("x"))
 
@@ -329,9 +329,9 @@ def test_an_image_is_pulled(server: EngineServer, asking: Engine, reference: str
     layer = {"status": "Downloading", "id": "l1", "progressDetail": {"current": 1, "total": 30}}
     server.raw("POST /images/create", events({"status": "Pulling"}, layer, layer, {**layer, "id": "l2"}))
     assert asking.pull_image(reference, LOGIN) == 60
-    assert server.asked[0].query == {"fromImage": name, "tag": tag}
-    told = json.loads(base64.urlsafe_b64decode(server.asked[0].headers["X-Registry-Auth"]))
-    assert told == {"username": "reader", "password": "s3cret", "serveraddress": "registry.example:5000"}
+    assert server.requests[0].query == {"fromImage": name, "tag": tag}
+    login = json.loads(base64.urlsafe_b64decode(server.requests[0].headers["X-Registry-Auth"]))
+    assert login == {"username": "reader", "password": "s3cret", "serveraddress": "registry.example:5000"}
 
 
 def test_a_pull_that_fails_does_not_show_the_password(server: EngineServer, asking: Engine) -> None:
@@ -349,7 +349,7 @@ def test_a_pull_that_fails_does_not_show_the_password(server: EngineServer, aski
 def test_the_registry_is_asked(server: EngineServer, asking: Engine) -> None:
     server.answer("GET /distribution/r.example/a:1/json", value={"Descriptor": {"digest": "sha256:ab"}})
     assert asking.resolve_image("r.example/a:1", LOGIN) == "sha256:ab"
-    assert "X-Registry-Auth" in server.asked[0].headers
+    assert "X-Registry-Auth" in server.requests[0].headers
     with pytest.raises(EngineError, match="could not ask the registry for the image a: page not found"):
         asking.resolve_image("a", LOGIN)
 
@@ -360,12 +360,12 @@ def test_without_a_login_that_of_the_host_counts(
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     server.raw("POST /images/create", events())
     asking.pull_image("r.example/a:1")
-    assert "X-Registry-Auth" not in server.asked[0].headers
+    assert "X-Registry-Auth" not in server.requests[0].headers
     kept = {"auths": {"r.example": {"auth": base64.b64encode(b"root:pw").decode()}}}
     (tmp_path / "config.json").write_text(json.dumps(kept), encoding="utf-8")
     asking.pull_image("r.example/a:1")
-    told = json.loads(base64.urlsafe_b64decode(server.asked[1].headers["X-Registry-Auth"]))
-    assert told == {"username": "root", "password": "pw", "serveraddress": "r.example"}
+    login = json.loads(base64.urlsafe_b64decode(server.requests[1].headers["X-Registry-Auth"]))
+    assert login == {"username": "root", "password": "pw", "serveraddress": "r.example"}
     (tmp_path / "config.json").write_text('{"credsStore": "of-nobody"}', encoding="utf-8")
     with pytest.raises(EngineError, match=r"^Docker Engine could not pull the image a: The program 'docker-cred"):
         asking.pull_image("a")
@@ -377,7 +377,7 @@ def test_archives_of_images(server: EngineServer, asking: Engine) -> None:
         events({"stream": "Loaded image: a:1\n"}, {"status": "x"}, {"stream": "Loaded image ID: sha256:ab\n"}),
     )
     assert asking.load_images(iter([b"ab", b"c"])) == ["a:1", "sha256:ab"]
-    assert server.asked[0].body == b"abc"
+    assert server.requests[0].body == b"abc"
     server.raw("POST /images/load", events({"error": "unexpected EOF\n"}))
     with pytest.raises(EngineError, match=r"^Docker Engine could not load the archive: unexpected EOF$"):
         asking.load_images(iter([b"ab"]))

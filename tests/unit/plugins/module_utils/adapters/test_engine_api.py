@@ -55,18 +55,18 @@ def test_what_is_sent(server: EngineServer, api: Api) -> None:
     path = f"/things/{in_path('a@b:c/d')}/{in_path(chr(101) + ' ' + chr(13) + chr(10) + '?')}"
     with api.ask("POST", path, query, {"Name": "ü"}, {"X-More": "1"}) as answer:
         assert answer.json() == {}
-    (asked,) = server.asked
-    assert asked.query == {"text": "a b&c", "all": "true", "number": "3", "filters": '{"label": ["a=b"]}'}
-    assert json.loads(asked.body) == {"Name": "ü"}
-    assert asked.headers["Content-Type"] == "application/json"
-    assert (asked.headers["Host"], asked.headers["X-More"]) == ("docker", "1")
+    (request,) = server.requests
+    assert request.query == {"text": "a b&c", "all": "true", "number": "3", "filters": '{"label": ["a=b"]}'}
+    assert json.loads(request.body) == {"Name": "ü"}
+    assert request.headers["Content-Type"] == "application/json"
+    assert (request.headers["Host"], request.headers["X-More"]) == ("docker", "1")
 
 
 def test_a_body_of_unknown_length_goes_in_chunks(server: EngineServer, api: Api) -> None:
     server.answer("POST /images/load", value={})
     with api.ask("POST", "/images/load", body=iter([b"a" * 100_000, b"", b"b"])) as answer:
         answer.read()
-    assert server.asked[0].body == b"a" * 100_000 + b"b"
+    assert server.requests[0].body == b"a" * 100_000 + b"b"
 
 
 def test_what_the_pieces_of_a_body_raise_passes_through(server: EngineServer, api: Api) -> None:
@@ -200,9 +200,9 @@ def test_an_answer_that_is_not_read_to_its_end_frees_no_connection(server: Engin
 def test_threads_do_not_wait_for_each_other(server: EngineServer, api: Api) -> None:
     all_asked = threading.Barrier(16, timeout=20)
 
-    def respond(handler: Handler, asked: Asked) -> None:
+    def respond(handler: Handler, request: Asked) -> None:
         all_asked.wait()
-        handler.say(200, asked.query["number"].encode())
+        handler.say(200, request.query["number"].encode())
 
     server.answers["GET /x"] = respond
     with ThreadPoolExecutor(max_workers=16) as pool:

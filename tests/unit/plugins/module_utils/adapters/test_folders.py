@@ -93,7 +93,7 @@ def test_what_is_mounted_on_first_use_is_mounted_before_it_is_looked_at(
 
 
 def test_names_in_mountinfo_are_read_as_they_are() -> None:
-    points = [one.point for one in folders.mounted()]
+    points = [mount.point for mount in folders.mounted()]
     assert "/" in points
     assert folders._plain(r"/a\040b\134c\012") == "/a b\\c\n"
     assert folders.mount_of("/proc/self").filesystem == "proc"

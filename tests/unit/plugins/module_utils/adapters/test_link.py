@@ -14,11 +14,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 
 def test_a_socket_listens_on_its_own_address_and_port_while_it_is_open() -> None:
     own = os.getpid()
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
         assert not listens(own, "127.0.0.1", port)
-        one.listen()
+        server.listen()
         assert listens(own, "127.0.0.1", port)
         assert not listens(own, "127.0.0.2", port)
         with socket.create_connection(("127.0.0.1", port)):
@@ -32,8 +32,8 @@ def test_nothing_listens_where_there_is_no_process() -> None:
 
 def interface(name: str, address: str, *flags: str, mtu: int = 1500) -> dict[str, Any]:
     """Return what ``ip -j address`` prints of one interface."""
-    about = {"local": address, "prefixlen": 24, "scope": "host" if "LOOPBACK" in flags else "global"}
-    return {"ifname": name, "flags": [*flags, "UP"], "mtu": mtu, "addr_info": [about]}
+    entry = {"local": address, "prefixlen": 24, "scope": "host" if "LOOPBACK" in flags else "global"}
+    return {"ifname": name, "flags": [*flags, "UP"], "mtu": mtu, "addr_info": [entry]}
 
 
 LINKS = [

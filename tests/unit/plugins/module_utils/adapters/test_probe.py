@@ -38,19 +38,19 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[probe._Process]:
     inside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     inside.bind((LOCAL, 0))
     monkeypatch.setattr(probe, "PORT", inside.getsockname()[1])
-    asked = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    asked.bind(probe._door(TOKEN))
-    asked.listen(1)
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    control.bind(probe._door(TOKEN))
+    control.listen(1)
     plain = probe._plain(LOCAL, 42280, 42289)
-    made = probe._Process(listener, asked, inside, plain, {LOCAL}, TOKEN)
+    made = probe._Process(listener, control, inside, plain, {LOCAL}, TOKEN)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     yield made
     monkeypatch.setattr(probe, "IDLE", -1e9)
     thread.join(10)
     assert not thread.is_alive()
-    for one in (listener, inside, plain, asked):
-        one.close()
+    for opened in (listener, inside, plain, control):
+        opened.close()
 
 
 def test_what_is_sent_is_heard_and_answered(process: probe._Process) -> None:

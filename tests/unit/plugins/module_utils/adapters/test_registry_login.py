@@ -43,8 +43,8 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(folder: Path, about: object) -> None:
-    (folder / "config.json").write_text(json.dumps(about), encoding="utf-8")
+def write(folder: Path, configuration: object) -> None:
+    (folder / "config.json").write_text(json.dumps(configuration), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_folder_of_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "about",
+    "configuration",
     [
         [],
         {},
@@ -89,8 +89,8 @@ def test_the_folder_of_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         {"auths": {"r.example": {"auth": kept("no colon")}}},
     ],
 )
-def test_what_is_no_login_counts_nothing(folder: Path, about: object) -> None:
-    write(folder, about)
+def test_what_is_no_login_counts_nothing(folder: Path, configuration: object) -> None:
+    write(folder, configuration)
     assert login_of_host("r.example/a") is None
 
 

@@ -101,7 +101,7 @@ def test_bytes_that_are_no_text_are_a_damaged_record(directory: StateDirectory) 
     session = directory.session(SESSION)
     session.path.mkdir(parents=True)
     session.record_file.write_bytes(b"\xff\x00{}")
-    assert [one.path for one in directory.records()[1]] == [session.record_file]
+    assert [problem.path for problem in directory.records()[1]] == [session.record_file]
 
 
 def test_a_record_of_a_newer_schema_is_refused_and_not_damaged(directory: StateDirectory) -> None:
@@ -248,7 +248,7 @@ def test_a_record_that_cannot_be_read_now_keeps_no_other_from_it(
 
     monkeypatch.setattr(Path, "read_text", read_text)
     found, damaged = directory.records()
-    assert [one.name for one in found] == ["other"]
+    assert [problem.name for problem in found] == ["other"]
     assert len(damaged) == 1
     assert not isinstance(damaged[0], DamagedFile), "it may be sound"
     assert SESSION in str(damaged[0])

@@ -70,9 +70,9 @@ def test_an_answer_of_the_kernel() -> None:
 )
 def test_what_the_kernel_is_told_of_a_peer(endpoint: str, wanted: bytes) -> None:
     ((_kind, inner),) = attributes(wireguard._peer_attribute(Peer(PEER, "fe80::2", endpoint), 61005))
-    told = dict(attributes(inner))
-    assert told[wireguard._PEER_ENDPOINT] == wanted
-    assert told[wireguard._PEER_KEEPALIVE] == struct.pack("=H", 25)
+    peer = dict(attributes(inner))
+    assert peer[wireguard._PEER_ENDPOINT] == wanted
+    assert peer[wireguard._PEER_KEEPALIVE] == struct.pack("=H", 25)
     device = wireguard._DeviceFound(0, None, {})
     parse_device(wireguard._attribute(wireguard._DEVICE_PEERS, wireguard._attribute(1, inner)), device)
     assert device.peers[PEER].addresses == {"fe80::2"}

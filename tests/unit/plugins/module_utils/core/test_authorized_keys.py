@@ -77,9 +77,9 @@ def test_every_kind_that_is_cut_off_or_of_another_type_is_refused():
 
 
 def test_a_list_and_text_are_the_same_and_no_key_counts_twice():
-    (one,) = parse_authorized_keys(VARIABLE, f"\n# mine\n  {KEY}   alice@laptop \n{KEY} again\n\n")
-    assert (one.text, one.fingerprint) == (f"{KEY} alice@laptop", FINGERPRINT)
-    assert parse_authorized_keys(VARIABLE, [f"{KEY} alice@laptop\n", KEY]) == (one,)
+    (key,) = parse_authorized_keys(VARIABLE, f"\n# mine\n  {KEY}   alice@laptop \n{KEY} again\n\n")
+    assert (key.text, key.fingerprint) == (f"{KEY} alice@laptop", FINGERPRINT)
+    assert parse_authorized_keys(VARIABLE, [f"{KEY} alice@laptop\n", KEY]) == (key,)
     assert parse_authorized_keys(VARIABLE, KEY)[0].text == KEY
 
 
@@ -130,15 +130,15 @@ def test_a_private_key_is_called_one_and_not_repeated(form, given_as):
     private = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, form, NoEncryption()).decode()
     lines = private.splitlines()
     value = {"text": private, "lines": lines, "after another": [KEY, private], "without its first line": lines[1:-1]}
-    told = str(refusal(value[given_as]))
+    message = str(refusal(value[given_as]))
     if given_as != "without its first line" or form is PrivateFormat.OpenSSH:
-        assert "PRIVATE key" in told
-    assert not any(line in told for line in lines)
+        assert "PRIVATE key" in message
+    assert not any(line in message for line in lines)
 
 
 @settings(max_examples=200, derandomize=True)
 @given(st.binary(max_size=120), st.sampled_from(TYPES), st.text(max_size=20))
 def test_garbage_ends_in_sentences(content, kind, comment):
     text = f"{kind} {base64.b64encode(content).decode()} {comment}"
-    told = refusal(text)
-    assert all(problem.message.endswith(".") for problem in told.problems)
+    error = refusal(text)
+    assert all(problem.message.endswith(".") for problem in error.problems)

@@ -228,7 +228,7 @@ def job_variables(answers: dict[str, Any]) -> dict[str, Any]:
         assert check_answer(spec[variable], answer) == [], variable
     for variable, question in spec.items():
         assert not question["required"] or variable in answers or "default" in question, variable
-    return {**{name: one["default"] for name, one in spec.items() if "default" in one}, **answers}
+    return {**{name: question["default"] for name, question in spec.items() if "default" in question}, **answers}
 
 
 def request_of(**answers: Any) -> Request:
@@ -237,45 +237,45 @@ def request_of(**answers: Any) -> Request:
 
 
 FIELDS: list[tuple[str, Any, Any, Any]] = [
-    ("session_name", "other", "other", lambda one: one.name),
-    ("session_resource_group", "gpu_pool", "gpu_pool", lambda one: one.resource_group),
-    ("session_image", "train:1", "train:1", lambda one: one.roles[0].image),
-    ("session_mode", "single-node", "single-node", lambda one: one.mode),
-    ("session_size", 4, 4, lambda one: one.size),
-    ("session_cpus", "500m", 500, lambda one: one.roles[0].resources.cpus),
-    ("session_memory", "4g", 4 * 2**30, lambda one: one.roles[0].resources.memory),
-    ("session_shm_size", "1g", 2**30, lambda one: one.roles[0].resources.shm_size),
+    ("session_name", "other", "other", lambda request: request.name),
+    ("session_resource_group", "gpu_pool", "gpu_pool", lambda request: request.resource_group),
+    ("session_image", "train:1", "train:1", lambda request: request.roles[0].image),
+    ("session_mode", "single-node", "single-node", lambda request: request.mode),
+    ("session_size", 4, 4, lambda request: request.size),
+    ("session_cpus", "500m", 500, lambda request: request.roles[0].resources.cpus),
+    ("session_memory", "4g", 4 * 2**30, lambda request: request.roles[0].resources.memory),
+    ("session_shm_size", "1g", 2**30, lambda request: request.roles[0].resources.shm_size),
     (
         "session_accelerators",
         "gpu=2, fpga=1",
         (("fpga", 1), ("gpu", 2)),
-        lambda one: one.roles[0].resources.accelerators,
+        lambda request: request.roles[0].resources.accelerators,
     ),
     (
         "session_mounts",
         "/srv/a:/data:ro\r\n/srv/b:/out\r\n",
         [("/srv/a", "/data", True), ("/srv/b", "/out", False)],
-        lambda one: [(mount.source, mount.target, mount.read_only) for mount in one.mounts],
+        lambda request: [(mount.source, mount.target, mount.read_only) for mount in request.mounts],
     ),
-    ("session_env", "A=1\r\n\r\nB=x=y z\r\n", (("A", "1"), ("B", "x=y z")), lambda one: one.roles[0].env),
+    ("session_env", "A=1\r\n\r\nB=x=y z\r\n", (("A", "1"), ("B", "x=y z")), lambda request: request.roles[0].env),
     (
         "session_ports",
         "8888, 8080:80",
         (Port("0.0.0.0", 8080, 80, "tcp"), Port("0.0.0.0", 8888, 8888, "tcp")),
-        lambda one: one.ports,
+        lambda request: request.ports,
     ),
     (
         "session_command",
         "python train.py\r\n --epochs 3",
         ("python", "train.py", "--epochs", "3"),
-        lambda one: one.roles[0].command,
+        lambda request: request.roles[0].command,
     ),
-    ("session_priority", 7, 7, lambda one: one.priority),
+    ("session_priority", 7, 7, lambda request: request.priority),
     (
         "session_authorized_keys",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1dTrqLLgJf4Lb3cCwDDl8LZmM0zgxCGJ8Wfdp0eGkQ me\r\n",
         ["me"],
-        lambda one: [key.comment for key in one.authorized_keys],
+        lambda request: [key.comment for key in request.authorized_keys],
     ),
 ]
 
@@ -301,8 +301,8 @@ def test_every_template_has_a_survey_that_the_server_takes() -> None:
     surveys = 0
     for template in (*VARIABLES["awx_templates"], VARIABLES["awx_workflow"]):
         if template["questions"]:
-            asked, defaults = template["questions"], template.get("defaults", {})
-            made = make_survey(template["name"], template["description"], asked, CHOICES, defaults, QUESTIONS)
+            questions, defaults = template["questions"], template.get("defaults", {})
+            made = make_survey(template["name"], template["description"], questions, CHOICES, defaults, QUESTIONS)
             assert check_survey(made) == []
             surveys += 1
     assert surveys == 15

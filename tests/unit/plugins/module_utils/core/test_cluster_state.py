@@ -104,7 +104,7 @@ def host(
 
 def removed(removals: dict[str, list[Removal]]) -> dict[str, bool]:
     """Return, by host, whether the record stays; one removal of session A each."""
-    assert all([one.session_id for one in some] == [A] for some in removals.values())
+    assert all([removal.session_id for removal in some] == [A] for some in removals.values())
     assert all(some[0].why.endswith(".") for some in removals.values())
     return {name: some[0].keep_record for name, some in removals.items()}
 
@@ -370,7 +370,7 @@ def test_a_host_that_carries_the_session_under_another_name_is_not_elsewhere() -
         }
     )
     assert (view.orphaned, view.leaked, view.changed, view.stubs, view.unknown) == ({}, {}, {}, {}, {})
-    assert [str(one) for one in view.renamed] == [
+    assert [str(rename) for rename in view.renamed] == [
         "The host that the inventory calls node1 is h1 in session train, which runs there. Call it h1 in the inventory "
         "again, or tear the session down first."
     ]
@@ -430,11 +430,11 @@ def test_a_removal_names_the_newest_revision_that_it_was_judged_by() -> None:
         (host(failed("h1"), kinds=LINK), failed("h1").revision),
     ):
         view = cluster_state({"h1": facts})
-        assert [one.revision for one in view.orphaned["h1"]] == [revision]
+        assert [removal.revision for removal in view.orphaned["h1"]] == [revision]
         assert all(record.revision == revision for record in view.changed.values())
-    assert [one.revision for one in cluster_state({"h1": host(kinds=NETWORK)}).leaked["h1"]] == [0]
+    assert [removal.revision for removal in cluster_state({"h1": host(kinds=NETWORK)}).leaked["h1"]] == [0]
     old = cluster_state({"h1": host(running("h1")), "h2": host(preparing("h2"), kinds=LINK)})
-    assert [one.revision for one in old.orphaned["h2"]] == [running("h1").revision]
+    assert [removal.revision for removal in old.orphaned["h2"]] == [running("h1").revision]
 
 
 def test_a_removal_as_json() -> None:
@@ -479,13 +479,15 @@ def worlds(draw: st.DrawFn) -> dict[str, HostFacts]:
 @given(worlds(), st.sets(st.sampled_from(HOSTS), max_size=2))
 def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, HostFacts], unreachable: set[str]) -> None:
     """Whoever does all that the cluster state asks for finds nothing more to do, and removed only what may go."""
-    facts = {name: one for name, one in world.items() if name not in unreachable}
+    facts = {name: host_facts for name, host_facts in world.items() if name not in unreachable}
     view = cluster_state(facts, unreachable)
-    stages = {held.stage for one in facts.values() for held in one.reservations}
-    has_tombstone = any(one.tombstones for one in facts.values())
-    recorded = any(one.records for one in facts.values())
-    contained = any(CONTAINER in parts.kinds for one in facts.values() for parts in one.objects.values())
-    doomed = [(name, one) for removals in (view.orphaned, view.leaked) for name in removals for one in removals[name]]
+    stages = {held.stage for host_facts in facts.values() for held in host_facts.reservations}
+    has_tombstone = any(host_facts.tombstones for host_facts in facts.values())
+    recorded = any(host_facts.records for host_facts in facts.values())
+    contained = any(CONTAINER in parts.kinds for host_facts in facts.values() for parts in host_facts.objects.values())
+    doomed = [
+        (name, removal) for removals in (view.orphaned, view.leaked) for name in removals for removal in removals[name]
+    ]
     if not has_tombstone and stages & {LEASED, CONFIRMED}:
         assert not doomed
     if contained and not has_tombstone and not recorded:
@@ -494,9 +496,9 @@ def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, HostFact
         facts[name] = replace(facts[name], objects={}, reservations=())
         if not removal.keep_record:
             facts[name] = replace(facts[name], records=())
-    for name, one in facts.items():
-        records = tuple(view.changed.get(record.id, record) for record in one.records)
-        tombstones = tuple(stone for stone in one.tombstones if stone.id not in view.cleaned)
-        facts[name] = replace(one, records=records, tombstones=tombstones)
+    for name, host_facts in facts.items():
+        records = tuple(view.changed.get(record.id, record) for record in host_facts.records)
+        tombstones = tuple(stone for stone in host_facts.tombstones if stone.id not in view.cleaned)
+        facts[name] = replace(host_facts, records=records, tombstones=tombstones)
     again = cluster_state(facts, unreachable)
     assert (again.orphaned, again.changed) == ({}, {})

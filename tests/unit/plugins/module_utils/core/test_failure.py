@@ -44,8 +44,8 @@ def test_only_restart_starts_again_and_no_more_often_than_allowed() -> None:
     ],
 )
 def test_which_failure_ends_a_session(policy: str, limit: int, replica: str, restarts: int, ends: bool) -> None:
-    one = failure(replica, restarts=restarts)
-    assert end_of(policy, limit, [one]) == (one if ends else None)
+    ended = failure(replica, restarts=restarts)
+    assert end_of(policy, limit, [ended]) == (ended if ends else None)
 
 
 @pytest.mark.parametrize("policy", FAILURE_POLICIES)

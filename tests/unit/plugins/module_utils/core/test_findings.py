@@ -91,7 +91,7 @@ def test_what_is_alike_is_one_finding_and_the_worst_comes_first() -> None:
     check.bad(ERROR, "m3", "None.", "More.", "Buy.")
     check.bad_pair(ERROR, ("m2", "m3"), "Cut.", "Whole.", "Mend.")
     found = check.findings()
-    assert [(one.severity, len(one.hosts), len(one.pairs)) for one in found] == [
+    assert [(finding.severity, len(finding.hosts), len(finding.pairs)) for finding in found] == [
         (ERROR, 2, 0),
         (ERROR, 0, 1),
         (WARNING, 1, 0),

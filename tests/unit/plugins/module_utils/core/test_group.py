@@ -24,13 +24,13 @@ def facts(status: str | None, code: int | None = None, problem: str = "", failed
     failed: whether a replica has failed as well. The other host has the rules that keep others out, and a job that was
     lost, as of a launch that was undone.
     """
-    asked = {
+    variables = {
         "session_name": "train",
         "session_image": "busybox",
         "session_batch_command": "train",
         "session_failure_policy": "strict",
     }
-    record = new_record(ID, "alice", parse_request(asked).to_dict())
+    record = new_record(ID, "alice", parse_request(variables).to_dict())
     plan = {
         "session": {"id": ID, "name": "train"},
         "hosts": {"h1": {}},
@@ -38,8 +38,8 @@ def facts(status: str | None, code: int | None = None, problem: str = "", failed
         "network": None,
     }
     record = advance(record, "RUNNING", "Its replicas were started.", hosts=("h1",), plan=plan)
-    one = {"job": batch_job(ID), "replica": "main1", "status": status, "exit_code": code}
-    outcome = {**one, "timed_out": False, "stopped": False, "problem": problem}
+    replica = {"job": batch_job(ID), "replica": "main1", "status": status, "exit_code": code}
+    outcome = {**replica, "timed_out": False, "stopped": False, "problem": problem}
     nothing: dict[str, Any] = {"records": [], "objects": {}, "reservations": [], "tombstones": [], "containers": []}
     here = {**nothing, "records": [encode(record)], "batches": {ID: outcome} if status else {}}
     if failed:

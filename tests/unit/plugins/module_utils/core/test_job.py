@@ -19,15 +19,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
 JOB = "0123456789ab"
 
 
-def ask(**asked: Any) -> JobRequest:
+def ask(**fields: Any) -> JobRequest:
     """Return what these variables ask for; their names are without the prefix."""
-    return parse_job_request({f"job_{key}": value for key, value in asked.items()})
+    return parse_job_request({f"job_{key}": value for key, value in fields.items()})
 
 
-def refused(**asked: Any) -> list[str]:
+def refused(**fields: Any) -> list[str]:
     """Return the variables that are wrong."""
     with pytest.raises(InvalidInput) as error:
-        ask(**asked)
+        ask(**fields)
     return sorted(problem.variable for problem in error.value.problems)
 
 

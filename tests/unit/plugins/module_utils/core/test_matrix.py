@@ -28,7 +28,7 @@ def group(hosts: int, slow: dict[tuple[str, str], tuple[float, float]]) -> list[
 def test_the_slow_are_named_with_their_ratio_the_worst_first() -> None:
     slow = {("n1", "n2"): (0.0001, 0.94 * GIGABIT), ("n2", "n1"): (0.01, 9.4 * GIGABIT), ("n0", "n1"): (0.0001, 5e9)}
     found = slow_pairs(group(4, slow), 2)
-    assert [one.measured.pair for one in found] == [("n2", "n1"), ("n1", "n2")]
+    assert [pair.measured.pair for pair in found] == [("n2", "n1"), ("n1", "n2")]
     assert found[0].describe() == "round trip 10 ms, 100.0 times the median"
     assert found[1].describe() == "940 Mbit/s, 1/10.0 of the median"
 
@@ -67,7 +67,7 @@ def test_of_many_hosts_the_slowest_pairs_are_listed() -> None:
     lines = matrix_lines(measured, names)
     assert len(lines) == 13
     assert lines[3].split()[1:3] == ["n7", "1Gbit/s"]
-    assert {one.measured.pair[1] for one in slow_pairs(measured, 2)} == {"n7"}
+    assert {pair.measured.pair[1] for pair in slow_pairs(measured, 2)} == {"n7"}
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_a_reader_goes_on_where_another_stopped(first: int) -> None:
     begin, position = read([b"".join(messages[:first])])
     # An engine gives again everything from the last time on.
     last = position["time"]
-    rest = [one for one in messages if one[8:38].decode() >= last]
+    rest = [sent for sent in messages if sent[8:38].decode() >= last]
     end, _position = read(rest, position)
     assert begin + end == LINES
 
@@ -97,9 +97,9 @@ def test_half_a_stored_line_is_none() -> None:
     assert read_stored("") is None
 
 
-def select(texts: Sequence[str], **asked: Any) -> tuple[list[str], int]:
+def select(texts: Sequence[str], **options: Any) -> tuple[list[str], int]:
     """Return what is picked of these lines, and how many are left out."""
-    chosen = Selection(**asked)
+    chosen = Selection(**options)
     for number, text in enumerate(texts):
         chosen.add((T.format(number), "out", text))
     return [line[2] for line in chosen.lines], chosen.left_out
@@ -178,7 +178,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     named = [problem.variable for problem in error.value.problems]
     assert sorted(named) == sorted(
         ["logs_sinse"]
-        + [f"logs_{one}" for one in ("since", "tail", "grep", "size", "follow_seconds", "timestamps", "session_id")]
+        + [f"logs_{name}" for name in ("since", "tail", "grep", "size", "follow_seconds", "timestamps", "session_id")]
         + ["logs_replicas", "logs_job", "logs_directory"]
     )
     assert "Did you mean logs_since?" in str(error.value)

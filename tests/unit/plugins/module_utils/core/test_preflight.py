@@ -136,7 +136,7 @@ def found_in(results: Results, variables: dict[str, Any] | None = None, **clocks
     results = replace(results)
     options = Options.from_variables({**VARIABLES, **(variables or {})})
     times = {host: clocks.get(host, (-0.1, 0.2)) for host in results.observed}
-    return [one for one in judge(options, Settings(), results, times) if one.severity != OK]
+    return [finding for finding in judge(options, Settings(), results, times) if finding.severity != OK]
 
 
 def test_where_all_is_well_there_is_one_line_a_check() -> None:
@@ -244,15 +244,15 @@ def test_one_thing_broken_is_one_thing_found(change: Break, severity: str, check
     observed = results.observed["n2"]
     change(observed)
     found = found_in(results)
-    mine = [one for one in found if one.check == check and "n2" in one.hosts]
+    mine = [finding for finding in found if finding.check == check and "n2" in finding.hosts]
     assert mine, found
-    assert any(words in f"{one.found} {one.expected} {one.advice}" for one in mine), mine
-    assert {one.severity for one in mine} == {severity}
+    assert any(words in f"{finding.found} {finding.expected} {finding.advice}" for finding in mine), mine
+    assert {finding.severity for finding in mine} == {severity}
     # Nothing else is found, and nobody else is blamed but where it is a matter of two.
-    assert {one.check for one in found} == {check}
+    assert {finding.check for finding in found} == {check}
     if "subnet" not in words and check != "image":
-        assert {host for one in found for host in one.hosts} == {"n2"}
-    assert all(one.expected and one.advice for one in found)
+        assert {host for finding in found for host in finding.hosts} == {"n2"}
+    assert all(finding.expected and finding.advice for finding in found)
 
 
 def test_one_that_cannot_be_reached_is_told_and_the_others_are_looked_at() -> None:
@@ -366,14 +366,14 @@ def test_a_folder_that_the_site_does_not_allow_is_refused_as_by_a_launch() -> No
     results = group()
     results.inventory["n2"]["cluster_compute_mount_roots"] = ["/mnt"]
     found = found_in(results)
-    assert {(one.check, one.severity, one.hosts) for one in found} == {("data", ERROR, ("n2",))}
+    assert {(finding.check, finding.severity, finding.hosts) for finding in found} == {("data", ERROR, ("n2",))}
     assert "the site allows only what is below /mnt" in found[0].found
 
 
 def test_an_image_that_nobody_has_is_asked_for_or_nowhere() -> None:
     results = group()
-    for about in results.observed.values():
-        about["host"]["images"] = {"train:1": None}
+    for observed in results.observed.values():
+        observed["host"]["images"] = {"train:1": None}
     (found,) = found_in(results)
     assert (found.severity, found.check, len(found.hosts)) == (WARNING, "image", 4)
     assert "asks the registry docker.io for it" in found.found
@@ -385,7 +385,7 @@ def test_what_the_inventory_says_wrongly_is_told_of_its_host() -> None:
     results = group()
     results.inventory["n2"]["cluster_compute_cpus"] = "many"
     found = found_in(results)
-    assert [(one.severity, one.check, one.hosts) for one in found] == [(ERROR, "inventory", ("n2",))]
+    assert [(finding.severity, finding.check, finding.hosts) for finding in found] == [(ERROR, "inventory", ("n2",))]
     assert "cluster_compute_cpus of host n2 is 'many'" in found[0].found
 
 

@@ -42,7 +42,7 @@ def test_whom_a_host_tries_tries_it_too(hosts: int, most: int) -> None:
     found = offsets(hosts, most)
     assert len(set(found)) == len(found)
     assert set(found) <= set(range(1, hosts))
-    assert {hosts - one for one in found} == set(found)
+    assert {hosts - group for group in found} == set(found)
     assert len(found) <= max(2, most)
     if most >= hosts - 1:
         assert found == list(range(1, hosts))
@@ -61,11 +61,11 @@ def test_places_differ_and_the_smaller_room_counts() -> None:
     }
     probe_plan = ProbePlan(hosts, 7, offsets(5, 400), {})
     places = [probe_plan.place(host) for host in hosts]
-    assert [one["number"] for one in places] == list(range(5))
+    assert [place["number"] for place in places] == list(range(5))
     assert places[2] == {"number": 2, "address": "198.18.0.3", "mac": "02:42:c6:12:00:03", "endpoint": "192.0.2.2"}
-    assert len({one["mac"] for one in places}) == 5
+    assert len({place["mac"] for place in places}) == 5
     assert probe_plan.targets("n3") == ["n4", "n0", "n1", "n2"]
-    assert {one["name"]: one["size"] for one in probe_plan.places("n3")} == {
+    assert {place["name"]: place["size"] for place in probe_plan.places("n3")} == {
         "n4": 1446,
         "n0": 1447,
         "n1": 1447,

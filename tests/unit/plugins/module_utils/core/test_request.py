@@ -92,13 +92,13 @@ def test_the_login_of_the_owner():
 
 
 def test_keys_change_in_place_as_long_as_there_are_some():
-    none, one, other = parse(), parse(authorized_keys=KEY), parse(authorized_keys=[OTHER])
-    assert differ_in_keys_only(one, other)
-    assert not differ_in_keys_only(none, one)
-    assert not differ_in_keys_only(one, none)
-    assert not differ_in_keys_only(one, parse(authorized_keys=OTHER, ssh_port=22022))
-    assert not differ_in_keys_only(one, parse(authorized_keys=OTHER, cpus=2))
-    assert [field.partition(":")[0] for field, _old, _new in diff_requests(one, other)] == [
+    none, single, other = parse(), parse(authorized_keys=KEY), parse(authorized_keys=[OTHER])
+    assert differ_in_keys_only(single, other)
+    assert not differ_in_keys_only(none, single)
+    assert not differ_in_keys_only(single, none)
+    assert not differ_in_keys_only(single, parse(authorized_keys=OTHER, ssh_port=22022))
+    assert not differ_in_keys_only(single, parse(authorized_keys=OTHER, cpus=2))
+    assert [field.partition(":")[0] for field, _old, _new in diff_requests(single, other)] == [
         "authorized_keys.SHA256"
     ] * 2
 
@@ -825,8 +825,8 @@ def test_capabilities_and_memory_locks_of_roles():
 
 def test_a_batch_command_is_text_for_the_shell_or_words() -> None:
     def batch(value: object) -> tuple[str, ...] | None:
-        asked = {"session_name": "a", "session_image": "b", "session_batch_command": value}
-        request = parse_request(asked)
+        variables = {"session_name": "a", "session_image": "b", "session_batch_command": value}
+        request = parse_request(variables)
         assert Request.from_dict(request.to_dict()) == request
         return request.batch_command
 

@@ -55,12 +55,12 @@ def test_it_gives_up_in_the_end_and_says_why() -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Make the program run without engine and root, and return what it is about to repair."""
-    asked: list[str] = []
+    calls: list[str] = []
     monkeypatch.setattr(boot, "LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(boot, "_need_libraries", lambda: None)
     monkeypatch.setattr(boot, "await_engine", lambda _seconds: None)
     monkeypatch.setenv("JOURNAL_STREAM", "1:2")
-    return asked
+    return calls
 
 
 def test_it_tells_every_action_and_every_problem_in_one_line(
@@ -68,8 +68,8 @@ def test_it_tells_every_action_and_every_problem_in_one_line(
 ) -> None:
     def repair(state: object) -> Repair:
         quick.append(str(vars(state)["root"]))
-        about = {"name": "train", "actions": [], "problem": "no room\nat all"}
-        return Repair(actions=["create link ccx1", "start container train-main1"], sessions={"1": about})
+        session = {"name": "train", "actions": [], "problem": "no room\nat all"}
+        return Repair(actions=["create link ccx1", "start container train-main1"], sessions={"1": session})
 
     monkeypatch.setattr(boot, "repair_host", repair)
     assert boot.main(["--state-directory", "/srv/state"]) == 1

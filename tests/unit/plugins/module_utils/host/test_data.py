@@ -65,20 +65,20 @@ def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on NFS, which says that it is missing until the folder above is opened for reading."""
-    source, really, asked = tmp_path / "new", os.open, []
+    source, really, opened = tmp_path / "new", os.open, []
 
     def open_folder(path: Any, flags: int, *given: Any, **named: Any) -> int:
-        if path == str(tmp_path) and not flags & os.O_PATH and not asked:
-            asked.append(path)
+        if path == str(tmp_path) and not flags & os.O_PATH and not opened:
+            opened.append(path)
             source.mkdir()
             (source / data.probe_name(SESSION)).write_text(data.probe_text("secret", str(source)))
         return really(path, flags, *given, **named)
 
     monkeypatch.setattr(os, "open", open_folder)
     monkeypatch.setattr(data, "PROBE_SECONDS", 0.0)
-    one = {"mount_roots": [str(tmp_path)], "data": {str(source): {"filesystem": "nfs4", "proof": "reads"}}}
-    writer = {**one, "data": {str(source): {"filesystem": "nfs4", "proof": "writes"}}}
-    plan = {"hosts": {"h1": writer, "h2": one}, "request": {"mounts": []}}
+    reader = {"mount_roots": [str(tmp_path)], "data": {str(source): {"filesystem": "nfs4", "proof": "reads"}}}
+    writer = {**reader, "data": {str(source): {"filesystem": "nfs4", "proof": "writes"}}}
+    plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": []}}
     record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
     session = data.SessionData(record, "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
     session.check_probes("secret")

@@ -26,20 +26,20 @@ def replica(nodes: tuple[int, ...] = (), **devices: tuple[str, ...]) -> Replica:
 
 
 def test_device_files_are_handed_over_by_name_and_each_once() -> None:
-    told = _devices(replica(card=("/dev/kfd+/dev/dri/renderD128", "/dev/kfd+/dev/dri/renderD129")))
-    assert [one["PathOnHost"] for one in told["Devices"]] == [
+    settings = _devices(replica(card=("/dev/kfd+/dev/dri/renderD128", "/dev/kfd+/dev/dri/renderD129")))
+    assert [device["PathOnHost"] for device in settings["Devices"]] == [
         "/dev/kfd",
         "/dev/dri/renderD128",
         "/dev/dri/renderD129",
     ]
-    assert all(one["PathOnHost"] == one["PathInContainer"] for one in told["Devices"])
-    assert {one["CgroupPermissions"] for one in told["Devices"]} == {"rwm"}
-    assert told["DeviceRequests"] == []
+    assert all(device["PathOnHost"] == device["PathInContainer"] for device in settings["Devices"])
+    assert {device["CgroupPermissions"] for device in settings["Devices"]} == {"rwm"}
+    assert settings["DeviceRequests"] == []
 
 
 def test_detected_cards_are_asked_for_by_their_own_names() -> None:
-    told = _devices(replica(gpu=(UUID,), card=("example.com/card=zero",)))
-    assert told == {
+    settings = _devices(replica(gpu=(UUID,), card=("example.com/card=zero",)))
+    assert settings == {
         "DeviceRequests": [
             {"Driver": "nvidia", "DeviceIDs": [UUID], "Capabilities": [["gpu"]]},
             {"Driver": "cdi", "DeviceIDs": ["example.com/card=zero"]},
@@ -48,8 +48,8 @@ def test_detected_cards_are_asked_for_by_their_own_names() -> None:
 
 
 def test_pinned_cpus_bring_the_memory_of_their_nodes() -> None:
-    told = _devices(replica((0, 1), **{PINNED: ("0", "4")}))
-    assert (told["CpusetCpus"], told["CpusetMems"]) == ("0,4", "0,1")
+    settings = _devices(replica((0, 1), **{PINNED: ("0", "4")}))
+    assert (settings["CpusetCpus"], settings["CpusetMems"]) == ("0,4", "0,1")
     assert _devices(replica()) == {"DeviceRequests": []}
 
 

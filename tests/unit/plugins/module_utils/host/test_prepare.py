@@ -78,7 +78,7 @@ def test_a_stub_takes_the_place_of_the_lease_of_a_name_and_none_is_kept_of_what_
     assert keep_stub(state, ledger, record, **{**given, "check_mode": True}) == ["update record train"]
     assert list(ledger.read()) == [SESSION]
     assert keep_stub(state, ledger, record, **given) == ["update record train"]
-    assert [(one.status, one.request) for one in state.records()[0]] == [("RUNNING", None)]
+    assert [(known.status, known.request) for known in state.records()[0]] == [("RUNNING", None)]
     assert ledger.read() == {}
 
 

@@ -168,9 +168,9 @@ def test_one_replica_has_no_session_network():
     assert plan.network is None
     (main,) = plan.replicas
     assert (main.address, main.mac) == (None, None)
-    told = environments(plan, main.host)["main1"]
-    assert "NCCL_SOCKET_IFNAME" not in told
-    assert told["BACKENDAI_CLUSTER_MODE"] == "single-node"
+    variables = environments(plan, main.host)["main1"]
+    assert "NCCL_SOCKET_IFNAME" not in variables
+    assert variables["BACKENDAI_CLUSTER_MODE"] == "single-node"
     assert plan.egress.subnet.endswith("/28")
     validate_plan(encode(plan))
 
@@ -206,9 +206,9 @@ def test_the_owner_s_port_is_free():
     with pytest.raises(PoolExhausted, match="cluster_compute_ssh_ports 22000-22001 has no free port left"):
         make_plan(published, taken, site=two)
     # What the session to be replaced has published is free when it is gone.
-    one = Settings(ssh_ports="22000-22000")
-    first = make_plan(request, make_facts(1), site=one)
-    assert make_plan(request, taken, str(uuid.uuid4()), first, one).ssh_port == 22000
+    settings = Settings(ssh_ports="22000-22000")
+    first = make_plan(request, make_facts(1), site=settings)
+    assert make_plan(request, taken, str(uuid.uuid4()), first, settings).ssh_port == 22000
     # Others seldom choose the same at the same moment.
     ids = [str(uuid.UUID(int=number)) for number in range(20)]
     assert len({make_plan(request, session_id=chosen).ssh_port for chosen in ids}) > 15
@@ -236,10 +236,10 @@ def test_roles_of_their_own():
         None,
     )
     assert first.resources.cpus == 500
-    told = {name: one for host in plan.hosts for name, one in environments(plan, host).items()}
-    assert told["worker1"]["X"] == "1"
-    assert "X" not in told["main1"]
-    assert told["main1"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,worker:2"
+    environment = {name: variables for host in plan.hosts for name, variables in environments(plan, host).items()}
+    assert environment["worker1"]["X"] == "1"
+    assert "X" not in environment["main1"]
+    assert environment["main1"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,worker:2"
     validate_plan(encode(plan))
 
 

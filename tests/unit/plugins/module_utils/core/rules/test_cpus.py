@@ -45,20 +45,20 @@ def machines(draw: st.DrawFn) -> Topology:
 @given(machines(), st.data())
 def test_whatever_counts_as_free_can_be_given_away(free: Topology, data: st.DataObject) -> None:
     left = free.count
-    asked = []
-    while left and len(asked) < 8 and data.draw(st.booleans()):
+    requests = []
+    while left and len(requests) < 8 and data.draw(st.booleans()):
         cpus = data.draw(st.integers(1, left))
         if whole_cores(cpus, free.threads) * free.threads > left:
             continue
         left -= whole_cores(cpus, free.threads) * free.threads
-        asked.append((f"r{len(asked)}", cpus, data.draw(st.integers(1, 150))))
-    found = give_out(free, asked)
-    assert set(found) == {name for name, _cpus, _memory in asked}
+        requests.append((f"r{len(requests)}", cpus, data.draw(st.integers(1, 150))))
+    found = give_out(free, requests)
+    assert set(found) == {name for name, _cpus, _memory in requests}
     core_of = {str(cpu): core for core in free.cores for cpu in core.cpus}
-    taken = [cpu for one in found.values() for cpu in one.cpus]
+    taken = [cpu for share in found.values() for cpu in share.cpus]
     assert len(set(taken)) == len(taken), "no CPU twice"
     owners: dict[Core, set[str]] = {}
-    for name, cpus, memory in asked:
+    for name, cpus, memory in requests:
         mine = found[name].cpus
         cores = {core_of[cpu] for cpu in mine}
         for core in cores:
@@ -72,7 +72,7 @@ def test_whatever_counts_as_free_can_be_given_away(free: Topology, data: st.Data
             assert set(found[name].memory_nodes) == nodes
             assert sum(dict(free.memory)[node] for node in nodes) >= memory
     assert all(len(names) == 1 for names in owners.values()), "no core of two"
-    assert give_out(free, asked) == found, "the same again"
+    assert give_out(free, requests) == found, "the same again"
 
 
 @bounded
@@ -98,7 +98,7 @@ def test_one_node_where_one_has_enough_else_as_few_as_possible(free: Topology, d
 
 def test_no_replica_shares_a_core_with_another() -> None:
     found = give_out(DOUBLE, [("main1", 1, 1), ("sub1", 3, 1), ("sub2", 4, 1)])
-    assert {name: (one.cpus, one.memory_nodes) for name, one in found.items()} == {
+    assert {name: (share.cpus, share.memory_nodes) for name, share in found.items()} == {
         "sub2": (("0", "1", "8", "9"), (0,)),
         "sub1": (("2", "3", "10", "11"), (0,)),
         "main1": (("4", "12"), (1,)),

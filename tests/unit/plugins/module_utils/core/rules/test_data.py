@@ -29,7 +29,7 @@ def request(*mounts):
     return parse_request({"session_name": "demo", "session_image": "a", "session_mounts": list(mounts)})
 
 
-def one(mount):
+def mount_of(mount):
     return request(mount).mounts[0]
 
 
@@ -68,16 +68,16 @@ def said(mount, found, site=None):
 
 
 def test_text_and_mapping_mean_the_same():
-    assert one("/a:/b") == one({"source": "/a", "target": "/b"}) == Mount("/a", "/b", False)
-    assert one("/a:/b:ro:local") == one("/a:/b:local:ro") == Mount("/a", "/b", True, shared=False)
-    assert one("data:/b:ro") == one({"volume": "data", "target": "/b", "read_only": "yes"})
-    assert one("data:/b") == Mount(None, "/b", False, "data", "local")
-    asked = {"source": "/a", "target": "/b", "owner": "007:8", "mode": "770"}
-    assert one(asked) == Mount("/a", "/b", False, owner="7:8", mode="0770")
+    assert mount_of("/a:/b") == mount_of({"source": "/a", "target": "/b"}) == Mount("/a", "/b", False)
+    assert mount_of("/a:/b:ro:local") == mount_of("/a:/b:local:ro") == Mount("/a", "/b", True, shared=False)
+    assert mount_of("data:/b:ro") == mount_of({"volume": "data", "target": "/b", "read_only": "yes"})
+    assert mount_of("data:/b") == Mount(None, "/b", False, "data", "local")
+    folder = {"source": "/a", "target": "/b", "owner": "007:8", "mode": "770"}
+    assert mount_of(folder) == Mount("/a", "/b", False, owner="7:8", mode="0770")
     everything = request(
         "/a:/b:local",
         {"volume": "data", "target": "/c", "driver_options": {"type": "tmpfs"}},
-        asked | {"source": "/d", "target": "/e"},
+        folder | {"source": "/d", "target": "/e"},
     )
     assert Request.from_dict(everything.to_dict()) == everything
 
@@ -165,7 +165,7 @@ def test_a_way_out_that_its_form_shows_is_refused_in_words(mount, words):
     ],
 )
 def test_file_systems_of_a_network_are_taken(options):
-    assert dict(one({"volume": "data", "target": "/b", "driver_options": options}).driver_options) == options
+    assert dict(mount_of({"volume": "data", "target": "/b", "driver_options": options}).driver_options) == options
 
 
 def test_what_is_mounted_twice_is_asked_for_in_the_same_way():
@@ -301,5 +301,5 @@ def test_what_is_not_alike_is_not_shared():
     assert "directory on h1, h3, file on h2" in shared("/srv/a:/x", mixed)[0][0]
     files = facts(changes={host: {"kind": "file"} for host in HOSTS})
     assert shared("/srv/a:/x", files) == ([], [None] * 3)
-    told = {"source": "/srv/a", "target": "/x", "shared": True}
-    assert "of folders only" in shared(told, files)[0][0]
+    mount = {"source": "/srv/a", "target": "/x", "shared": True}
+    assert "of folders only" in shared(mount, files)[0][0]

@@ -90,9 +90,9 @@ def test_whatever_is_granted_one_after_another_fits_together(asked: list[Claim])
 
 @settings(max_examples=200)
 @given(st.lists(claims, max_size=5), claims)
-def test_an_empty_host_refuses_only_what_is_too_large(asked: list[Claim], one: Claim) -> None:
-    too_large = one.cpus > ALLOCATABLE.cpus or one.memory > ALLOCATABLE.memory
-    assert answer(one, {}, [], ALLOCATABLE).granted is not too_large
+def test_an_empty_host_refuses_only_what_is_too_large(others: list[Claim], wanted: Claim) -> None:
+    too_large = wanted.cpus > ALLOCATABLE.cpus or wanted.memory > ALLOCATABLE.memory
+    assert answer(wanted, {}, [], ALLOCATABLE).granted is not too_large
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_the_port_of_an_overlay_is_claimed_on_every_host(encrypted: bool) -> Non
     claims = claims_of(plan)
     assert len(claims) > 1
     assert {claim.overlay_port for claim in claims.values()} == {None if encrypted else 4789}
-    for one in claims.values():
-        assert Claim.from_dict(one.to_dict()) == one
-        assert Claim.from_dict({key: value for key, value in one.to_dict().items() if key != "overlay_port"}).vni
+    for known in claims.values():
+        assert Claim.from_dict(known.to_dict()) == known
+        assert Claim.from_dict({key: value for key, value in known.to_dict().items() if key != "overlay_port"}).vni
 
 
 def test_a_device_by_another_spelling_is_taken_all_the_same() -> None:
@@ -190,8 +190,8 @@ def test_a_reservation_never_goes_a_stage_back() -> None:
 
 @settings(max_examples=100)
 @given(st.lists(claims, max_size=4), st.sampled_from([LEASED, CONFIRMED, COMMITTED]))
-def test_a_ledger_is_read_back_as_it_was_written(asked: list[Claim], stage: str) -> None:
-    ledger = held(*asked, stage=stage)
+def test_a_ledger_is_read_back_as_it_was_written(recorded: list[Claim], stage: str) -> None:
+    ledger = held(*recorded, stage=stage)
     assert read_ledger(write_ledger(ledger)) == ledger
 
 
@@ -238,24 +238,24 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
     chance = random.Random(seed)
     ledgers: list[dict[str, Reservation]] = [{} for _host in range(hosts)]
     allocatable = Allocatable(cpus=slots * 1000, memory=64 * GIB)
-    asked = {
+    requested = {
         f"s{number}": claim(cpus=1000, session_id=f"s{number}", session_name=f"n{number}") for number in range(racers)
     }
     states: dict[str, str] = {}
     for _turn in range(10_000):
         if len(states) == racers:
             break
-        session = chance.choice(sorted(set(asked) - set(states)))
+        session = chance.choice(sorted(set(requested) - set(states)))
         answers = {}
         for host in chance.sample(range(hosts), hosts):
             mine = ledgers[host].get(session)
-            answers[str(host)] = Answer(True) if mine else answer(asked[session], ledgers[host], [], allocatable)
+            answers[str(host)] = Answer(True) if mine else answer(requested[session], ledgers[host], [], allocatable)
             if answers[str(host)].granted and not mine:
-                ledgers[host][session] = lease(asked[session], "boot", 0.0, 60.0)
+                ledgers[host][session] = lease(requested[session], "boot", 0.0, 60.0)
             if chance.random() < 0.5:  # somebody else asks in between
-                other = chance.choice(sorted(set(asked) - set(states)))
-                if other not in ledgers[host] and answer(asked[other], ledgers[host], [], allocatable).granted:
-                    ledgers[host][other] = lease(asked[other], "boot", 0.0, 60.0)
+                other = chance.choice(sorted(set(requested) - set(states)))
+                if other not in ledgers[host] and answer(requested[other], ledgers[host], [], allocatable).granted:
+                    ledgers[host][other] = lease(requested[other], "boot", 0.0, 60.0)
         outcome = resolve_reservations(session, answers)
         if outcome == GRANTED:
             states[session] = "RUNNING"
@@ -266,14 +266,14 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
                 ledger.pop(session, None)
             firm = [
                 rules.answer(
-                    asked[session],
+                    requested[session],
                     {key: reservation for key, reservation in ledger.items() if reservation.stage != LEASED},
                     [],
                     allocatable,
                 )
                 for ledger in ledgers
             ]
-            if not all(one.granted for one in firm):
+            if not all(reply.granted for reply in firm):
                 states[session] = "PENDING"
-    assert sorted(states) == sorted(asked), "somebody waits for ever"
+    assert sorted(states) == sorted(requested), "somebody waits for ever"
     assert sum(state == "RUNNING" for state in states.values()) == min(racers, slots)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 GIB = 1024**3
 COUNTS = st.dictionaries(st.sampled_from(["gpu", "fpga"]), st.integers(1, 9)).map(
-    lambda one: tuple(sorted(one.items()))
+    lambda amounts: tuple(sorted(amounts.items()))
 )
 AMOUNTS = st.builds(Amounts, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), COUNTS)
 
@@ -47,12 +47,12 @@ def test_what_a_session_asks_for_counts_every_replica_of_every_role() -> None:
 
 
 @given(AMOUNTS, AMOUNTS)
-def test_amounts_add_up(one: Amounts, other: Amounts) -> None:
-    both = one.plus(other)
-    assert (both.sessions, both.replicas) == (one.sessions + other.sessions, one.replicas + other.replicas)
-    assert (both.cpus, both.memory) == (one.cpus + other.cpus, one.memory + other.memory)
+def test_amounts_add_up(first: Amounts, other: Amounts) -> None:
+    both = first.plus(other)
+    assert (both.sessions, both.replicas) == (first.sessions + other.sessions, first.replicas + other.replicas)
+    assert (both.cpus, both.memory) == (first.cpus + other.cpus, first.memory + other.memory)
     for kind in ("gpu", "fpga"):
-        mine, theirs = dict(one.accelerators).get(kind, 0), dict(other.accelerators).get(kind, 0)
+        mine, theirs = dict(first.accelerators).get(kind, 0), dict(other.accelerators).get(kind, 0)
         assert dict(both.accelerators).get(kind, 0) == mine + theirs
 
 
@@ -67,8 +67,8 @@ def test_all_violations_are_told_together_with_used_requested_and_limit() -> Non
             "memory_per_owner": "4GiB",
         }
     )
-    asked = make_request(size=3, cpus="1500m", memory="1g", mode="multi-node")
-    assert refused(limits, asked, Amounts(1, 2, 2000, 2 * GIB)) == [
+    request = make_request(size=3, cpus="1500m", memory="1g", mode="multi-node")
+    assert refused(limits, request, Amounts(1, 2, 2000, 2 * GIB)) == [
         ("session_mode", "multi-node", "Group cluster_compute_hosts allows single-node only."),
         (
             "session_size",
@@ -109,17 +109,17 @@ def test_all_violations_are_told_together_with_used_requested_and_limit() -> Non
     ],
 )
 def test_a_limit_may_be_reached_and_not_passed(key: str, limit: int, used: Amounts, variable: str) -> None:
-    asked = make_request(size=2, cpus=1, memory="1g")
-    Limits.from_variable({key: limit}).check(asked, "alice", used)
-    (problem,) = refused(Limits.from_variable({key: limit - 1}), asked, used)
+    request = make_request(size=2, cpus=1, memory="1g")
+    Limits.from_variable({key: limit}).check(request, "alice", used)
+    (problem,) = refused(Limits.from_variable({key: limit - 1}), request, used)
     assert problem[0] == variable
 
 
 def test_accelerators_are_limited_by_class() -> None:
-    asked = make_request(size=2, accelerators={"gpu": 2, "fpga": 1})
+    request = make_request(size=2, accelerators={"gpu": 2, "fpga": 1})
     used = Amounts(accelerators=(("gpu", 3),))
-    Limits.from_variable({"accelerators_per_owner": {"gpu": 7, "fpga": 2, "tpu": 0}}).check(asked, "alice", used)
-    problems = refused(Limits.from_variable({"accelerators_per_owner": {"gpu": 6, "fpga": 1}}), asked, used)
+    Limits.from_variable({"accelerators_per_owner": {"gpu": 7, "fpga": 2, "tpu": 0}}).check(request, "alice", used)
+    problems = refused(Limits.from_variable({"accelerators_per_owner": {"gpu": 6, "fpga": 1}}), request, used)
     assert problems == [
         (
             "session_accelerators.fpga",

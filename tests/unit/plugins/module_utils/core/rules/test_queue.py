@@ -232,10 +232,10 @@ class Group:
             ]
             gpus = dict(host.allocatable.devices)
             if gpus:
-                gpus["gpu"] -= sum(dict(one.accelerators).get("gpu", 0) for one in here)
+                gpus["gpu"] -= sum(dict(replica.accelerators).get("gpu", 0) for replica in here)
             free = Capacity(
-                host.allocatable.cpus - sum(one.cpus for one in here),
-                host.allocatable.memory - sum(one.memory for one in here),
+                host.allocatable.cpus - sum(replica.cpus for replica in here),
+                host.allocatable.memory - sum(replica.memory for replica in here),
                 tuple(gpus.items()),
             )
             more = None if host.replica_limit is None else host.replica_limit - len(here)
@@ -298,9 +298,9 @@ def test_the_head_waits_only_for_those_that_ran_when_it_became_the_head(
 @settings(max_examples=60, derandomize=True)
 @given(groups, st.lists(requests, max_size=8), st.randoms(use_true_random=False))
 def test_the_same_queue_is_scheduled_the_same_way(
-    hosts: list[Host], asked: list[Request], chance: random.Random
+    hosts: list[Host], submitted: list[Request], chance: random.Random
 ) -> None:
-    queue = [Waiting(f"id-{n}", replace(one, name=f"s{n}"), n // 2) for n, one in enumerate(asked)]
+    queue = [Waiting(f"id-{n}", replace(request, name=f"s{n}"), n // 2) for n, request in enumerate(submitted)]
     assert schedule_queue(chance.sample(queue, len(queue)), hosts, (), KNOWN) == schedule_queue(queue, hosts, (), KNOWN)
 
 

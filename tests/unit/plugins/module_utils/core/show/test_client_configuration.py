@@ -70,9 +70,9 @@ def test_as_ssh_reads_it(tmp_path: Path, folder: str) -> None:
     }
     for name, settings in wanted.items():
         for alias in (name, f"train.{name}"):
-            missing = {one for one in settings | everywhere if one not in read(place / "config", alias)}
+            missing = {setting for setting in settings | everywhere if setting not in read(place / "config", alias)}
             # Releases differ in whether they expand tokens here.
-            assert {one for one in missing if "userknownhostsfile" not in one} == set()
+            assert {setting for setting in missing if "userknownhostsfile" not in setting} == set()
     assert "proxyjump train.main1" not in read(place / "config", "main1")
     assert files["known_hosts"] == "train.main1 ssh-ed25519 AAAAmain1\ntrain.sub1 ssh-ed25519 AAAAsub1\n"
 

@@ -75,7 +75,7 @@ def test_rows_are_aligned_and_in_rank_order() -> None:
 
 def test_the_owner_is_told_of_the_login() -> None:
     last = table_of(record(ssh_port=22017), [])[-1]
-    told = "ansible-playbook cluster_compute.session.login -e session_name=train"
-    assert last == f"Log in with your key, port 22017 of n1: {told}"
+    command = "ansible-playbook cluster_compute.session.login -e session_name=train"
+    assert last == f"Log in with your key, port 22017 of n1: {command}"
     elsewhere = {**RECORD["plan"]["session"], "resource_group": "pool"}
     assert table_of(record(ssh_port=22017, session=elsewhere), [])[-1] == f"{last} -e session_resource_group=pool"

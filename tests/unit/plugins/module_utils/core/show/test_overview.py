@@ -85,17 +85,17 @@ def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[s
         if name in claims:
             reported["reservations"].append(Reservation(claims[name], COMMITTED, "boot", None).to_dict())
             reported["objects"][session_id] = {"name": request.name, "kinds": ["container"]}
-    for one in encode(plan.replicas):
-        failed = one["name"] in ended
-        facts[one["host"]]["containers"].append(
+    for replica in encode(plan.replicas):
+        failed = replica["name"] in ended
+        facts[replica["host"]]["containers"].append(
             {
-                "name": one["container"],
+                "name": replica["container"],
                 "session_id": session_id,
                 "session_name": request.name,
-                "replica": one["name"],
-                "cpus": one["resources"]["cpus"],
-                "memory": one["resources"]["memory"],
-                "devices": one["devices"],
+                "replica": replica["name"],
+                "cpus": replica["resources"]["cpus"],
+                "memory": replica["resources"]["memory"],
+                "devices": replica["devices"],
                 "state": "exited" if failed else "running",
                 "exit_code": 3 if failed else None,
                 "failure": {"exit_code": 3, "oom_killed": False, "finished": "2026-01-01T00:00:00Z", "restarts": 1}
@@ -167,8 +167,8 @@ def test_a_host_that_is_away_and_one_whose_variables_are_wrong_are_told() -> Non
 def test_a_session_tells_everything_but_its_secrets() -> None:
     facts = idle_facts("h1", "h2")
     roles = [{"name": "main"}, {"name": "worker", "replicas": 2, "env": {"PASSWORD": "hunter2"}}]
-    asked = make_request(roles=roles, cpus=2, memory="1g", ports=["8080:80"], priority=7, mounts=[SHARE])
-    launched(facts, asked)
+    request = make_request(roles=roles, cpus=2, memory="1g", ports=["8080:80"], priority=7, mounts=[SHARE])
+    launched(facts, request)
     found = look(facts)
     assert not any(secret in json.dumps(found) for secret in ("s3cret", "hunter2", "t0p"))
     (session,) = found["sessions"]

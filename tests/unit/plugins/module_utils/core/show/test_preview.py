@@ -39,7 +39,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID0D3s8E9JWn04xEIs9iqqoeVlWJbCLHvqIY+
 
 def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = False) -> dict[str, Any]:
     """Return the last state of a launch for a session of *size* replicas of 1 CPU on hosts of 2 CPUs."""
-    asked = {
+    fields = {
         "name": "train",
         "image": "debian:12",
         "size": size,
@@ -50,7 +50,7 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
         "authorized_keys": KEY,
         "ssh_port": 40022,
     }
-    request = parse_request({f"session_{key}": value for key, value in asked.items()})
+    request = parse_request({f"session_{key}": value for key, value in fields.items()})
     members = [Host(f"h{number}", Capacity(2000, 8 * GIB), Capacity(2000, 8 * GIB)) for number in range(1, hosts + 1)]
     placement = place(request, members)
     assert isinstance(placement, Placement)
