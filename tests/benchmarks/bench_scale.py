@@ -209,7 +209,8 @@ def measured(argv: list[str]) -> dict[str, float]:
     done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=CHECKOUT)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
-        sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
+        said = done.stdout.partition("PLAY RECAP")[0]  # which has a line for each host
+        sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{said[-4000:]}{done.stderr[-2000:]}")
     return {
         "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "wall": time.monotonic() - start,
@@ -239,26 +240,26 @@ def prepare(folder: Path, count: int) -> None:
 
 
 def measure(folder: Path, counts: list[int]) -> dict[int, dict[str, dict[str, float]]]:
-    """Return the figures by number of hosts and command; the first look, which brings the program, is by itself."""
+    """Return the figures by number of hosts and command, and print each when it is known: the large ones take long."""
     found: dict[int, dict[str, dict[str, float]]] = {}
     for count in counts:
+        print(f"{count} hosts, {FORKS} forks")
+        print("  command            controller CPU ms/host   wall ms/host   bytes/host", flush=True)
         argv_of = commands(folder, count)
         prepare(folder, count)
-        found[count] = {"first look": measured(argv_of["status"])}
-        found[count] |= {name: measured(command) for name, command in argv_of.items()}
+        found[count] = {}
+        # The first look, which brings the program, is by itself.
+        for name, argv in {"first look": argv_of["status"], **argv_of}.items():
+            figures = found[count][name] = measured(argv)
+            each = (figures["cpu"] / count * 1000, figures["wall"] / count * 1000, figures["bytes"] / count)
+            print("  {:<18} {:>22.1f} {:>14.1f} {:>12.0f}".format(name, *each), flush=True)
         shutil.rmtree("/usr/local/lib/cluster-compute/programs", ignore_errors=True)
     return found
 
 
 def report(found: dict[int, dict[str, dict[str, float]]]) -> None:
-    """Print the figures for each host, and their growth."""
+    """Print how the figures grow with the number of hosts."""
     counts = sorted(found)
-    for count in counts:
-        print(f"{count} hosts, {FORKS} forks")
-        print("  command            controller CPU ms/host   wall ms/host   bytes/host")
-        for name, about in found[count].items():
-            figures = (about["cpu"] / count * 1000, about["wall"] / count * 1000, about["bytes"] / count)
-            print("  {:<18} {:>22.1f} {:>14.1f} {:>12.0f}".format(name, *figures))
     if len(counts) > 1:
         small, large = counts[0], counts[-1]
         print(f"growth of the CPU seconds from {small} to {large} hosts ({large / small:.0f} times as many)")
