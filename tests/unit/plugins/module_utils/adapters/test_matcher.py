@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -46,13 +45,11 @@ def test_lines_of_any_characters_are_matched() -> None:
     ],
 )
 def test_an_expression_without_end_is_ended(expression: str, text: str) -> None:
-    begin = time.monotonic()
     with (
         closing(Matcher(expression, 1)) as endless,
         pytest.raises(MatchError, match="more than 1 seconds on this host"),
     ):
         list(endless.matching(lines("b", text)))
-    assert time.monotonic() - begin < 10
     assert endless._process is None
 
 
