@@ -213,6 +213,22 @@ def test_its_containers_are_kept_out_of_the_overlay_once_for_all_or_session_by_s
     assert stub(session) == ["create firewall rules standing"]
 
 
+def test_a_launch_puts_back_what_keeps_containers_out_of_all_overlays(host: Host, keep_out: Call) -> None:
+    keep_out()
+    session = host.plan(size=1, ports="18080:80")
+    session.bring("held")
+    firewall.remove(STANDING[0])
+    with socket.socket() as taken:
+        taken.bind(("0.0.0.0", 18080))
+        taken.listen()
+        with pytest.raises(SessionError, match="Could not create container demo-main1"):
+            session.bring("started")
+    assert STANDING[0] in firewall.owners(), "what is no part of the session is not undone with it"
+    firewall.remove(STANDING[0])
+    assert session.bring("started")["actions"][0] == "create firewall rules standing"
+    assert session.bring("started")["actions"] == []
+
+
 def test_of_two_sessions_of_one_name_a_host_knows_one(host: Host, ledger: LedgerFile) -> None:
     first, second = host.plan(size=1), host.plan(size=1)
 

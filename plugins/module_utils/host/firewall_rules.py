@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -106,9 +107,14 @@ def overlay_stages(overlays: Overlays | None, nftables: bool) -> list[Stage]:
 
 
 def standing_steps(nftables: bool) -> Stage:
-    """Return what is missing of the rules that keep containers of this host out of all overlays of the site."""
+    """Return what is missing of the rules that keep containers of this host out of all overlays of the site.
+
+    They are no part of a session: whatever comes of the call that puts them back, they stay.
+    """
     overlays = read_overlays()
-    return [] if overlays is None else _rule_steps(*isolation.STANDING, _standing_forms(overlays, nftables))
+    if overlays is None:
+        return []
+    return [replace(step, undo=None) for step in _rule_steps(*isolation.STANDING, _standing_forms(overlays, nftables))]
 
 
 def overlays_in_force(nftables: bool, tables: Mapping[str, Iptables]) -> Overlays | None:

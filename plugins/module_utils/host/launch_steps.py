@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CONFIRMED, Claim
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_records,
@@ -141,7 +141,9 @@ def start(
             if record.status == PREPARING:
                 keep_records(state, [record], check_mode)
         context = Context(engine, state, ledger, record, host, lease_owner)
-        stages = session_stages(context, public_keys, check_mode)
+        # Who repairs by launching again has the standing rules back as well.
+        standing = firewall_rules.standing_steps(engine.uses_nftables())
+        stages = [standing, *session_stages(context, public_keys, check_mode)]
         taken: list[float] = []
         if not check_mode:
             # A session that runs is repaired, which takes nothing away from what works again.
