@@ -120,6 +120,18 @@ def race(requests: Mapping[str, Mapping[str, Any]], folder: Path, cpus: str) -> 
     return outcome
 
 
+def why(folder: Path) -> str:
+    """Return what tells of each launch why it went as it did: reports, hosts out of reach, rounds."""
+    words = re.compile(r"PENDING|Room that|faster|waits for|UNREACHABLE|fatal|FAILED|out of reach|Look at the hosts")
+    logs = sorted(folder.glob("race*.log"))
+    return "\n".join(
+        f"{log.stem}: {line.strip()[:300]}"
+        for log in logs
+        for line in log.read_text(encoding="utf-8").splitlines()
+        if words.search(line)
+    )
+
+
 def running_replicas() -> Counter[str]:
     """Return how many replicas of each session run on the hosts."""
     found: Counter[str] = Counter()
@@ -147,7 +159,7 @@ def test_of_24_launches_9_run_and_15_wait(cleared: list[str], tmp_path: Path) ->
     with Sampler() as sampler:
         # 1.8 CPUs a host hold nine replicas of 0.2, and every session wants one on each host.
         outcome = race({name: {} for name in cleared}, tmp_path, "1.8")
-    assert Counter(outcome.values()) == {"RUNNING": 9, "PENDING": 15}
+    assert Counter(outcome.values()) == {"RUNNING": 9, "PENDING": 15}, why(tmp_path)
     assert running_replicas() == {name: 3 for name, status in outcome.items() if status == "RUNNING"}
     for host, samples in sampler.samples.items():
         assert len(samples) > 20
