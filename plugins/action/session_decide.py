@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import has_ended, this_run
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
 PAUSE = (0.3, 1.5)
@@ -98,7 +99,8 @@ class ActionModule(ActionBase):
         except CoreError as error:
             return {"failed": True, "msg": f"{verb.REFUSED}\n{error}"}
         if state.get("pause") and not self._task.check_mode:
-            time.sleep(random.uniform(*PAUSE))  # noqa: S311 - spreads tries, guards no secret
+            drawn = random.uniform(*PAUSE)  # noqa: S311 - spreads tries, guards no secret
+            time.sleep(max(drawn, float(state["pause"]) if state["pause"] is not True else 0))
         return self._result(verb, state, arguments)
 
     def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
@@ -137,6 +139,8 @@ class ActionModule(ActionBase):
             inventory=task_vars["hostvars"],
             site=pick(self._own(task_vars), SITE_VARIABLES),
             read_archive=_read_archive,
+            run=this_run(),
+            has_ended=has_ended,
         )
 
     def _result(self, verb: Any, state: State, arguments: Mapping[str, Any]) -> dict[str, Any]:

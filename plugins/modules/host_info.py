@@ -218,6 +218,10 @@ host:
       description: A digest of all that decides whether a session that waits gets room on this host.
       type: str
       returned: if usable
+    clock:
+      description: Seconds since the host's boot, by which C(reservations) run out.
+      type: float
+      returned: if usable
     host_names:
       description: By session, the name under which this host carries replicas of it.
       type: dict

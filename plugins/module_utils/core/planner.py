@@ -112,11 +112,14 @@ class Planner:
         *,
         draw: Callable[[], str],
         read_archive: Callable[[Request], Archive],
+        run: str = "",
     ) -> None:
         """Take the request and what the hosts say.
 
-        draw: gives a new UUID. read_archive: reads the controller's archive of images, which the request names.
+        draw: gives a new UUID. read_archive: reads the controller's archive of images, which the request names. run:
+        names this run.
         """
+        self.run_name = run
         self.draw = draw
         self.read_archive = read_archive
         self.request = request
@@ -189,10 +192,11 @@ class Planner:
         if work and not cleaned_up:
             return self._answer("CLEANUP", cleanup_actions=work, report=["Removing what nobody owns any more."])
         current = self._current()
+        launchers = self._launchers()
+        if launchers or (current is not None and current.status == PREPARING):
+            return self._answer("WAITING", record=current, launchers=launchers, report=[self._who_launches(launchers)])
         if current is None:
             return self._new_plan(None)
-        if current.status == PREPARING or (current.status == RUNNING and self._is_being_launched(current.id)):
-            return self._answer("WAITING", report=[f"Session {self.request.name} is being launched by another run."])
         before = Request.from_dict(current.request)
         changes = diff_requests(before, self.request)
         if changes and current.status == RUNNING and differ_in_keys_only(before, self.request):
@@ -211,11 +215,34 @@ class Planner:
             return self._placed_already(current)
         return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
 
-    def _is_being_launched(self, session_id: str) -> bool:
-        """Tell whether a run still holds room for a session of which some hosts have finished their part."""
-        held = [reservation for facts in self.facts.values() for reservation in facts.reservations]
-        return any(
-            reservation.claim.session_id == session_id and reservation.stage != COMMITTED for reservation in held
+    def _launchers(self) -> dict[str, dict[str, Any]]:
+        """Return, by host, what runs hold that may still be launching a session of this name.
+
+        silent: seconds since the run was last heard of there, where that is known. left: those for which its place is
+        held if nothing more is heard of it.
+        """
+        return {
+            host: {
+                "claim": held.claim.to_dict(),
+                "stage": held.stage,
+                "lease_owner": held.lease_owner,
+                "silent": None if held.since is None else max(0, round(facts.clock - held.since)),
+                "left": max(0, round(held.expires - facts.clock)),
+            }
+            for host, facts in self.facts.items()
+            for held in facts.reservations
+            if held.claim.session_name == self.request.name and held.stage != COMMITTED and held.expires is not None
+        }
+
+    def _who_launches(self, launchers: Mapping[str, Mapping[str, Any]]) -> str:
+        name = self.request.name
+        if not launchers:
+            return f"Session {name} is being launched by another run."
+        last = max(launchers.values(), key=lambda held: int(held["left"]))
+        heard = "" if last["silent"] is None else f", which was last heard of {last['silent']} s ago"
+        return (
+            f"Session {name} is being launched by another run{heard}; its place on {', '.join(launchers)} is held for "
+            f"{last['left']} s more."
         )
 
     def _ended_before(self) -> dict[str, list[Removal]]:
@@ -403,7 +430,7 @@ class Planner:
         return {
             "status": status,
             "session_name": self.request.name,
-            "lease_owner": self.draw(),
+            "lease_owner": f"{self.draw()} {self.run_name}".strip(),
             "reachable": list(self.facts),
             "name_hosts": [name for name in name_hosts(self.request.name, self.group.known) if name in self.facts],
             "fresh": True,
@@ -414,6 +441,7 @@ class Planner:
             "archive": [],
             "claims": {},
             "name_claim": None,
+            "launchers": {},
             "record": encode(record),
             "pending": encode(pending),
             "cleanup_actions": None,

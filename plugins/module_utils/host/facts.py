@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,6 +96,7 @@ def host_facts(
             facts["accelerators"] = detect(accelerators)
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
+        facts["clock"] = round(time.clock_gettime(time.CLOCK_BOOTTIME), 1)
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
         in_full = {

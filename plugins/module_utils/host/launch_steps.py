@@ -25,7 +25,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     RUNNING,
     Record,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CONFIRMED, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    CONFIRMED,
+    Claim,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
@@ -95,8 +99,7 @@ def roll_back(
 
     Returns whether it held anything, and what else went. What another run holds for the same session stays.
     """
-    held = ledger.read().get(record.id)
-    mine = held is not None and held.lease_owner == lease_owner
+    mine = _is_held(ledger, record, lease_owner)
     if check_mode:
         return mine, []
     actions: list[str] = []
@@ -105,11 +108,18 @@ def roll_back(
         engine = Engine.connect()
         kept = record.queue is not None
         with state.working_on(record.id):
-            known = [record.id] if state.session(record.id).exists() else []
-            stages = removal_stages(engine, state, ledger, None, record.id, known, keep_record=kept, undo=True)
-            steps.perform(stages)
-        actions = steps.descriptions(stages)
+            # What a run has begun here goes on when its controller has ended, and the session may run by now.
+            if _is_held(ledger, record, lease_owner):
+                known = [record.id] if state.session(record.id).exists() else []
+                stages = removal_stages(engine, state, ledger, None, record.id, known, keep_record=kept, undo=True)
+                steps.perform(stages)
+                actions = steps.descriptions(stages)
     return ledger.release(record.id, lease_owner) or mine, actions
+
+
+def _is_held(ledger: LedgerFile, record: Record, lease_owner: str) -> bool:
+    held = ledger.read().get(record.id)
+    return held is not None and held.stage != COMMITTED and held.lease_owner == lease_owner
 
 
 def start(

@@ -139,7 +139,8 @@ class HostFacts:
     by the reference that was asked for, volumes by name, as the engine describes them. encryption: why there can be no
     encrypted session; None where nobody tried. accelerators: by class, as they were detected. batches: what can be
     said of batch commands, by session. public_keys, users: by session and replica. host_names: by session, what this
-    host is called in its plan. signature: tells whether anything has changed that a session may wait for.
+    host is called in its plan. clock: seconds since its boot, by which reservations run out. signature: tells whether
+    anything has changed that a session may wait for.
     """
 
     usable: bool = True
@@ -171,6 +172,7 @@ class HostFacts:
     ledger_is_damaged: bool = False
     tombstones: tuple[Tombstone, ...] = ()
     host_names: dict[str, str] = field(default_factory=dict)
+    clock: float = 0.0
     signature: str = ""
 
 

@@ -118,7 +118,8 @@ class Reservation:
 
     lease_owner: the run of a launch that made it; two runs of the same session do not share one. boot: the boot of the
     host during which it was made. expires: seconds since that boot (CLOCK_BOOTTIME) at which it
-    runs out, None once committed. Neither depends on the host's calendar clock, which may be wrong or set.
+    runs out, None once committed. since: when its run was last heard of, by the same clock; None where that is not
+    known. None of it depends on the host's calendar clock, which may be wrong or set.
     """
 
     claim: Claim
@@ -126,6 +127,7 @@ class Reservation:
     boot: str
     expires: float | None
     lease_owner: str = ""
+    since: float | None = None
 
     def is_live(self, boot: str, now: float) -> bool:
         """Tell whether it still counts. After a reboot nobody is left to carry on what had not been committed."""
@@ -141,6 +143,7 @@ class Reservation:
             "boot": self.boot,
             "expires": self.expires,
             "holder": self.lease_owner,
+            **({} if self.since is None else {"since": self.since}),
         }
 
     @classmethod
@@ -156,7 +159,8 @@ class Reservation:
             if expires is not None and (isinstance(expires, bool) or not isinstance(expires, (int, float))):
                 raise ValueError(f"expiry {show(expires)}")
             until = None if expires is None else float(expires)
-            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), until, lease_owner)
+            since = None if data.get("since") is None else float(data["since"])
+            return cls(Claim.from_dict(data["claim"]), stage, _text(data["boot"]), until, lease_owner, since)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidLedger(f"A reservation in the ledger is malformed: {show(data)} ({error}).") from error
 
@@ -337,14 +341,14 @@ def _span(subnet: str) -> tuple[int, int]:
 
 def lease(claim: Claim, boot: str, now: float, seconds: float, lease_owner: str = "") -> Reservation:
     """Return a fresh lease of *seconds*."""
-    return Reservation(claim, LEASED, boot, now + seconds, lease_owner)
+    return Reservation(claim, LEASED, boot, now + seconds, lease_owner, now)
 
 
 def advance(reservation: Reservation, stage: str, now: float, seconds: float) -> Reservation:
     """Return the reservation one stage further, or as it is where it is that far already; never a stage back."""
     if STAGES.index(stage) < STAGES.index(reservation.stage):
         return reservation
-    return replace(reservation, stage=stage, expires=None if stage == COMMITTED else now + seconds)
+    return replace(reservation, stage=stage, expires=None if stage == COMMITTED else now + seconds, since=now)
 
 
 def resolve_reservations(session_id: str, answers: Mapping[str, Answer]) -> str:

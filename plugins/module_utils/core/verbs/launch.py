@@ -7,6 +7,7 @@
 | step | what hosts do | what follows |
 |---|---|---|
 | look | every host says what it has | plan: cleanup, images, offer, replace, hold, start, queue, again, or the end |
+| take_over | what a run held that was ended is rolled back | look |
 | cleanup | each writes down what became of sessions, and removes what nobody owns | look |
 | ask, pull, load, serve, receive | images go where they are missing (see images) | the next of them, stop, or on |
 | stop | those that serve for nobody end | offer, replace, hold, or the end |
@@ -15,7 +16,7 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under the lease; name hosts the name | start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
-| start | each confirms its lease, makes its part, finds its peers; others keep a stub | meet, batch, undo, the end |
+| start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |
 | meet | those whose peers were late look for them once more | batch, undo, the end |
 | batch | main1's host starts the batch command | undo, or the end |
 | undo | every host keeps what becomes of one from the queue, and removes what was made | remember, look, or the end |
@@ -94,6 +95,8 @@ OUTPUT = {
 }
 DECIDE = "Decide what follows"
 SAY = "Say what runs where, or why it waits"
+GRACE = 30
+"""Seconds beyond those for which another run holds a place, for a host that answers late."""
 PATIENCE = 10
 """Seconds for which a host that has started its part looks for peers; who is later is met in a step of its own."""
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
@@ -140,6 +143,8 @@ def begin(
         "known": list(hosts),
         "attempts": attempts,
         "attempt": 0,
+        "asked_again": 0,
+        "awaited": None,
         "rounds": 0,
         "waits": dict(request.get("waits") or {}),
         "wait_until": now + float(request.get("wait_seconds") or 0),
@@ -272,6 +277,7 @@ class _Launch:
                 Settings.from_variables(outside.site),
                 draw=outside.draw,
                 read_archive=outside.read_archive,
+                run=outside.run,
             )
             found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
         except CoreError as error:
@@ -311,11 +317,44 @@ class _Launch:
 
     def _not_placed(self, found: Mapping[str, Any]) -> State:
         """Follow a plan that has no place for the session."""
+        if found["launchers"] and not self.state["from_queue"]:
+            return self._await_launch(found)
         if found["status"] == "WAITING" and self.state["attempt"] < self.state["attempts"]:
             return self._look_again(pause=True)
         if found["status"] in ("CANCELLED", "REFUSED") and not self.state["from_queue"]:
             return self._fail(REFUSED, *found["report"])
         return self._queue(found["report"])
+
+    def _await_launch(self, found: Mapping[str, Any]) -> State:
+        """Wait for another run that launches a session of this name, or take over from one that has ended for sure."""
+        state, launchers, now = self.state, found["launchers"], self.outside.now
+        if self.outside.check_mode:
+            return self._over(PENDING, found["report"])
+        has_ended = all(self.outside.has_ended(held["lease_owner"]) for held in launchers.values())
+        if has_ended and state["attempt"] < state["attempts"]:
+            own = {
+                host: {"claim": held["claim"], "lease_owner": held["lease_owner"], "host": host}
+                for host, held in launchers.items()
+            }
+            record = {} if found["record"] is None else {"record": found["record"]}
+            calls = [call("session_host", own, {"state": "released", **record}, (), STATE_DIRECTORY)]
+            some = next(iter(own.values()))
+            if names := [host for host in state["name_hosts"] if host not in own]:
+                name = {"state": "released", "claim": some["claim"], "lease_owner": some["lease_owner"]}
+                calls.append(call("session_host", names, name, (), STATE_DIRECTORY))
+            return {**state, **step("take_over", "Take over from a launch that was ended", DECIDE, calls)}
+        state["attempt"] -= 1  # a run that is at work comes to an end, and what has run out is nobody's
+        left = max(int(held["left"]) for held in launchers.values())
+        awaited = [[host, held["stage"], held["lease_owner"]] for host, held in launchers.items()]
+        if state["awaited"] != awaited:
+            state.update(awaited=awaited, awaited_until=now + left + GRACE)
+        if now > state["awaited_until"]:
+            return self._fail(REFUSED, *found["report"], "Launch again when that run has ended.")
+        state.update(lines=found["report"], saying="Say what it waits for")
+        return {**self._look_again(), "pause": min(max(left / 10, 1), 10)}
+
+    def _after_take_over(self) -> State:
+        return self._look_again()
 
     def _after_cleanup(self) -> State:
         self.state["cleaned_up"] = True
@@ -615,6 +654,9 @@ class _Launch:
                 unreachable.append(host)
             if ("actions" if host in optional_hosts or host in late else "replicas") not in result:
                 failures.append(f"{host}: {why_not(result)}")
+        if failures and len(failures) == len(unreachable) and state["asked_again"] < state["attempt"]:
+            # A connection that was lost for a moment costs nobody the place; what runs already is only looked at.
+            return {**self._start(), "pause": True, "asked_again": state["attempt"]}
         if failures:
             return self._failed(failures, unreachable)
         if late:
@@ -773,7 +815,7 @@ class _Launch:
             )
         # The steps of rounds include each other, one or two a round, and Ansible bears some hundred includes inside
         # each other: the pauses between rounds grow, so that a hundred of them fill the whole time.
-        state.update(attempt=0, rounds=state["rounds"] + 1, waits=state["pending"])
+        state.update(attempt=0, asked_again=0, rounds=state["rounds"] + 1, waits=state["pending"])
         arguments = {
             "session_name": state["session_name"],
             "rendezvous_key": state["lease_owner"],

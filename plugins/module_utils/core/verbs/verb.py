@@ -27,7 +27,8 @@ class Outside:
 
     now: seconds of a clock. draw: gives a new UUID. forks: how many hosts work side by side. check_mode: whether
     nothing may be changed. inventory: variables of each host. site: those that hold for the whole group. read_archive:
-    reads the controller's archive of images, which a request names.
+    reads the controller's archive of images, which a request names. run: names this run in the leases that it takes.
+    has_ended: tells of the owner of a lease whether its run has ended for sure.
     """
 
     now: float
@@ -37,6 +38,8 @@ class Outside:
     inventory: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     site: Mapping[str, Any] = field(default_factory=dict)
     read_archive: Callable[[Any], Mapping[str, Mapping[str, str]]] = lambda _request: {}
+    run: str = ""
+    has_ended: Callable[[str], bool] = lambda _lease_owner: False
 
 
 def call(

@@ -133,6 +133,7 @@ class Launch:
             forks=self.forks,
             check_mode=self.check_mode,
             inventory={host: {} for host in self.hosts},
+            has_ended=lambda lease_owner: lease_owner == "it has ended",
         )
         self.state = launch.advance(self.state, found, outside)
         return self

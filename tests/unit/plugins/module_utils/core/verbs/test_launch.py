@@ -24,6 +24,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    LEASED,
+    Claim,
+    Reservation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
@@ -318,7 +323,7 @@ def test_what_a_failed_launch_made_is_removed_and_every_reason_told() -> None:
 
 
 def test_what_could_not_be_undone_is_remembered() -> None:
-    run = Launch(hosts=3, attempts=1).until("start").answer(h2=AWAY)
+    run = Launch(hosts=3, attempts=1).until("start").answer(h2=AWAY).answer(h2=AWAY)
     known = {"id": run.record.id, "name": "train", "hosts": ["h1", "h2", "h3"]}
     run.answer(h1={"actions": [], "sessions": [known], "tombstones": []}, h2=AWAY)
     assert (run.step, hosts_of(run.state)) == ("remember", ["h1", "h3"])
@@ -328,8 +333,17 @@ def test_what_could_not_be_undone_is_remembered() -> None:
 
 def test_a_host_that_is_lost_while_it_starts_is_planned_around() -> None:
     run = Launch(hosts=4).until("start").answer(h2=AWAY).answer(h2=AWAY)
-    assert run.step == "look"
+    assert run.step == "undo"
+    assert run.answer(h2=AWAY).step == "look"
     assert run.answer(h2=AWAY).until("").record.hosts == ("h1", "h3", "h4")
+
+
+def test_a_connection_that_is_lost_for_a_moment_costs_nobody_the_place() -> None:
+    run = Launch().until("start").answer(h2=AWAY)
+    assert (run.step, run.state["pause"], hosts_of(run.state)) == ("start", True, ["h1", "h2", "h3"])
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+    assert run.steps == ["look", "hold", "start", "start"]
+    assert Launch().until("start").answer(h2=AWAY, h3=BROKEN).step == "undo"
 
 
 def test_what_works_of_a_session_that_runs_stays_where_another_part_fails() -> None:
@@ -498,12 +512,12 @@ def test_one_from_the_queue_that_cannot_be_started_keeps_its_record_with_the_rea
 
 
 def test_one_from_the_queue_whose_host_went_away_tries_again_and_waits_on_in_the_end() -> None:
-    run = from_queue(attempts=2).until("start").answer(h2=AWAY)
+    run = from_queue(attempts=2).until("start").answer(h2=AWAY).answer(h2=AWAY)
     kept = run.told()["record"]
     assert (run.step, kept["status"]) == ("undo", PENDING)
     run.hosts = {host: {**one, "records": [kept]} for host, one in run.hosts.items()}
     assert run.answer().step == "look"
-    run.until("start").answer(h2=AWAY).answer(h2=AWAY)
+    run.until("start").answer(h2=AWAY).answer(h2=AWAY).answer(h2=AWAY)
     assert run.state["outcome"]["status"] == PENDING
 
 
@@ -521,6 +535,49 @@ def test_who_is_being_launched_by_another_run_is_asked_for_again_and_left_to_it(
     assert (run.answer().step, run.state["pause"]) == ("look", True)
     outcome = run.answer().state["outcome"]
     assert outcome["report"] == ["Session train is being launched by another run."]
+
+
+def held_by_another(run: Launch, lease_owner: str = "another", left: int = 95) -> Launch:
+    """Let another run hold the place of a session of the same name on h1 and h2, last heard of 25 seconds ago."""
+    claims = Launch().until("hold").state["claims"]
+    for host in ("h1", "h2"):
+        claim = Claim.from_dict({**claims[host]["claim"], "session_id": HIGHER})
+        held = Reservation(claim, LEASED, "boot", 1000.0 + left, lease_owner, 975.0)
+        run.hosts[host] = {**run.hosts[host], "reservations": [held.to_dict()], "clock": 1000.0}
+    return run
+
+
+def test_who_finds_its_name_being_launched_says_so_and_waits_as_long_as_that_holds() -> None:
+    run = held_by_another(Launch(attempts=1)).answer()
+    says = (
+        "Session train is being launched by another run, which was last heard of 25 s ago; its place on h1, h2 is held "
+        "for 95 s more."
+    )
+    assert (run.step, run.state["pause"], run.state["lines"]) == ("look", 9.5, [says])
+    assert held_by_another(run, left=3).answer().state["pause"] == 1
+    run.now += 200
+    assert run.answer().state["failure"].splitlines()[-1] == "Launch again when that run has ended."
+    run = held_by_another(Launch()).answer()
+    run.hosts = Launch().hosts
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+
+
+def test_in_check_mode_and_from_the_queue_nobody_waits_for_another_run() -> None:
+    assert held_by_another(Launch(check_mode=True)).answer().state["outcome"]["status"] == PENDING
+    assert held_by_another(Launch(from_queue=True)).answer().state["pause"] is True
+
+
+def test_what_a_run_held_that_has_ended_for_sure_is_taken_over() -> None:
+    run = held_by_another(kept_out(8), "it has ended")
+    run.answer()
+    assert run.step == "take_over"
+    told = {host: run.told(host) for host in hosts_of(run.state)}
+    assert {host for host, arguments in told.items() if "host" in arguments} == {"h1", "h2"}
+    assert set(told) >= set(name_hosts("train", list(run.hosts)))
+    assert {(arguments["state"], arguments["lease_owner"]) for arguments in told.values()} == {
+        ("released", "it has ended")
+    }
+    assert run.answer().step == "look"
 
 
 # ---- what lies in the way ------------------------------------------------------------------------------------------

@@ -245,6 +245,7 @@ class World:
         self.now, self.ids = 1000.0, itertools.count(1)
         self.hosts = {name: Host(name, number, root / name) for number, name in enumerate(HOSTS, 1)}
         self.at: Host = self.hosts["h1"]
+        self.has_ended: Callable[[str], bool] = lambda _lease_owner: False
 
     def run(self, verb: Any, state: State, moment: int | None, happens: Callable[[], Any] | None) -> State:
         """Run a verb; after so many answers of hosts something happens, or else the controller is killed."""
@@ -258,12 +259,13 @@ class World:
         happens: Callable[[], Any] | None,
         answered: Iterator[int],
     ) -> State:
-        outside = Outside(
-            now=self.now,
-            draw=lambda: f"{next(self.ids):08x}-0000-4000-8000-000000000000",
-            inventory={name: {} for name in HOSTS},
-        )
         for _turn in range(200):
+            outside = Outside(
+                now=self.now,
+                draw=lambda: f"{next(self.ids):08x}-0000-4000-8000-000000000000",
+                inventory={name: {} for name in HOSTS},
+                has_ended=self.has_ended,
+            )
             if not state["step"]:
                 return state
             answers: dict[str, Any] = {}
@@ -290,6 +292,7 @@ class World:
                         raise Killed
                     happens()
             state = verb.advance(state, answers, outside)
+            self.now += state.get("pause") or 0
         raise AssertionError(f"{state['step']} goes on for ever")
 
     def launch(self, asked: Request, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
@@ -505,7 +508,7 @@ def test_a_launch_is_stopped_after_each_answer(patched: list[World], tmp_path: P
         patched.pop()
 
 
-@pytest.mark.parametrize("stop", range(1, 4))
+@pytest.mark.parametrize("stop", [1, 4, 5])  # between them the other two are asked again
 def test_one_from_the_queue_whose_undoing_is_stopped_runs_nowhere_by_its_record(
     patched: list[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
@@ -542,8 +545,39 @@ def test_one_from_the_queue_whose_undoing_is_stopped_runs_nowhere_by_its_record(
             world.launch(asked, 7, lose_one_and_stop)
         # When h2 has started; when h1 is cleaned; when h2 is cleaned as well.
         running, waiting = (RUNNING, True), ("PENDING", False)
-        assert tuple(parts().values()) == [(running, running), (waiting, running), (waiting, waiting)][stop - 1]
+        assert (
+            tuple(parts().values())
+            == {
+                1: (running, running),
+                4: (waiting, running),
+                5: (waiting, waiting),
+            }[stop]
+        )
         monkeypatch.undo()
+        end(world)
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("moment", range(4, 10))
+def test_a_launch_after_one_that_was_killed_waits_for_what_that_holds_or_takes_it_over(
+    patched: list[World], tmp_path: Path, moment: int, is_known: bool
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="ash", size=3, cpus="2", max_replicas_per_host=1)
+    try:
+        with suppress(Killed):
+            world.launch(asked, moment)
+        world.has_ended = lambda _lease_owner: is_known
+        begun = world.now
+        assert world.launch(asked)["outcome"]["status"] == RUNNING
+        if is_known:
+            assert world.now - begun < 5
+        elif moment < 9:  # at the last the session runs
+            assert world.now - begun >= LEASE - 5
+        world.check_places()
         end(world)
     finally:
         patched.pop()

@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which run of Ansible a lease belongs to, so that the next one on the same controller can tell that it has ended.
+
+A process is named by the boot of the machine, the process namespace (pid_namespaces(7)), its number there and the
+moment of its start (proc_pid_stat(5), starttime): numbers come again, but not with the same start. From another
+controller or container nobody can tell, and the lease has to run out.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def this_run() -> str:
+    """Return the name of the process whose worker calls this; empty where the machine does not tell."""
+    pid = os.getppid()
+    start = _start_of(pid)
+    place = _place()
+    return f"{place}:{pid}:{start}" if place and start else ""
+
+
+def has_ended(lease_owner: str) -> bool:
+    """Tell whether the run that took a lease has ended for sure, or is this one, which has no launch beside this."""
+    run = lease_owner.partition(" ")[2]
+    place, _, process = run.partition(":")
+    pid, _, start = process.partition(":")
+    if not run or place != _place():
+        return False
+    return run == this_run() or _start_of(int(pid)) != start
+
+
+def _place() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return ""
+
+
+def _start_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
