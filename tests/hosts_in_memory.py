@@ -58,6 +58,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepa
     keep_records,
     keep_tombstones,
     make_keys,
+    release_name,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import has_moved_on
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import refused_by_name
@@ -172,7 +173,7 @@ class Host:
         if module == "host_info":
             return self.look(given.get("session_name", ""), given.get("whole_records", False))
         if module == "session_record":
-            names = ("records", "recorded", "tombstones", "forget")
+            names = ("recorded", "tombstones", "forget", "lease_owner")
             kept = {name: given[name] for name in names if name in given}
             return self.keep(**{**kept, "records": [read_record(one) for one in given.get("records", [])]})
         assert module == "session_host", module
@@ -266,9 +267,7 @@ class Host:
         yield
         actions = keep_records(self.state, [stub_of(record)], False, list(recorded))
         yield
-        held = self.ledger.read().get(record.id)
-        if held is not None and not held.claim.replicas:
-            self.ledger.release(record.id, lease_owner)
+        release_name(self.ledger, record.id, lease_owner)
         return {"actions": actions}
 
     def start(self, record: Record, lease_owner: str, recorded: Iterable[str]) -> Steps:
@@ -327,9 +326,13 @@ class Host:
         recorded: Iterable[str] = (),
         tombstones: list[Result] | None = None,
         forget: list[str] | None = None,
+        lease_owner: str | None = None,
     ) -> Steps:
         yield
         actions = keep_records(self.state, records, False, list(recorded))
+        for record in records if lease_owner is not None else []:
+            yield
+            release_name(self.ledger, record.id, str(lease_owner))
         return {"actions": actions + keep_tombstones(self.state, tombstones or [], forget or [], False)}
 
     def remove(

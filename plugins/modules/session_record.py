@@ -32,6 +32,10 @@ options:
     type: list
     elements: dict
     default: []
+  lease_owner:
+    description:
+      - The run of a launch that may hold the names of these sessions here, which their records do from now on.
+    type: str
   tombstones:
     description:
       - The tombstones to set, each with C(id), C(name) and C(hosts), the hosts that could not be reached.

@@ -245,7 +245,7 @@ def test_of_two_sessions_of_one_name_a_host_knows_one(host: Host, ledger: Ledger
     assert ledger.read() == {}
     refused = hold_name(second, "another run")
     assert (refused["granted"], refused["tentative"]) == (False, [])
-    assert refused["reasons"] == [f"The name demo is taken by session {first.id}."]
+    assert refused["reasons"] == [f"The name demo is taken by session {first.id} of {first.record.owner}."]
     assert second.bring("held")["reasons"] == refused["reasons"]
     assert ledger.read() == {}
     assert second.files.read_record() is None

@@ -10,7 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    CoreError,
+    InvalidInput,
+    printable,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
     GroupFacts,
     cleanup_actions,
@@ -205,7 +209,7 @@ class Planner:
             renewed = advance(current, RUNNING, "Other keys may log in.", request=request, plan=plan)
             return {**self._placed_already(renewed), "diff": _difference(changes)}
         if changes and not self.recreate:
-            return _refusal(self.request.name, changes)
+            return _refusal(current, self.owner, changes)
         if current.status == PENDING:
             request = self.request.to_dict()
             if current.request != request:  # it keeps its place in the queue
@@ -449,11 +453,13 @@ class Planner:
         }
 
 
-def _refusal(name: str, changes: list[tuple[str, str, str]]) -> dict[str, Any]:
+def _refusal(current: Record, owner: str, changes: list[tuple[str, str, str]]) -> dict[str, Any]:
     lines = [f"{field}: {old} -> {new}" for field, old, new in changes]
+    if current.owner != owner:
+        lines.append(f"It was asked for by {printable(current.owner)}.")
     return {
         "status": "DIFFERENT",
-        "failure": f"The session {name} exists and was asked for differently:\n"
+        "failure": f"The session {current.name} exists and was asked for differently:\n"
         + "\n".join(lines)
         + "\nNothing is touched. Launch with session_recreate=true to remove it and launch it anew, or tear it down "
         "first.",

@@ -139,6 +139,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "argument_spec": {
             "records": {"type": "list", "elements": "dict", "default": []},
             "recorded": {"type": "list", "elements": "str", "default": []},
+            "lease_owner": {"type": "str"},
             "tombstones": {"type": "list", "elements": "dict", "default": []},
             "forget": {"type": "list", "elements": "str", "default": []},
             "state_directory": STATE_DIRECTORY,

@@ -43,10 +43,16 @@ def keep_stub(
     """
     stub = stub_of(record)
     actions = keep_records(state, [stub], check_mode, recorded) + _keep_out(state, stub, check_mode)
-    held = ledger.read().get(record.id)
-    if held is not None and not held.claim.replicas and not check_mode:
-        ledger.release(record.id, lease_owner)
+    if not check_mode:
+        release_name(ledger, record.id, lease_owner)
     return actions
+
+
+def release_name(ledger: LedgerFile, session_id: str, lease_owner: str) -> None:
+    """Give back what a run holds of a session's name alone: the record holds it from now on."""
+    held = ledger.read().get(session_id)
+    if held is not None and not held.claim.replicas:
+        ledger.release(session_id, lease_owner)
 
 
 def make_keys(

@@ -13,6 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -88,12 +89,14 @@ def refused_by_name(state: StateDirectory, ledger: LedgerFile, claim: Claim, lea
     held the name in the ledger until it was written, so one of two launches always finds the other. Of two that both
     wait, as they were asked for at the same moment, neither has the name: they would refuse each other for ever.
     """
-    others = {record.id: record.status for record in state.records()[0] if record.name == claim.session_name}
+    others = {record.id: record for record in state.records()[0] if record.name == claim.session_name}
     own = others.pop(claim.session_id, None)
-    for session_id, status in others.items():
-        if status not in ENDED and not own == status == PENDING:
+    waits = own is not None and own.status == PENDING
+    for session_id, other in others.items():
+        if other.status not in ENDED and not (waits and other.status == PENDING):
             ledger.release(claim.session_id, lease_owner)
-            return Answer(False, (f"The name {claim.session_name} is taken by session {session_id}.",))
+            whose = f"session {session_id} of {printable(other.owner)}"
+            return Answer(False, (f"The name {claim.session_name} is taken by {whose}.",))
     return Answer(True)
 
 

@@ -21,6 +21,7 @@
 | batch | main1's host starts the batch command | undo, or the end |
 | undo | every host keeps what becomes of one from the queue, and removes what was made | remember, look, or the end |
 | keep | every host keeps what became of a session from the queue | look, or the end |
+| name | name hosts hold the name of one that is to wait | queue, name, release |
 | queue | every host keeps the request | wait, or the end |
 | wait | every host waits until another session gives room back, and looks | as after look, or look |
 | tell | nothing: what was handed on is put right | the end |
@@ -65,6 +66,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     GRANTED,
     ROLL_BACK,
     Answer,
+    Claim,
     resolve_reservations,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
@@ -145,6 +147,7 @@ def begin(
         "attempt": 0,
         "asked_again": 0,
         "awaited": None,
+        "named": None,
         "rounds": 0,
         "waits": dict(request.get("waits") or {}),
         "wait_until": now + float(request.get("wait_seconds") or 0),
@@ -600,8 +603,7 @@ class _Launch:
         own = {host: {"claim": state["claims"][host]["claim"], "host": host} for host in state["hosts"]}
         calls = [call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)]
         if named := [host for host in self.answers if host not in own]:
-            claim = {"state": "released", "claim": state["name_claim"]}
-            calls.append(call("session_host", named, claim, ["lease_owner"], STATE_DIRECTORY))
+            calls.append(self._release_name(named))
         return {**state, **step("release", "Roll back what was held", DECIDE, calls)}
 
     def _after_release(self) -> State:
@@ -778,9 +780,9 @@ class _Launch:
 
     # ---- waiting --------------------------------------------------------------------------------------------------
 
-    def _records(self, record: Mapping[str, Any]) -> list[Call]:
+    def _records(self, record: Mapping[str, Any], *of_state: str) -> list[Call]:
         own = {host: {"recorded": self.state["recorded"][host]} for host in self.state["reachable"]}
-        return [call("session_record", own, {"records": [record]}, (), STATE_DIRECTORY)]
+        return [call("session_record", own, {"records": [record]}, of_state, STATE_DIRECTORY)]
 
     def _queue(self, report: Sequence[str]) -> State:
         """Keep the request on every host until there is room; some are not to be kept."""
@@ -792,9 +794,41 @@ class _Launch:
             state["promised"] = PENDING
         if state["rounds"] and state["pending"] == state["waits"] and self._is_kept_everywhere():
             return self._after_queue()
+        is_known = any(state["pending"]["id"] in ids for ids in state["recorded"].values())
+        if not is_known and state["named"] != state["pending"]["id"] and not self.outside.check_mode:
+            return self._name()
         title = "Keep the request on every host until there is room"
         then = DECIDE if self._waits() else SAY
-        return {**state, **step("queue", title, then, self._records(state["pending"]))}
+        return {**state, **step("queue", title, then, self._records(state["pending"], "lease_owner"))}
+
+    def _name(self) -> State:
+        """Hold the name before the request is kept under it: of launches at the same moment one waits."""
+        state = self.state
+        state["name_claim"] = Claim(state["pending"]["id"], state["session_name"]).to_dict()
+        lease = {"lease_seconds": "launch_lease_seconds", **STATE_DIRECTORY}
+        arguments = {"state": "named", "claim": state["name_claim"]}
+        calls = [call("session_host", state["name_hosts"], arguments, ["lease_owner"], lease)]
+        return {**state, **step("name", "Hold the name under which it waits", DECIDE, calls)}
+
+    def _after_name(self) -> State:
+        state = self.state
+        # A name host that cannot answer is one that knows less.
+        answers = {host: _answer(result) for host, result in self.answers.items() if "granted" in result}
+        outcome = resolve_reservations(state["pending"]["id"], answers)
+        last = state["attempt"] >= state["attempts"]
+        if outcome == GRANTED:
+            state["named"] = state["pending"]["id"]
+            return self._queue(state["report"])
+        if outcome == ASK_AGAIN and not last:
+            state["attempt"] += 1
+            return {**self._name(), "pause": True}
+        reasons = [f"{host}: {reason}" for host, answer in answers.items() for reason in answer.reasons]
+        state.update(again=not last, refused=reasons if last else [])
+        return {**state, **step("release", "Roll back what was held", DECIDE, [self._release_name(list(answers))])}
+
+    def _release_name(self, hosts: list[str]) -> Call:
+        claim = {"state": "released", "claim": self.state["name_claim"]}
+        return call("session_host", hosts, claim, ["lease_owner"], STATE_DIRECTORY)
 
     def _is_kept_everywhere(self) -> bool:
         return all(self.state["pending"]["id"] in ids for ids in self.state["recorded"].values())

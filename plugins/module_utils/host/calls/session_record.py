@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import read_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, keep_tombstones
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
+    keep_records,
+    keep_tombstones,
+    release_name,
+)
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -18,5 +23,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     state = StateDirectory(arguments["state_directory"])
     records = [read_record(record) for record in arguments["records"]]
     actions = keep_records(state, records, check_mode, arguments["recorded"])
+    for record in [] if check_mode or arguments["lease_owner"] is None else records:
+        release_name(LedgerFile(arguments["state_directory"]), record.id, arguments["lease_owner"])
     actions += keep_tombstones(state, arguments["tombstones"], arguments["forget"], check_mode)
     return {"changed": bool(actions), "actions": actions}

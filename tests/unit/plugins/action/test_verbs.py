@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger, state
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import prepare
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import Group, Outcome, Steps, request
@@ -382,6 +383,23 @@ def test_of_two_launches_of_one_name_on_any_of_many_hosts_one_wins(groups: Calla
     assert len(group.running("same")) == asked[winner].size
     assert "same exists and was asked for differently" in str([outcome.lines for outcome in found.values()])
     nothing_is_left(group, "same")
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_of_two_launches_of_one_name_without_room_one_waits(groups: Callable[..., Group], seed: int) -> None:
+    group = groups(seed=seed)
+    group.finish(group.launch(everywhere("full")))
+    (full,) = {copy.id for copy in group.copies("full").values()}
+    asked = {"first": everywhere("same"), "second": everywhere("same", cpus="1.6")}
+    found: dict[str, Outcome] = taking_turns(group, {key: group.launch(wanted) for key, wanted in asked.items()})
+    assert sorted(outcome.status for outcome in found.values()) == ["FAILED", "PENDING"], found
+    (waiting,) = [key for key, outcome in found.items() if outcome.status == "PENDING"]
+    copies = group.copies("same")
+    assert set(copies) == HOSTS
+    assert len({copy.id for copy in copies.values()}) == 1
+    assert [Request.from_dict(copy.request) for copy in copies.values()] == [asked[waiting]] * 3
+    assert all(set(host.ledger.read()) == {full} for host in group.hosts.values()), "the name is held no longer"
+    nothing_is_left(group, "full", "same")
 
 
 def test_a_name_is_known_while_the_hosts_of_its_session_are_away(groups: Callable[..., Group]) -> None:

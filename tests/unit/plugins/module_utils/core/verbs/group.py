@@ -118,6 +118,7 @@ class Launch:
             "look": lambda host: {"host": self.hosts[host]},
             "wait": lambda host: {"results": [{"moved": True}, {"host": self.hosts[host]}]},
             "hold": lambda host: {**GRANTED, "public_keys": self._keys(host)},
+            "name": lambda _host: GRANTED,
             "start": self._started,
             "meet": lambda host: {"replicas": self._replicas(host)},
             "replace": lambda _host: {"actions": [], "sessions": [], "tombstones": []},

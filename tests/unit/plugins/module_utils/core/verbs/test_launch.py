@@ -208,7 +208,7 @@ def test_only_hosts_with_something_to_do_are_in_the_play_that_carries_the_plan_o
     pending = Launch(request(size=9, max_replicas_per_host=1), 8).until("queue")
     assert (pending.state["play_hosts"], len(pending.state["left"])) == (["h1"], 8)
     broken = Launch(request(size=9, excluded_hosts=["h1"]), 8).answer(h1=BROKEN)
-    assert (broken.step, broken.state["play_hosts"]) == ("queue", ["h2"]), "a failed one is in no play"
+    assert (broken.step, broken.state["play_hosts"]) == ("name", ["h2"]), "a failed one is in no play"
 
 
 @pytest.mark.parametrize("overlays", [{"port": 8472}, {"first": 1, "last": 4095}])
@@ -266,7 +266,7 @@ def test_who_asks_again_all_the_time_gives_back_in_the_end() -> None:
     run = Launch(attempts=3).until("hold")
     run.answer(h2=refused("x", HIGHER)).answer(h2=refused("x", HIGHER))
     assert run.answer(h2=refused("x", HIGHER)).step == "release"
-    assert run.answer().step == "queue"
+    assert run.until("queue").steps[-1] == "name"
     outcome = run.answer().state["outcome"]
     assert outcome["report"] == ["Session train is PENDING: other launches were faster, again and again.", "h2: x"]
 
@@ -437,6 +437,33 @@ def test_a_session_without_room_waits_on_every_host() -> None:
     assert launch.closing_lines(run.state)[0] == "Session train is PENDING, position 1 in the queue."
 
 
+def without_room(**options: Any) -> Launch:
+    return Launch(request(size=9, max_replicas_per_host=1), 8, **options).answer()
+
+
+def test_a_name_is_held_before_a_request_is_kept_under_it() -> None:
+    run = without_room()
+    assert (run.step, sorted(hosts_of(run.state))) == ("name", sorted(name_hosts("train", list(run.hosts))))
+    told = run.told(hosts_of(run.state)[0])
+    assert (told["state"], told["claim"]["session_id"]) == ("named", run.state["pending"]["id"])
+    assert run.answer().step == "queue"
+    assert run.told("h1")["lease_owner"] == told["lease_owner"], "it is given back where the record is"
+    assert without_room().answer(dict.fromkeys(told and hosts_of(run.state), BROKEN)).step == "queue"
+    assert without_room(check_mode=True).step == "queue"
+
+
+def test_who_finds_the_name_taken_when_it_is_to_wait_gives_back_what_it_holds_and_looks_again() -> None:
+    (first, *others) = hosts_of(without_room().state)
+    run = without_room(attempts=2).answer({first: refused("The name train is taken by session x of bob.")})
+    assert (run.step, sorted(hosts_of(run.state))) == ("release", sorted([first, *others]))
+    assert (run.answer().step, run.state["pause"]) == ("look", True)
+    run.answer()
+    assert run.answer({first: refused("The name train is taken by session x of bob.")}).step == "release"
+    assert f"{first}: The name train is taken by session x of bob." in run.answer().state["failure"]
+    undecided = without_room().answer({first: refused("x", HIGHER)})
+    assert (undecided.step, undecided.state["pause"]) == ("name", True)
+
+
 def full(wait: int) -> Launch:
     run = Launch(hosts=3, wait=wait)
     run.ids = itertools.count(2)  # the other has the first
@@ -447,8 +474,7 @@ def full(wait: int) -> Launch:
 def test_who_waits_looks_again_when_something_has_changed() -> None:
     run = full(wait=100)
     run.state["request"]["request"] = request(cpus="1.5").to_dict()
-    assert run.answer().step == "queue"
-    assert run.answer().step == "wait"
+    assert run.until("queue").answer().step == "wait"
     told = run.told()
     assert (told["seconds"], told["signature"], told["pause"]) == (100, "as it was", 100 * 1 / 5000)
     waiting = run.state["waits"]
