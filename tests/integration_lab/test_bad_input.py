@@ -214,12 +214,14 @@ def test_hosts_that_cannot_carry_sessions_are_named_with_the_reason(untouched_la
     _stop_engine()
     _add_user()
     try:
-        asked = {**BASE, "session_size": 6}
+        left_out = play("plan_cluster", {**BASE, "session_size": 2}).ok()
+        asked = {**BASE, "session_size": 6, "session_hosts": "n1,n2,n3"}
         runs = in_parallel(lambda case: launch(asked, hosts=case[0]), UNFIT.values())
         assert differences(before, snapshot(others)) == []
     finally:
         _remove_user()
         _start_engine()
+    assert f"Hosts that cannot be used are left out: n3. {ENGINE[0]}" in " ".join(left_out.output.split())
     for run, (_variables, wanted) in zip(runs, UNFIT.values()):
         assert run.code != 0, run.output
         lines = {line.split()[1]: line for line in run.failures.splitlines() if line.startswith("host n")}

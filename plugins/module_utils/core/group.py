@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, read_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
@@ -70,31 +70,25 @@ class GroupFacts:
     inventory: dict[str, dict[str, Any]]
 
     @classmethod
-    def read(cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], needed: Collection[str] = ()) -> GroupFacts:
-        """Read registered results of host_info.
-
-        needed: hosts that have to be usable if they are reached.
-        Raises InvalidInput for hosts that cannot run sessions, or where none can be reached.
-        """
+    def read(cls, results: Mapping[str, Any], hostvars: Mapping[str, Any]) -> GroupFacts:
+        """Read registered results of host_info. Raises InvalidInput where no host can be reached."""
         reached = {name: result for name, result in results.items() if not result.get("unreachable")}
         unreachable = [name for name in results if name not in reached]
         if not reached:
             raise InvalidInput.single(
                 "session_resource_group", ", ".join(unreachable), "None of its hosts can be reached."
             )
-        problems = []
         facts = {}
         why_missing = dict.fromkeys(unreachable, "It could not be reached.")
         for name, result in reached.items():
             host = result.get("host") or {}
-            if host.get("usable"):
-                facts[name] = read_facts(host, f"Host {name}")
+            if not host.get("usable"):
+                why_missing[name] = host.get("problem") or why_not(result)
                 continue
-            why = why_missing[name] = host.get("problem") or why_not(result)
-            if name in needed:
-                problems.append(Problem(f"host {name}", "not usable", f"{why} Or take it out of the resource group."))
-        if problems:
-            raise InvalidInput(problems)
+            try:
+                facts[name] = read_facts(host, f"Host {name}")
+            except Malformed as error:
+                why_missing[name] = str(error)
         inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
         return cls(facts, why_missing, list(results), unreachable, inventory)
 
@@ -102,6 +96,33 @@ class GroupFacts:
     def missing(self) -> list[str]:
         """Hosts without facts, for whatever reason."""
         return [name for name in self.known if name not in self.facts]
+
+    @property
+    def unusable(self) -> list[str]:
+        """Hosts that were reached and that no session can use now."""
+        return [name for name in self.missing if name not in self.unreachable]
+
+    def require(self, needed: Collection[str]) -> None:
+        """Raise InvalidInput for those of *needed* that were reached and cannot be used, or where no host can be."""
+        refused = [name for name in self.unusable if name in needed or not self.facts]
+        if refused:
+            raise InvalidInput(
+                Problem(f"host {name}", "not usable", f"{self.why_missing[name]} Or take it out of the resource group.")
+                for name in refused
+            )
+
+    @property
+    def warnings(self) -> list[str]:
+        """Which hosts are left out, and why, in full sentences."""
+        found = []
+        if self.unreachable:
+            found.append(f"Hosts that could not be reached are left out: {', '.join(self.unreachable)}.")
+        names: dict[str, list[str]] = {}
+        for name in self.unusable:
+            names.setdefault(self.why_missing[name], []).append(name)
+        return found + [
+            f"Hosts that cannot be used are left out: {', '.join(hosts)}. {why}" for why, hosts in names.items()
+        ]
 
     @property
     def recorded(self) -> dict[str, list[str]]:

@@ -81,9 +81,7 @@ Archive = Mapping[str, Mapping[str, str]]
 
 def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
     """Return what people are warned of. problems: of the queue."""
-    warnings = list(problems)
-    if group.unreachable:
-        warnings.append(f"Hosts that could not be reached are left out: {', '.join(group.unreachable)}.")
+    warnings = problems + group.warnings
     swapping = [name for name in result.get("hosts") or () if not group.facts[name].engine.limits_swap]
     if swapping:
         warnings.append(
@@ -273,6 +271,7 @@ class Planner:
                 + ", ".join(f"{record.id} on {', '.join(record.hosts)}" for record in placed)
                 + ". Tear the name down with the teardown_cluster playbook and launch it again.",
             )
+        unusable = self.group.unusable
         for record in placed:
             missing = [host for host in record.hosts if host not in self.facts]
             if missing:
@@ -280,7 +279,8 @@ class Planner:
                     "session_name",
                     name,
                     f"The session has replicas on {', '.join(missing)}, which cannot be reached or left the resource "
-                    "group. Bring them back, or tear the session down.",
+                    "group. Bring them back, or tear the session down. "
+                    + " ".join(f"{host}: {self.group.why_missing[host]}" for host in missing if host in unusable),
                 )
             if is_stub(record):
                 raise InvalidInput.single(

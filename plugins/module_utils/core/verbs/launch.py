@@ -263,14 +263,9 @@ class _Launch:
         given = state["request"]
         try:
             request = Request.from_dict(given["request"])
-            needed = [
-                name
-                for name in self.answers
-                if name not in request.excluded_hosts
-                and (not request.hosts or name in request.hosts)
-                and not state["from_queue"]
-            ]
-            group = GroupFacts.read(self.answers, outside.inventory, needed)
+            group = GroupFacts.read(self.answers, outside.inventory)
+            if not state["from_queue"]:
+                group.require(set(request.hosts) - set(request.excluded_hosts))
             waits = read_record(state["waits"]) if state["waits"] else None
             planner = Planner(
                 request,

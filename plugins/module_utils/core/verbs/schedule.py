@@ -98,9 +98,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
-    if group.unreachable:
-        problems.append(f"Hosts that could not be reached are left out: {', '.join(group.unreachable)}.")
-    state["warnings"] = problems
+    state["warnings"] = problems + group.warnings
     state["queue"] = [queue_entry(entry, view.records[entry.waiting.session_id]) for entry in entries]
     if state["outcomes"]:
         return {**state, **step("", "", "")}

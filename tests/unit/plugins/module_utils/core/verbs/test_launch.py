@@ -355,11 +355,40 @@ def test_what_works_of_a_session_that_runs_stays_where_another_part_fails() -> N
     )
 
 
-def test_hosts_that_cannot_be_used_are_refused_before_anything_is_asked() -> None:
-    run = Launch().answer(h2={"host": {"usable": False, "problem": "It has no engine."}})
-    assert run.step == ""
-    assert "It has no engine." in run.state["failure"]
-    assert run.state["failure"].startswith("The session cannot be launched.\n")
+NO_ENGINE = {"host": {"usable": False, "problem": "It has no engine."}}
+MALFORMED = {"host": {"usable": True, "containers": 7}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (NO_ENGINE, "It has no engine."),
+        (BROKEN, "The disk is full."),
+        (MALFORMED, "Host h2's containers is 7, where a list is expected."),
+    ],
+)
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_host_that_cannot_be_used_is_left_out_with_the_reason(answer: dict[str, Any], why: str, queued: bool) -> None:
+    run = (from_queue(hosts=4) if queued else Launch(hosts=4)).answer(h2=answer)
+    assert run.state["warnings"] == [f"Hosts that cannot be used are left out: h2. {why}"]
+    assert run.record.hosts == ("h1", "h3", "h4")
+    assert "h2" not in hosts_of(run.state)
+
+
+def test_hosts_that_are_asked_for_and_cannot_be_used_are_refused_before_anything_is_held() -> None:
+    run = Launch(request(hosts=["h2", "h3", "h4"], size=2), hosts=4).answer(h1=NO_ENGINE, h2=NO_ENGINE)
+    assert (run.step, run.state["failure"].splitlines()[0]) == ("", "The session cannot be launched.")
+    assert run.state["failure"].splitlines()[1:] == [
+        "host h2 is 'not usable': It has no engine. Or take it out of the resource group."
+    ]
+    run = Launch(hosts=2).answer(h1=NO_ENGINE, h2=MALFORMED)
+    assert [line.split()[1] for line in run.state["failure"].splitlines()[1:]] == ["h1", "h2"]
+
+
+def test_a_session_that_runs_on_a_host_that_cannot_be_used_is_refused_with_the_reason() -> None:
+    again = Launch().until("").run_on().answer(h2=NO_ENGINE)
+    assert "has replicas on h2" in again.state["failure"]
+    assert again.state["failure"].endswith("h2: It has no engine.")
 
 
 def test_another_request_for_a_session_that_runs_is_refused_with_the_difference() -> None:

@@ -123,6 +123,8 @@ def test_hosts_that_are_away_are_left_out_and_none_at_all_fails_it() -> None:
     run = Schedule(waiting("first", 1, "1")).answer(h2=AWAY)
     assert (run.step, run.names) == ("", ["first"])
     assert run.state["warnings"] == ["Hosts that could not be reached are left out: h2."]
+    run = Schedule(waiting("first", 1, "1")).answer(h2=BROKEN)
+    assert run.state["warnings"] == ["Hosts that cannot be used are left out: h2. The disk is full."]
     run = Schedule().answer(h1=AWAY, h2=AWAY)
     assert run.step == ""
     assert run.state["failure"].startswith("The queue cannot be read.\n")
