@@ -1,0 +1,26 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""That a host takes no new sessions, while what runs there runs on.
+
+Annotations are types here, not text, as the decoder reads them.
+"""
+
+from dataclasses import dataclass
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Why a host takes no new sessions. by: who said so. since: when, by the host's clock."""
+
+    reason: str
+    by: str
+    since: str
+
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        who = printable(f"{self.by}, {self.since}") if self.by else "nobody knows by whom"
+        return f"It is drained ({who}): {printable(self.reason)}"

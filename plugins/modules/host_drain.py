@@ -1,0 +1,87 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_drain
+short_description: Have a host take no new sessions, or take them again
+version_added: 0.1.0
+description:
+  - A host that is drained keeps what runs there, which goes on being repaired, and takes no new sessions. It says so
+    itself, so it holds for all controllers, whatever they call the host.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.internal
+  - cluster_compute.session.attributes.state_directory
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+options:
+  state:
+    description:
+      - Whether the host takes no new sessions, V(drained), or takes them, V(undrained).
+    type: str
+    choices: [drained, undrained]
+    default: drained
+  reason:
+    description:
+      - Why, for people.
+    type: str
+    default: ""
+  by:
+    description:
+      - Who says so.
+    type: str
+    default: ""
+  wait_seconds:
+    description:
+      - With O(state=drained) how long to wait until no session holds a place here; not in check mode.
+    type: int
+    default: 0
+seealso:
+  - module: cluster_compute.session.host_info
+"""
+
+EXAMPLES = r"""
+- name: Take no new sessions while the memory is changed
+  cluster_compute.session.host_drain:
+    reason: new memory on Friday
+    by: alice
+"""
+
+RETURN = r"""
+actions:
+  description: What was, or in check mode would be, done.
+  returned: success
+  type: list
+  elements: str
+  sample: ["create drain new memory on Friday"]
+sessions:
+  description: The names of the sessions that hold a place on the host.
+  returned: success
+  type: list
+  elements: str
+  sample: [train]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import host_drain
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(**ARGUMENTS["host_drain"])
+    module.exit_json(**answer(host_drain.call, module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()
