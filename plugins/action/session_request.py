@@ -40,7 +40,8 @@ class ActionModule(ActionBase):
         try:
             group, variables = group_variables(PREFIX, task_vars, self._templar.template)
             if arguments["only"] == "group" and not is_given(variables.get("session_name")):
-                return {"changed": False, "session_name": "", "resource_group": group}
+                owner = session_owner(variables | _awx(task_vars))
+                return {"changed": False, "session_name": "", "resource_group": group, "owner": owner}
             if arguments["only"] != "launch":
                 name = session_name(variables)
                 return {"changed": False, "session_name": name, "resource_group": group}

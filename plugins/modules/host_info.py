@@ -218,6 +218,10 @@ host:
       description: A digest of all that decides whether a session that waits gets room on this host.
       type: str
       returned: if usable
+    drained:
+      description: Why this host takes no new sessions, with C(reason), C(by) and C(since); null where it takes them.
+      type: dict
+      returned: if usable
     clock:
       description: Seconds since the host's boot, by which C(reservations) run out.
       type: float

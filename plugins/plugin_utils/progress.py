@@ -54,7 +54,7 @@ STEPS: dict[str, State] = {
     "share": REPAIR,
     "hold": State("reserve", "granted"),
     "release": State("release"),
-    "take_over": State("release"),
+    "takeover": State("release"),
     "start": State("start", "actions", counts_replicas=True),
     "meet": READY,
     "undo": REMOVE,

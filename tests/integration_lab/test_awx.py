@@ -67,6 +67,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "gc": {},
     "preflight": {"session_mounts": "/srv/shared:/data:ro\r\n"},
     "prepare_hosts": {},
+    "drain_hosts": {"drain_hosts": "n1", "drain_reason": "new memory"},
+    "undrain_hosts": {"drain_hosts": "n1"},
     "job_result": {},
 }
 """What users answer, by template; questions that are left out get their defaults."""
@@ -244,7 +246,7 @@ def outcome(awx: Awx) -> Outcome:
 
 def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
     """Return a job of every template that is in no workflow."""
-    verbs = sorted(set(ANSWERS) - {WORKFLOW, "job_result"})
+    verbs = sorted(set(ANSWERS) - {WORKFLOW, "job_result", "undrain_hosts"})
 
     def run(verb: str) -> Job:
         check = ["--check"] if awx.named("job_templates", PREFIX + verb)["job_type"] == "check" else []
@@ -252,7 +254,8 @@ def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
 
     # More of them at a time are more than the lab's hosts answer in time on a machine of two cores.
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(verbs, pool.map(run, verbs)))
+        done = dict(zip(verbs, pool.map(run, verbs)))
+    return {**done, "undrain_hosts": run("undrain_hosts")}
 
 
 def test_the_choices_are_those_of_the_lab(awx: Awx) -> None:
@@ -328,6 +331,8 @@ def test_what_jobs_say(outcome: Outcome) -> None:
     assert "The queue is empty." in verbs["schedule_pending"].output
     assert "There is nothing that nobody owns." in verbs["gc"].output
     assert f"Host {SESSION}.main1 main1" in verbs["login"].output
+    assert "Sessions that hold a place here: " in verbs["drain_hosts"].output
+    assert "Sessions that hold a place here: " in verbs["undrain_hosts"].output
     assert re.search(rf"\b{SESSION} +RUNNING\b", verbs["status"].output), verbs["status"].output
     (found,) = verbs["session_info"].artifacts["cluster_compute_info"]["sessions"]
     assert (found["name"], len(found["replicas"])) == (SESSION, 3)

@@ -15,6 +15,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/replicas/<name>.hosts  mounted at /etc/hosts in the replica
     sessions/<session id>/replicas/<name>.owner  uid:gid:name that the replica's image runs as, to whom its keys belong
     sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
+    drained.json                                 why this host takes no new sessions
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
     damaged/<name>-<n>                           a file that could not be trusted, set aside
 
@@ -33,8 +34,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    CoreError,
+    SessionError,
+    message_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.drain import Drain
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     InvalidRecord,
     Record,
@@ -184,6 +190,24 @@ class StateDirectory:
         path = self.tombstone_file(session_id)
         path.unlink(missing_ok=True)
         _remove_if_empty(path.parent)
+
+    @property
+    def drain_file(self) -> Path:
+        """Where it is kept that this host takes no new sessions."""
+        return self.root / "drained.json"
+
+    def read_drain(self) -> Drain | None:
+        """Return why this host takes no new sessions, None where it does. A damaged file is no reason to take some."""
+        try:
+            return decode(Drain, json.loads(self.drain_file.read_text(encoding="utf-8")), "The drain")
+        except FileNotFoundError:
+            return None
+        except (ValueError, CoreError):
+            return Drain(f"{self.drain_file} is damaged. Drain the host again, or undrain it.", "", "")
+
+    def write_drain(self, drain: Drain) -> None:
+        """Take no new sessions from now on."""
+        write_file(self.drain_file, json.dumps(encode(drain), sort_keys=True) + "\n", mode=0o600)
 
     def remove_session(self, session_id: str) -> None:
         """Remove everything this host keeps of the session; the state directory itself belongs to the host."""

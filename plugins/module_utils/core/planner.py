@@ -374,6 +374,7 @@ class Planner:
                 f"Room that session {entry.blocked_by}, the first of the queue, is to have does not count as free."
             )
         lines += [] if entry.shortfall is None else render_shortfall(entry.shortfall)
+        lines += [f"Host {name}: {facts.drained}" for name, facts in self.facts.items() if facts.drained is not None]
         return [*lines, "The schedule_pending playbook launches it when there is room; its teardown cancels it."]
 
     def _pending(self, record: Record, number: int, report: list[str]) -> Record:

@@ -413,6 +413,9 @@ def _prepared(settings: Settings, results: Results) -> Check:
                 "The host brings its sessions back after a reboot by itself.",
                 f"{PREPARE} After a reboot run repair until then.",
             )
+        drain = results.facts[host].drained if host in results.facts else None
+        if drain is not None:
+            check.bad(WARNING, host, str(drain), "It takes new sessions.", "Run the undrain_hosts playbook.")
         if host in results.facts and not _is_kept_out(settings, results.facts[host]):
             check.bad(
                 WARNING,

@@ -45,6 +45,16 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         },
         "supports_check_mode": True,
     },
+    "host_drain": {
+        "argument_spec": {
+            "state": {"type": "str", "choices": ["drained", "undrained"], "default": "drained"},
+            "reason": {"type": "str", "default": ""},
+            "by": {"type": "str", "default": ""},
+            "wait_seconds": {"type": "int", "default": 0},
+            "state_directory": STATE_DIRECTORY,
+        },
+        "supports_check_mode": True,
+    },
     "host_kernel": {
         "argument_spec": {"max_replicas": {"type": "str", "default": ""}},
         "supports_check_mode": True,

@@ -96,6 +96,7 @@ def host_facts(
             facts["accelerators"] = detect(accelerators)
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
+        facts["drained"] = encode(state.read_drain())
         facts["clock"] = round(time.clock_gettime(time.CLOCK_BOOTTIME), 1)
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches

@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     CONFIRMED,
+    Answer,
     Claim,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, reservation, steps
@@ -63,6 +64,9 @@ def hold(
     replicas. Where the lease was granted and a folder or key cannot be made, or the session was torn down since the
     launch looked, the result is that of a failure, and what was held is given back.
     """
+    drain = state.read_drain()
+    if drain is not None and record.status == PREPARING:
+        return {"changed": False, **Answer(False, (str(drain),)).to_dict(), "actions": []}
     leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, lease_owner, check_mode)
     if leased and not check_mode:
         answer = reservation.refused_by_name(state, ledger, claim, lease_owner)

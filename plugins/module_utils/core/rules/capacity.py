@@ -43,7 +43,8 @@ def hosts_from_facts(
 
     Allocatable is what ``cluster_compute_cpus`` and ``cluster_compute_memory`` say; where they say nothing, what was
     detected less ``cluster_compute_reserved_*``. Free is that less what the host's ledger holds and less what
-    labelled containers hold that the ledger does not know, running or not.
+    labelled containers hold that the ledger does not know, running or not. A host that is drained takes no replica
+    more.
     ignore_session: name of the session being placed, whose own share does not count against it. with_tentative:
     whether leases count, whose sessions do not know yet whether they start.
     Raises InvalidInput naming host, variable and value.
@@ -110,6 +111,9 @@ def _host(
     )
     free_cores = pinnable.among(dict(free_devices).get(PINNED, ()))
     free_devices = tuple((kind, free_cores.names if kind == PINNED else names) for kind, names in free_devices)
+    room = None if limit is None else max(0, limit - sum(claim.replicas for claim in held))
+    if facts.drained is not None:
+        room = 0
     return Host(
         name=name,
         allocatable=Capacity(cpus, memory, _counts(devices, len(pinnable.cores) * pinnable.threads)),
@@ -119,7 +123,7 @@ def _host(
             _counts(free_devices, len(free_cores.cores) * pinnable.threads),
         ),
         labels=labels,
-        max_replicas=None if limit is None else max(0, limit - sum(claim.replicas for claim in held)),
+        max_replicas=room,
         replica_limit=limit,
         devices=devices,
         free_devices=free_devices,

@@ -61,6 +61,8 @@ def overview(
         )
         if host["usable"] and host["problem"]:
             found.append(f"{name}: {host['problem']}")
+        if name in facts and facts[name].drained is not None:
+            found.append(f"{name}: {facts[name].drained}")
         hosts.append(host)
     return {
         "resource_group": resource_group,
@@ -86,6 +88,7 @@ def _host(
         "reachable": reachable,
         "usable": facts is not None,
         "problem": problem,
+        "drained": None,
         "labels": {},
         "engine": None,
         "underlay": None,
@@ -96,6 +99,7 @@ def _host(
     }
     if facts is None:
         return shown
+    shown["drained"] = encode(facts.drained)
     shown["engine"] = encode(facts.engine)
     shown["underlay"] = encode(facts.underlay)
     try:

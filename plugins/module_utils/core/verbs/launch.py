@@ -7,7 +7,7 @@
 | step | what hosts do | what follows |
 |---|---|---|
 | look | every host says what it has | plan: cleanup, images, offer, replace, hold, start, queue, again, or the end |
-| take_over | what a run held that was ended is rolled back | look |
+| takeover | what a run held that was ended is rolled back | look |
 | cleanup | each writes down what became of sessions, and removes what nobody owns | look |
 | ask, pull, load, serve, receive | images go where they are missing (see images) | the next of them, stop, or on |
 | stop | those that serve for nobody end | offer, replace, hold, or the end |
@@ -340,18 +340,18 @@ class _Launch:
             if names := [host for host in state["name_hosts"] if host not in own]:
                 name = {"state": "released", "claim": some["claim"], "lease_owner": some["lease_owner"]}
                 calls.append(call("session_host", names, name, (), STATE_DIRECTORY))
-            return {**state, **step("take_over", "Take over from a launch that was ended", DECIDE, calls)}
+            return {**state, **step("takeover", "Take over from a launch that was ended", DECIDE, calls)}
         state["attempt"] -= 1  # a run that is at work comes to an end, and what has run out is nobody's
         left = max(int(held["left"]) for held in launchers.values())
         awaited = [[host, held["stage"], held["lease_owner"]] for host, held in launchers.items()]
         if state["awaited"] != awaited:
             state.update(awaited=awaited, awaited_until=now + left + GRACE)
         if now > state["awaited_until"]:
-            return self._fail(REFUSED, *found["report"], "Launch again when that run has ended.")
+            return self._fail(REFUSED, *found["report"], "Launch the session again when that run has ended.")
         state.update(lines=found["report"], saying="Say what it waits for")
         return {**self._look_again(), "pause": min(max(left / 10, 1), 10)}
 
-    def _after_take_over(self) -> State:
+    def _after_takeover(self) -> State:
         return self._look_again()
 
     def _after_cleanup(self) -> State:

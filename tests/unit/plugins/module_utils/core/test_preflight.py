@@ -212,6 +212,12 @@ def put(path: str, value: Any) -> Break:
         (put("kernel/forwarding", False), ERROR, "kernel", "net.ipv4.ip_forward"),
         (put("kernel/connections", [900, 1000]), WARNING, "kernel", "nf_conntrack_max"),
         (put("kernel/neighbours", {IPV4_LIMIT: 65535}), WARNING, "kernel", f"{IPV4_LIMIT}=65536"),
+        (
+            put("host/drained", {"reason": "why", "by": "alice", "since": ""}),
+            WARNING,
+            "prepared",
+            "undrain_hosts",
+        ),
         (put("kernel/local_ports", [1024, 60999]), WARNING, "kernel", "cluster_compute_ssh_ports (22000-22999)"),
         (put("kernel/local_ports", [32768, 61001]), WARNING, "kernel", "cluster_compute_encrypted_ports"),
         (put("clock/unsynchronized", True), WARNING, "clock", "chrony"),

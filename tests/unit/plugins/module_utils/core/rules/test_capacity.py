@@ -53,6 +53,14 @@ def test_hosts_from_facts():
     assert hosts_from_facts(typed(facts), inventory)[0].free.cpus == 500, "without a name everything counts"
 
 
+def test_a_host_that_is_drained_takes_no_replica_more():
+    facts = make_facts(2)
+    facts["h2"]["drained"] = {"reason": "new memory", "by": "alice", "since": "2026-01-01T00:00:00Z"}
+    free, drained = hosts_from_facts(typed(facts), {"h2": {"cluster_compute_max_replicas": 5}})
+    assert (free.max_replicas, drained.max_replicas, drained.replica_limit) == (None, 0, 5)
+    assert drained.free == free.free, "what runs there keeps its place"
+
+
 def test_accelerators_in_use_are_not_free():
     facts = make_facts(1)
     held = {"gpu": ["/dev/b"], PINNED: ["3"]}

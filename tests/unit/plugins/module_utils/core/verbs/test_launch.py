@@ -293,6 +293,30 @@ def test_a_host_that_cannot_make_its_keys_or_folders_fails_the_launch_as_one_tha
     assert "could not be repaired" in again.until("hold").answer(h1=unmade).state["failure"]
 
 
+DRAIN = {"reason": "new memory", "by": "alice", "since": "2026-01-01T00:00:00Z"}
+
+
+def test_a_host_that_is_drained_gets_nothing_new_and_keeps_what_it_has() -> None:
+    run = Launch(hosts=4)
+    run.hosts["h2"]["drained"] = DRAIN
+    assert run.until("hold").record.hosts == ("h1", "h3", "h4")
+    run = Launch()
+    run.hosts["h2"]["drained"] = DRAIN
+    report = run.until("queue").state["report"]
+    assert report[-2] == "Host h2: It is drained (alice, 2026-01-01T00:00:00Z): new memory"
+    again = Launch().until("").run_on()
+    again.hosts["h2"].update(drained=DRAIN, reservations=[])
+    assert again.until("").steps == ["look", "hold", "start"]
+
+
+def test_a_host_that_is_drained_after_the_look_refuses_and_is_planned_around() -> None:
+    run = Launch(hosts=4).until("hold")
+    assert "h2" in run.record.hosts
+    run.hosts["h2"]["drained"] = DRAIN
+    run.answer(h2=refused("It is drained (alice, 2026-01-01T00:00:00Z): new memory")).answer()
+    assert run.until("hold").record.hosts == ("h1", "h3", "h4")
+
+
 def test_a_host_that_went_away_is_planned_around() -> None:
     run = Launch(hosts=4).until("hold").answer(h2=AWAY).answer()
     assert run.step == "look"
@@ -611,7 +635,7 @@ def test_who_finds_its_name_being_launched_says_so_and_waits_as_long_as_that_hol
     assert (run.step, run.state["pause"], run.state["lines"]) == ("look", 9.5, [says])
     assert held_by_another(run, left=3).answer().state["pause"] == 1
     run.now += 200
-    assert run.answer().state["failure"].splitlines()[-1] == "Launch again when that run has ended."
+    assert run.answer().state["failure"].splitlines()[-1] == "Launch the session again when that run has ended."
     run = held_by_another(Launch()).answer()
     run.hosts = Launch().hosts
     assert run.until("").state["outcome"]["status"] == "RUNNING"
@@ -625,7 +649,7 @@ def test_in_check_mode_and_from_the_queue_nobody_waits_for_another_run() -> None
 def test_what_a_run_held_that_has_ended_for_sure_is_taken_over() -> None:
     run = held_by_another(kept_out(8), "it has ended")
     run.answer()
-    assert run.step == "take_over"
+    assert run.step == "takeover"
     told = {host: run.told(host) for host in hosts_of(run.state)}
     assert {host for host, arguments in told.items() if "host" in arguments} == {"h1", "h2"}
     assert set(told) >= set(name_hosts("train", list(run.hosts)))
