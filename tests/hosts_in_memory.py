@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     RUNNING,
     Record,
     is_stub,
+    line_of,
     read_record,
     started,
     stub_of,
@@ -125,7 +126,9 @@ class Host:
             "accelerators": {},
             "batches": {},
             "records": [
-                encode(one if whole_records or one.name == session_name or one.status != RUNNING else stub_of(one))
+                encode(
+                    line_of(one) if whole_records or session_name == one.name or one.status != RUNNING else stub_of(one)
+                )
                 for one in records
             ],
             "public_keys": {one.id: {} for one in records} if whole_records else {},

@@ -68,8 +68,7 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
             f"{printable(session['name'])}: {printable(line)}" for session in sessions for line in session["report"]
         ]
     dense = len(overview["hosts"]) > DENSE_HOSTS
-    there = ((session, replica) for session in sessions for replica in session["replicas"])
-    replicas = [(session, replica) for session, replica in there if replica["status"] != "REMOVED"]
+    replicas = [(session, replica) for session in sessions for replica in session["replicas"]]
     listed = [
         (session, replica)
         for session, replica in replicas

@@ -200,7 +200,7 @@ overview:
               C(ports), C(mounts), and more), C(image_id) and C(image_digest), which say what its image is, and
               C(status), C(exit_code), C(oom_killed), C(finished), C(restarts) and C(usage).
             - The status is that of its container in capitals, such as V(RUNNING) or V(EXITED); V(FAILED) for one that
-              failed, V(MISSING) for none, V(REMOVED) where the session has ended, V(UNKNOWN) where its host cannot be
+              failed, V(MISSING) for none, V(UNKNOWN) where its host cannot be
               asked.
           type: list
           elements: dict

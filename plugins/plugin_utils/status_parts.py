@@ -23,7 +23,6 @@ SEVERITY = {
     "PREPARING": "wait",
     "EXITED": "done",
     "TERMINATED": "done",
-    "REMOVED": "done",
     "ERROR": "bad",
     "DEAD": "bad",
     "FAILED": "bad",

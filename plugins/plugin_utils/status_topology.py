@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_cpus
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, words
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (
@@ -41,7 +40,7 @@ class Topology:
         self.placed: dict[str, list[tuple[Mapping[str, Any], list[Mapping[str, Any]]]]] = {}
         for session in sessions:
             there: dict[str, list[Mapping[str, Any]]] = {}
-            for replica in session["replicas"] if session["status"] not in ENDED else ():
+            for replica in session["replicas"]:
                 there.setdefault(replica["host"], []).append(replica)
             for host, replicas in there.items():
                 self.placed.setdefault(host, []).append((session, replicas))

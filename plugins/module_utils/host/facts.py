@@ -35,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PENDING,
     RUNNING,
     Record,
+    line_of,
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Reservation
@@ -189,7 +190,7 @@ def _records(
         damaged.append(str(error))
     return {
         "records": [
-            encode(record)
+            encode(line_of(record))
             if whole_records or record.name == session_name or record.status != RUNNING or record.id in in_full
             else encode(stub_of(record))
             for record in records

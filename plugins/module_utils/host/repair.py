@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
     RUNNING,
     InvalidRecord,
     Record,
@@ -107,7 +108,7 @@ def repair_host(
         copies.setdefault(session_id, []).append(record)
     for session_id, record in _labelled_records(engine).items():
         # A label tells what was once meant; only where nothing else is left does it count.
-        if all(is_stub(copy) for copy in copies.get(session_id, [])):
+        if all(is_stub(copy) and copy.status not in ENDED for copy in copies.get(session_id, [])):
             copies.setdefault(session_id, []).append(record)
     for session_id in sorted(copies):
         best = latest(copies[session_id])

@@ -6,7 +6,8 @@
 
 Copies of it lie on hosts. A change makes a new revision; of several copies the one with the highest revision is right,
 whatever the hosts' clocks say. While a session waits, every host of its resource group has the whole of it. Once it has
-a place, its hosts keep the whole and every other host a *stub record*: the record without request and plan.
+a place, its hosts keep the whole and every other host a *stub record*: the record without request and plan. Of one
+that has ended a line stays.
 """
 
 import ipaddress
@@ -37,6 +38,8 @@ ENDED = (ERROR, TERMINATED)
 
 LONGEST_HISTORY = 50
 """Entries of the history that are kept, the newest ones."""
+REPORT_LINES, REPORT_WIDTH = 5, 300
+"""What stays of the report of a session that has ended: lines, and characters of each."""
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -120,10 +123,24 @@ def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:
     """Return the next revision of a record.
 
     reason: one sentence for the history. changes: fields that get a new value: queue, hosts, report, request, plan.
+    One that ends so is a line of it.
     """
     revision = record.revision + 1
     history = (*record.history, HistoryEntry(revision, status, reason))[-LONGEST_HISTORY:]
-    return replace(record, **changes, status=status, revision=revision, history=history)
+    return line_of(replace(record, **changes, status=status, revision=revision, history=history))
+
+
+def line_of(record: Record) -> Record:
+    """Return what is kept of a session that has ended: why and where, all of it bounded; another stays as it is."""
+    if record.status not in ENDED:
+        return record
+    report = tuple(_shortened(line) for line in record.report[:REPORT_LINES])
+    last = tuple(replace(entry, reason=_shortened(entry.reason)) for entry in record.history[-1:])
+    return replace(record, report=report, history=last, tunnel=None, request=None, plan=None)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= REPORT_WIDTH else f"{text[: REPORT_WIDTH - 1]}…"
 
 
 def prepared(record: Record, plan: Mapping[str, Any]) -> Record:

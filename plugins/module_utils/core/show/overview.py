@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import Container, HostFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import render_shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     held_claims,
@@ -27,11 +27,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
 
-FAILED, EXITED, MISSING, REMOVED = "FAILED", "EXITED", "MISSING", "REMOVED"
-UNKNOWN, PLANNED = "UNKNOWN", "PLANNED"
+FAILED, EXITED, MISSING, UNKNOWN, PLANNED = "FAILED", "EXITED", "MISSING", "UNKNOWN", "PLANNED"
 """Statuses of a replica beyond what the engine says of its container in capitals (RUNNING, CREATED, PAUSED, ...): ended
-by itself with an exit code other than 0 or for want of memory; ended otherwise; without a container; removed with its
-session, which has ended; on a host that cannot be asked; not started yet."""
+by itself with an exit code other than 0 or for want of memory; ended otherwise; without a container; on a host that
+cannot be asked; not started yet."""
 
 _SESSION = ("id", "name", "owner", "status", "revision")
 
@@ -137,7 +136,7 @@ def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> 
 def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]:
     """Return all that can be said of one session.
 
-    record: whole, or a stub, of which little can be said. facts: of the usable hosts.
+    record: whole, a stub, or the line of one that has ended, of which little can be said. facts: of the usable hosts.
     """
     plan, request = record.plan, record.request
     planned_session = plan["session"] if plan is not None else {}
@@ -147,11 +146,10 @@ def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]
         for container in reported.containers
         if container.session_id == record.id
     }
-    without = REMOVED if record.status in ENDED else MISSING
     replicas = [
         {
             **replica_of(plan, replica),
-            **_seen(containers.get((replica["host"], replica["name"])), replica["host"] in facts, without),
+            **_seen(containers.get((replica["host"], replica["name"])), replica["host"] in facts),
         }
         for replica in (plan["replicas"] if plan is not None else ())
     ]
@@ -216,11 +214,11 @@ def _mounts(mounts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**mount, "driver_options": sorted(mount["driver_options"])} for mount in mounts]
 
 
-def _seen(container: Container | None, answers: bool, without: str) -> dict[str, Any]:
-    """Return what a host says of a replica. answers: whether it could be asked. without: status without a container."""
+def _seen(container: Container | None, answers: bool) -> dict[str, Any]:
+    """Return what a host says of a replica. answers: whether it could be asked."""
     nothing: dict[str, Any] = {"exit_code": None, "oom_killed": False, "finished": None, "restarts": 0, "usage": None}
     if container is None:
-        return {"status": without if answers else UNKNOWN, **nothing}
+        return {"status": MISSING if answers else UNKNOWN, **nothing}
     return {
         "status": FAILED if container.failure else container.state.upper(),
         **nothing,

@@ -44,17 +44,6 @@ def test_an_encrypted_network_is_said_to_be_so() -> None:
     assert "encrypted overlay" not in render(groups.small())
 
 
-def test_replicas_that_went_with_their_session_are_not_listed() -> None:
-    found = groups.small()
-    train = next(session for session in found["sessions"] if session["name"] == "train")
-    train["status"] = "TERMINATED"
-    for replica in train["replicas"]:
-        replica["status"] = "REMOVED"
-    rows = [line.split() for line in status_table(found)]
-    assert [row[:2] for row in rows if row[:1] == ["train"]] == [["train", "TERMINATED"]]
-    assert "▲ REMOVED" not in render(found)
-
-
 def test_hosts_without_sessions_are_counted() -> None:
     lines = status_table(groups.empty())
     assert lines == [

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
     ERROR,
     LONGEST_HISTORY,
     PENDING,
@@ -27,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
     is_stub,
     latest,
+    line_of,
     new_record,
     prepared,
     read_record,
@@ -64,16 +66,12 @@ EVERY = {"waiting": waiting, "preparing": preparing, "running": running, "failed
 
 
 def test_the_life_of_a_record() -> None:
-    record = failed()
-    assert [(entry.revision, entry.status) for entry in record.history] == [
-        (1, PENDING),
-        (2, PREPARING),
-        (3, RUNNING),
-        (4, ERROR),
-    ]
+    record = running()
+    assert [(entry.revision, entry.status) for entry in record.history] == [(1, PENDING), (2, PREPARING), (3, RUNNING)]
     assert record.history[1].reason == "It holds its place on h1, h2."
-    assert (record.schema, record.revision, record.owner, record.name) == (SCHEMA, 4, "alice", "train")
+    assert (record.schema, record.revision, record.owner, record.name) == (SCHEMA, 3, "alice", "train")
     assert (record.hosts, record.plan, record.queue) == (("h1", "h2"), PLAN, QueueTicket(3))
+    assert [(entry.revision, entry.status) for entry in failed().history] == [(4, ERROR)]
     assert preparing().report == (), "why it waited is past"
 
 
@@ -100,13 +98,24 @@ def test_the_history_keeps_its_newest_entries() -> None:
     assert read_record(encode(record)) == record
 
 
+@pytest.mark.parametrize("status", ENDED)
+def test_of_a_session_that_has_ended_a_line_stays(status: str) -> None:
+    ended = advance(running(), status, "x" * 9999, report=[f"h{number}: {'y' * 9999}" for number in range(1000)])
+    assert len(json.dumps(encode(ended))) < 2500
+    assert (ended.id, ended.name, ended.owner, ended.hosts) == (SESSION, "train", "alice", ("h1", "h2"))
+    assert ended.report[0].startswith("h0: yyy")
+    earlier = replace(running(), status=status)
+    assert line_of(earlier) == replace(earlier, request=None, plan=None, history=earlier.history[-1:])
+    assert [line_of(make()) == make() for make in EVERY.values()] == [True] * len(EVERY), "what lives stays whole"
+
+
 def test_a_note_says_where_the_session_is_and_nothing_of_what_it_is() -> None:
     stub = stub_of(preparing())
     assert (stub.request, stub.plan, stub.report, stub.history) == (None, None, (), ())
     assert (stub.status, stub.hosts, stub.revision) == (RUNNING, ("h1", "h2"), 2), "nobody corrects it later"
     assert stub_of(failed()).status == ERROR
     assert is_stub(stub)
-    assert not any(is_stub(make()) for make in EVERY.values())
+    assert [name for name, make in EVERY.items() if is_stub(make())] == ["failed"]
     assert preparing().request == REQUEST, "the record itself stays whole"
 
 

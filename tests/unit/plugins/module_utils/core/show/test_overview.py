@@ -238,16 +238,13 @@ def test_a_replica_that_does_not_run_says_why(what: str, status: str) -> None:
 
 
 @pytest.mark.parametrize("status", ["ERROR", "TERMINATED"])
-def test_replicas_of_a_session_that_has_ended_are_not_missing(status: str) -> None:
+def test_a_session_that_has_ended_has_no_replicas(status: str) -> None:
     facts = idle_facts("h1", "h2")
     record = advance(launched(facts, make_request(size=2, cpus=3)), status, "It has ended.", report=("It has ended.",))
     for host in facts.values():
         host.update(containers=[], records=[encode(record)])
     (session,) = look(facts)["sessions"]
-    assert (session["status"], [replica["status"] for replica in session["replicas"]]) == (
-        status,
-        ["REMOVED", "REMOVED"],
-    )
+    assert (session["status"], session["report"], session["replicas"]) == (status, ["It has ended."], [])
 
 
 def test_only_notes_of_a_session_are_known_while_its_hosts_are_away() -> None:
