@@ -13,6 +13,8 @@ description:
   - Writes records down that this host has not, or has in an older revision. An older revision never replaces a newer
     one.
   - Sets and forgets tombstones, which tell that a host has to be cleaned of a session when it is back.
+  - Shortens to a line what an earlier release wrote of sessions that have ended, and removes lines that are settled and
+    old, or more than are kept.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -48,6 +50,22 @@ options:
     type: list
     elements: str
     default: []
+  settled:
+    description:
+      - Identifiers of sessions that have ended for good, whose lines may expire.
+    type: list
+    elements: str
+    default: []
+  output_days:
+    description:
+      - Days for which such a line is kept.
+    type: int
+    default: 7
+  output_sessions:
+    description:
+      - Sessions that have ended of which a line is kept at most, the newest ones.
+    type: int
+    default: 50
 seealso:
   - module: cluster_compute.session.session_decide
 """

@@ -161,6 +161,28 @@ class GroupFacts:
                 removal = Removal(session_id, record.name, True, f"The session has ended: {why}", ended.revision)
                 view.orphaned[host] = [*others, removal]
 
+    def settled(self, view: ClusterState) -> list[str]:
+        """Return the ids of sessions that have ended for good: whoever could know them as they were says so as well.
+
+        Of one that ran these are its hosts, of one that waited all of the group: each had all of it. While one of them
+        is away the line stays, or it would bring back a session that nobody knows to have ended.
+        """
+        copies: dict[str, list[Record]] = {}
+        for facts in self.facts.values():
+            for record in facts.records:
+                copies.setdefault(record.id, []).append(record)
+        busy = {key for facts in self.facts.values() for key in facts.objects}
+        busy |= {held.claim.session_id for facts in self.facts.values() for held in facts.reservations}
+        sound = {host for host, facts in self.facts.items() if not facts.damaged and not facts.ledger_is_damaged}
+        return [
+            key
+            for key, known in sorted(copies.items())
+            if key in view.records
+            and key not in busy
+            and all(record.status in ENDED for record in known)
+            and {*view.records[key].hosts, *(self.known if view.records[key].queue else ())} <= sound
+        ]
+
     def _batch(self, record: Record) -> dict[str, Any] | None:
         """Return what main1's host says of the batch command of a session that runs; None where nothing."""
         if not record.request["batch_command"]:
@@ -210,12 +232,16 @@ def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
     return waiting, problems
 
 
-def cleanup_actions(group: GroupFacts, view: ClusterState, removals: Mapping[str, list[Removal]]) -> dict[str, Any]:
+def cleanup_actions(
+    group: GroupFacts, view: ClusterState, removals: Mapping[str, list[Removal]], expires: bool = False
+) -> dict[str, Any]:
     """Return what hosts have to do to clean up (core.verbs.cleanup); nothing where there is nothing to do.
 
-    records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones have done their work. recorded:
-    by host, the sessions that it had records of when this was judged.
+    records: to write everywhere. stubs, removals: by host. forget: ids whose tombstones have done their work. settled:
+    sessions of which the line may expire; that is done along with the rest, by itself only with *expires*. recorded: by
+    host, the sessions that it had records of when this was judged.
     """
+    settled = group.settled(view)
     work = {
         "records": [encode(view.changed[key]) for key in sorted(view.changed)],
         "stubs": {host: encode(view.stubs[host]) for host in sorted(view.stubs)},
@@ -226,4 +252,5 @@ def cleanup_actions(group: GroupFacts, view: ClusterState, removals: Mapping[str
         },
         "forget": view.cleaned,
     }
-    return {**work, "recorded": group.recorded} if any(work.values()) else {}
+    is_needed = any(work.values()) or (expires and settled)
+    return {**work, "settled": settled, "recorded": group.recorded} if is_needed else {}

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from typing import Any
 
@@ -17,8 +18,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
     Record,
     is_stub,
+    line_of,
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
@@ -115,6 +118,29 @@ def keep_records(
             actions.append(f"{'update' if found else 'create'} record {record.name}")
             if not check_mode:
                 directory.write_record(record)
+    return actions
+
+
+def keep_lines(
+    state: StateDirectory, settled: Collection[str], seconds: float, most: int, check_mode: bool
+) -> list[str]:
+    """Keep a line of each session that has ended, for *seconds* and of the newest *most*; return what was done.
+
+    settled: ids of those that nobody knows as they were; of others a line stays.
+    """
+    actions = []
+    ended = [record for record in state.records()[0] if record.status in ENDED]
+    times = {record.id: state.session(record.id).record_file.stat().st_mtime for record in ended}
+    newest = sorted(ended, key=lambda record: times[record.id], reverse=True)
+    for place, record in enumerate(newest):
+        if record.id in settled and (place >= most or time.time() - times[record.id] >= seconds):
+            actions.append(f"remove record {record.name}")
+            if not check_mode:
+                state.remove_session(record.id)
+        elif record != line_of(record):
+            actions.append(f"shorten record {record.name}")
+            if not check_mode:
+                state.session(record.id).write_record(line_of(record))
     return actions
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
     Call,
@@ -28,12 +29,18 @@ def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, 
     the state directory is and for how much output is kept.
     """
     records = {
-        host: {"records": actions["records"] + actions["stubs"].get(host, []), "recorded": recorded}
-        for host, recorded in actions["recorded"].items()
-        if actions["records"] or actions["forget"] or host in actions["stubs"]
+        # That a session has ended is for those that know it otherwise.
+        host: {
+            "records": [record for record in actions["records"] if record["status"] not in ENDED or record["id"] in ids]
+            + actions["stubs"].get(host, []),
+            "recorded": ids,
+        }
+        for host, ids in actions["recorded"].items()
+        if actions["records"] or actions["forget"] or actions["settled"] or host in actions["stubs"]
     }
-    state_directory = {"state_directory": variables["state_directory"]}
-    calls = [call("session_record", records, {"forget": actions["forget"]}, (), state_directory)]
+    arguments = {key: actions[key] for key in ("forget", "settled")}
+    kept = {key: value for key, value in variables.items() if key != "output_size"}
+    calls = [call("session_record", records, arguments, (), kept)]
     for number in range(max((len(host_removals) for host_removals in actions["removals"].values()), default=0)):
         removals = {
             host: host_removals[number]

@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub, stub_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, is_stub, stub_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     allocatable_of,
     hosts_from_facts,
@@ -105,7 +105,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         if state["leaks"]:
             for host, host_removals in view.leaked.items():
                 removals.setdefault(host, []).extend(host_removals)
-        work = cleanup_actions(group, view, removals)
+        work = cleanup_actions(group, view, removals, expires=state["leaks"])
         if work:
             return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
     missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
@@ -135,7 +135,8 @@ def _records_by_host(group: GroupFacts, view: ClusterState) -> dict[str, dict[st
     """Return by host what it has to know: the whole of its own sessions and of those that wait, stubs of others.
 
     Of a session that runs on others a host knows nothing unless it is one that knows the name, has a copy already, or
-    has no rules that keep its containers out of all sessions. A record is put into its plain form once for all hosts.
+    has no rules that keep its containers out of all sessions. That one has ended is for those that know it. A record is
+    put into its plain form once for all hosts.
     """
     known = {host: {record.id for record in facts.records} for host, facts in group.facts.items()}
     found: dict[str, dict[str, Any]] = {host: {} for host in group.facts}
@@ -145,6 +146,8 @@ def _records_by_host(group: GroupFacts, view: ClusterState) -> dict[str, dict[st
         is_for_all = record.plan is None and not is_stub(record)
         knows_name = name_hosts(record.name, group.known)
         for host, facts in group.facts.items():
+            if record.status in ENDED and key not in known[host]:
+                continue
             if is_for_all or host in record.hosts:
                 found[host][key] = whole
             elif key in known[host] or host in knows_name or not is_kept_out(facts, stub):

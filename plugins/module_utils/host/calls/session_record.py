@@ -12,6 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import read_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
+    keep_lines,
     keep_records,
     keep_tombstones,
     release_name,
@@ -26,4 +27,6 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     for record in [] if check_mode or arguments["lease_owner"] is None else records:
         release_name(LedgerFile(arguments["state_directory"]), record.id, arguments["lease_owner"])
     actions += keep_tombstones(state, arguments["tombstones"], arguments["forget"], check_mode)
+    seconds, most = arguments["output_days"] * 86400, arguments["output_sessions"]
+    actions += keep_lines(state, arguments["settled"], seconds, most, check_mode)
     return {"changed": bool(actions), "actions": actions}

@@ -5,12 +5,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import advance, new_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    QueueTicket,
+    Record,
+    advance,
+    new_record,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
@@ -71,6 +77,28 @@ def test_what_fails_after_the_batch_command_has_ended_is_no_failure() -> None:
     for outcome in (("RUNNING",), ("LOST", None, "Gone.")):
         (why,) = facts(*outcome, failed=True).cluster_state().records[ID].report
         assert why.startswith("Replica sub1 ")
+
+
+@pytest.mark.parametrize("queue", [None, QueueTicket(1)])
+def test_a_line_may_expire_when_everybody_knows_that_the_session_has_ended(queue: QueueTicket | None) -> None:
+    ended = replace(facts("ENDED", 0).cluster_state().records[ID], queue=queue)
+    nothing: dict[str, Any] = {"objects": {}, "reservations": [], "tombstones": [], "containers": []}
+    before = [replace(ended, status="RUNNING", hosts=("h1",), revision=1)]
+
+    def settled(*hosts: str, known: list[Record] | None = None, **more: Any) -> list[str]:
+        told = {"h1": [ended], "h2": known or []}
+        said = {host: {**nothing, **more, "records": [encode(one) for one in told[host]]} for host in hosts}
+        group = GroupFacts(typed(said), {}, ["h1", "h2"], [], {})
+        view = group.cluster_state()
+        assert cleanup_actions(group, view, {}, expires=True).get("settled", []) == group.settled(view)
+        return group.settled(view)
+
+    assert settled("h1", "h2") == [ID]
+    assert settled("h1") == ([] if queue else [ID]), "who has waited is known to all"
+    assert settled("h2", known=[ended]) == [], "one of its hosts is away"
+    assert settled("h1", "h2", known=before) == []
+    assert settled("h1", "h2", objects={ID: {"name": "train", "kinds": ["rules"]}}) == []
+    assert settled("h1", "h2", damaged=["The ledger is damaged."]) == []
 
 
 @pytest.mark.parametrize("outcome", [("RUNNING",), (None,)])

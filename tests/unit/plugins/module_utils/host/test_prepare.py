@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
+    TERMINATED,
     QueueTicket,
     advance,
     new_record,
     prepared,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
+    keep_lines,
     keep_records,
     keep_stub,
     make_keys,
@@ -53,6 +58,32 @@ def test_the_newer_record_stays(state: StateDirectory) -> None:
     assert keep_records(state, [LATER], False, [SESSION]) == ["update record train"]
     assert keep_records(state, [WAITING], False) == []
     assert state.records() == ([LATER], [])
+
+
+def test_a_look_costs_what_is_live(state: StateDirectory) -> None:
+    """What an earlier release kept of sessions that have ended is told as a line, and goes but for the newest."""
+    plan = {"session": {"id": SESSION, "name": "train"}, "hosts": {}, "replicas": [{"env": "x" * 6000}]}
+    ids = [f"{number:08x}{SESSION[8:]}" for number in range(1000)]
+    for number, key in enumerate(ids):
+        kept = advance(new_record(key, "alice", {"name": "train"}), PENDING, "x", queue=QueueTicket(1))
+        own = {**plan, "session": {"id": key, "name": "train"}}
+        state.session(key).write_record(replace(kept, status=TERMINATED, plan=own))
+        os.utime(state.session(key).record_file, (number, number))
+
+    def look() -> int:
+        return len(json.dumps(facts._records(state, "other", state.records()[0], False, set())))
+
+    nothing = len(json.dumps(facts._records(StateDirectory("/nowhere"), "other", [], False, set())))
+    assert look() - nothing < 1000 * 400
+    assert len(keep_lines(state, [], 10**12, 50, False)) == 1000
+    assert keep_lines(state, [], 10**12, 50, False) == [], "of what somebody may know otherwise a line stays"
+    for number, key in enumerate(ids):
+        os.utime(state.session(key).record_file, (number, number))
+    assert len(keep_lines(state, ids, 10**12, 50, True)) == len(keep_lines(state, ids, 10**12, 50, False)) == 950
+    assert look() - nothing < 50 * 400
+    assert sorted(record.id for record in state.records()[0]) == ids[-50:]
+    assert len(keep_lines(state, ids, 7 * 86400, 50, False)) == 50, "so old is none kept"
+    assert look() == nothing
 
 
 def test_a_session_that_was_torn_down_meanwhile_is_not_recorded_again(state: StateDirectory) -> None:

@@ -192,7 +192,8 @@ class Host:
         try:
             if module == "session_record":
                 lists: dict[str, list[Any]] = {key: [] for key in ("records", "recorded", "tombstones", "forget")}
-                asked = {**lists, "lease_owner": None, **given, "state_directory": str(self.root)}
+                asked = {**lists, "settled": [], "lease_owner": None, **given, "state_directory": str(self.root)}
+                asked = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **asked}
                 return call_of_record.call(asked, False)
             if module == "session_repair":
                 asked = {"records": {}, "recorded": [], **given, "state_directory": str(self.root)}
