@@ -71,6 +71,12 @@ options:
       - With O(state=held) and O(state=named) the seconds for which it is held if nothing more is heard of the launch.
     type: int
     default: 120
+  turns_seconds:
+    description:
+      - With O(state=held) and O(state=named) the seconds for which it is held beyond that, as the hosts of the launch
+        take turns at being called.
+    type: int
+    default: 0
   lease_owner:
     description:
       - The run of the launch that holds the session's place, as M(cluster_compute.session.session_decide) returns it.

@@ -111,6 +111,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "claim": {"type": "dict"},
             "allocatable": {"type": "dict"},
             "lease_seconds": {"type": "int", "default": 120},
+            "turns_seconds": {"type": "int", "default": 0},
             "lease_owner": {"type": "str"},
             "record": {"type": "dict"},
             "host": {"type": "str"},

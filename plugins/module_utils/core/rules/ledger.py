@@ -55,6 +55,11 @@ class NewerLedger(InvalidLedger):
     """A ledger was written by a newer release, which can read it."""
 
 
+TURN, LONGEST_TURNS = 15, 3600
+"""Seconds for which a lease lasts longer for each turn of hosts that are called before, in which a part is started and
+gets ready; and at most, as so long a launch that was killed holds up others."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """What one session takes on one host.
@@ -342,6 +347,14 @@ def _span(subnet: str) -> tuple[int, int]:
 def lease(claim: Claim, boot: str, now: float, seconds: float, lease_owner: str = "") -> Reservation:
     """Return a fresh lease of *seconds*."""
     return Reservation(claim, LEASED, boot, now + seconds, lease_owner, now)
+
+
+def turns_seconds(hosts: int, forks: int) -> int:
+    """Return how much longer a lease has to last where *hosts* take turns at being called, *forks* at a time.
+
+    The last is called to confirm its lease when all before it have started their parts.
+    """
+    return min((-(-hosts // forks) - 1) * TURN, LONGEST_TURNS)
 
 
 def advance(reservation: Reservation, stage: str, now: float, seconds: float) -> Reservation:

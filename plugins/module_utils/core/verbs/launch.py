@@ -68,6 +68,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Answer,
     Claim,
     resolve_reservations,
+    turns_seconds,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import (
@@ -551,12 +552,15 @@ class _Launch:
             "regenerate_keys": "launch_regenerate_keys",
             **STATE_DIRECTORY,
         }
-        calls = [call("session_host", own, {"state": "held"}, ["record", "lease_owner"], variables)]
+        # Only where there are turns, so that a call of a small session has nothing more to carry.
+        seconds = turns_seconds(len(own), self.outside.forks)
+        longer = {"turns_seconds": seconds} if seconds else {}
+        calls = [call("session_host", own, {"state": "held", **longer}, ["record", "lease_owner"], variables)]
         named = [host for host in self.state["name_hosts"] if host in self.state["stub_hosts"]] if fresh else []
         if named:
             # A claim of the name alone: of two launches at the same moment, wherever they find places, one gets it.
             lease = {"lease_seconds": "launch_lease_seconds", **STATE_DIRECTORY}
-            claim = {"state": "named", "claim": self.state["name_claim"]}
+            claim = {"state": "named", "claim": self.state["name_claim"], **longer}
             calls.append(call("session_host", named, claim, ["lease_owner"], lease))
         title = "Hold the place on every host of the plan, and make the keys" if fresh else "Hold what it has"
         return {**self.state, **step("hold", title, DECIDE, calls)}

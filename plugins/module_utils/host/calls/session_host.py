@@ -29,8 +29,9 @@ def _held(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         arguments["allocatable"],
         arguments["record"],
         arguments["host"],
+        lease_seconds=arguments["lease_seconds"] + arguments["turns_seconds"],
         check_mode=check_mode,
-        **{key: arguments[key] for key in ("lease_owner", "lease_seconds", "regenerate_keys", "recorded")},
+        **{key: arguments[key] for key in ("lease_owner", "regenerate_keys", "recorded")},
     )
 
 
@@ -42,7 +43,8 @@ def _named(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     state = StateDirectory(arguments["state_directory"])
     ledger = LedgerFile(arguments["state_directory"])
     claim = Claim.from_dict(arguments["claim"])
-    answer = lease_name(state, ledger, claim, arguments["lease_seconds"], arguments["lease_owner"], check_mode)
+    seconds = arguments["lease_seconds"] + arguments["turns_seconds"]
+    answer = lease_name(state, ledger, claim, seconds, arguments["lease_owner"], check_mode)
     return {"changed": False, **answer.to_dict(), "actions": []}  # nothing of it stays
 
 

@@ -180,6 +180,16 @@ def test_a_lease_runs_out_by_the_clock_of_one_boot_and_not_in_another() -> None:
     assert live(committed, "boot-2", 10.0**9) == committed
 
 
+@pytest.mark.parametrize(("hosts", "forks"), [(1, 5), (5, 5), (6, 5), (48, 5), (400, 5), (400, 50)])
+def test_the_number_of_hosts_does_not_let_a_lease_run_out(hosts: int, forks: int) -> None:
+    """Hosts are called one after the other by so many forks: 1 s for holding, 10 s for starting and for being ready."""
+    held = [turn // forks + 1.0 for turn in range(hosts)]
+    confirmed = [held[-1] + turn // forks * 10.0 for turn in range(hosts)]
+    waited = max(then - before for before, then in zip(held, confirmed))
+    assert waited <= 120 + rules.turns_seconds(hosts, forks) <= 120 + 3600
+    assert hosts > forks or rules.turns_seconds(hosts, forks) == 0
+
+
 def test_a_reservation_never_goes_a_stage_back() -> None:
     confirmed = advance(lease(claim(), "boot", 0.0, 60.0), CONFIRMED, 10.0, 100.0)
     assert (confirmed.stage, confirmed.expires) == (CONFIRMED, 110.0)

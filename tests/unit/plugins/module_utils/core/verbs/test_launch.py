@@ -26,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     LEASED,
+    TURN,
     Claim,
     Reservation,
 )
@@ -119,6 +120,11 @@ def test_a_host_is_told_of_the_record_once_and_what_it_has_to_do_alone() -> None
     assert set(told) == {"state", "host", "record", "lease_owner", "claim", "allocatable", "recorded"}
     run.answer()
     assert run.told("h2")["public_keys"].keys() == {"main1", "sub1", "sub2"}
+
+
+@pytest.mark.parametrize(("forks", "longer"), [(3, None), (1, 2 * TURN)])
+def test_a_lease_lasts_until_the_last_host_has_had_its_turn(forks: int, longer: int | None) -> None:
+    assert Launch(forks=forks).until("hold").told("h2").get("turns_seconds") == longer
 
 
 @pytest.mark.parametrize(("forks", "patience"), [(3, launch.PATIENCE), (2, 0)])

@@ -74,6 +74,7 @@ GIVEN = {
     "claim": None,
     "allocatable": None,
     "lease_seconds": LEASE,
+    "turns_seconds": 0,
     "lease_owner": None,
     "record": None,
     "host": None,
