@@ -259,6 +259,16 @@ replicas:
       status: RUNNING
       interface: eth1
       mtu: 1450
+unwritten:
+  description: Why the record could not be written; containers of this host are kept out of the session all the same.
+  returned: with O(state=stub) where that is so
+  type: str
+sick:
+  description:
+    - Whether the call failed for a reason of the host's own, such as a full disk or an engine that does not answer, so
+      that another host would do what was asked.
+  returned: failure, where that is so
+  type: bool
 unproven:
   description: Which peers on other hosts did not answer in time.
   returned: with O(state=started) where that is all that is left to prove

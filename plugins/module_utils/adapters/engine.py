@@ -122,12 +122,16 @@ LARGEST_FILE = 1024**2
 class EngineError(SessionError):
     """Docker Engine refused or cannot be reached; the message is a full sentence."""
 
+    def __init__(self, message: str, is_of_host: bool = False) -> None:
+        super().__init__(message)
+        self.is_of_host = is_of_host
+
 
 class _Refused(EngineError):
     """The engine answered that it does not do what it was asked for."""
 
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, status: int, is_of_host: bool) -> None:
+        super().__init__(message, is_of_host)
         self.status = status
 
 
@@ -138,7 +142,8 @@ def _saying(what: str) -> Iterator[None]:
         yield
     except ApiError as error:
         message = f"Docker Engine could not {what}: {error}"
-        raise (_Refused(message, error.status) if error.status else EngineError(message)) from error
+        refusal = _Refused(message, error.status, error.is_of_host) if error.status else None
+        raise refusal or EngineError(message, error.is_of_host) from error
 
 
 class Engine:
@@ -165,7 +170,8 @@ class Engine:
             reason = error if isinstance(error, ApiError) else "it does not tell the version of its API"
             raise EngineError(
                 f"Docker Engine cannot be reached on this host (its socket says: {reason}). Run the "
-                "prepare_hosts playbook, or start the engine."
+                "prepare_hosts playbook, or start the engine.",
+                is_of_host=True,
             ) from error
         if engine.api_version < MINIMUM_API:
             raise EngineError(
@@ -681,7 +687,7 @@ def _keeping_secret(login: Login | None) -> Iterator[None]:
         yield
     except EngineError as error:
         if login is not None and login["password"] in str(error):
-            raise EngineError(str(error).replace(login["password"], "********")) from None
+            raise EngineError(str(error).replace(login["password"], "********"), error.is_of_host) from None
         raise
 
 

@@ -10,7 +10,9 @@ parser of e-mails and TLS, which cost more than the rest of such a call; a reque
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
@@ -31,18 +33,20 @@ Body = Union[Mapping[str, Any], bytes, Iterable[bytes]]
 class ApiError(Exception):
     """The engine did not do what it was asked for; the text is the reason in words.
 
-    status: that of the engine's answer (RFC 9110, section 15); 0 where there was none.
+    status: that of the engine's answer (RFC 9110, section 15); 0 where there was none. is_of_host: whether the reason
+    is the host's own: the engine went away, or its disk is full, of which it has nothing but words.
     """
 
-    def __init__(self, reason: str, status: int = 0) -> None:
+    def __init__(self, reason: str, status: int = 0, is_gone: bool = False) -> None:
         super().__init__(reason)
         self.status = status
+        self.is_of_host = is_gone or os.strerror(errno.ENOSPC).lower() in reason.lower()
 
 
 def _failure(error: OSError) -> ApiError:
     if isinstance(error, (TimeoutError, socket.timeout)):  # the same from Python 3.10 on
         return ApiError("it did not answer in time")
-    return ApiError(error.strerror or str(error))
+    return ApiError(error.strerror or str(error), is_gone=True)
 
 
 class _Connection:
@@ -73,7 +77,7 @@ class _Connection:
         """Return the next line, without its end."""
         found = self.reader.readline(LONGEST_LINE)
         if not found.endswith(b"\n"):
-            raise ApiError("it closed the connection in the middle of its answer")
+            raise ApiError("it closed the connection in the middle of its answer", is_gone=True)
         return found.rstrip(b"\r\n")
 
     def close(self) -> None:
@@ -104,7 +108,7 @@ class Answer:
 
     def _read_head(self, connection: _Connection) -> None:
         if not connection.reader.peek(1):
-            raise ApiError("it did not answer")
+            raise ApiError("it did not answer", is_gone=True)
         version, _blank, rest = connection.line().decode("latin-1").partition(" ")
         if not version.startswith("HTTP/1."):
             raise ApiError("it does not speak HTTP")
@@ -162,7 +166,7 @@ class Answer:
                     self.close()
                 return found
             if not found:
-                raise ApiError("it closed the connection in the middle of its answer")
+                raise ApiError("it closed the connection in the middle of its answer", is_gone=True)
             self._left -= len(found)
             if self._left == 0:
                 if not self._is_chunked:

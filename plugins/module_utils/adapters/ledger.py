@@ -51,6 +51,8 @@ def boot_id() -> str:
 class DamagedLedger(LedgerError):
     """The ledger is malformed; it can be set aside."""
 
+    is_of_host = True
+
 
 class LedgerFile:
     """The ledger of one host."""

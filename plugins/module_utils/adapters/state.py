@@ -59,6 +59,8 @@ class StateError(SessionError):
 class DamagedFile(StateError):
     """A file of the state directory is malformed; it can be set aside."""
 
+    is_of_host = True
+
     def __init__(self, path: Path, problem: str) -> None:
         self.path = path
         super().__init__(problem)

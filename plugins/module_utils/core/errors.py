@@ -8,11 +8,24 @@ Every message is one or more full sentences that name the thing, the value found
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 _LONGEST_VALUE_SHOWN = 120
+_OF_HOST = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENOSPC,
+    errno.EROFS,
+    errno.ESTALE,
+}
+"""Errors of the operating system that are a host's own, whatever it was asked for."""
 
 
 def show(value: object) -> str:
@@ -57,6 +70,16 @@ def message_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {printable(str(error))}"
 
 
+def is_of_host(error: BaseException | None) -> bool:
+    """Tell whether an error is the host's own, so that another host would do what was asked."""
+    return error.errno in _OF_HOST if isinstance(error, OSError) else getattr(error, "is_of_host", False)
+
+
+def failed(error: BaseException) -> dict[str, Any]:
+    """Return the result of a call that ended with an error; ``sick`` says that it is the host's own."""
+    return {"failed": True, "msg": message_of(error), **({"sick": True} if is_of_host(error) else {})}
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing that is wrong with the input.
@@ -75,7 +98,12 @@ class Problem:
 
 
 class SessionError(Exception):
-    """Base of all errors whose message is meant for the user, and is printable whatever it quotes."""
+    """Base of all errors whose message is meant for the user, and is printable whatever it quotes.
+
+    is_of_host: whether another host would do what was asked.
+    """
+
+    is_of_host = False
 
     def __str__(self) -> str:
         return str(spoken(super().__str__()))

@@ -50,6 +50,9 @@ SITE_VARIABLES = (
 """Inventory variables that hold for a whole resource group."""
 
 
+NOBODY: Mapping[str, str] = {}
+
+
 def pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """Return those of *names* that are set."""
     return {name: variables[name] for name in names if name in variables}
@@ -70,8 +73,13 @@ class GroupFacts:
     inventory: dict[str, dict[str, Any]]
 
     @classmethod
-    def read(cls, results: Mapping[str, Any], hostvars: Mapping[str, Any]) -> GroupFacts:
-        """Read registered results of host_info. Raises InvalidInput where no host can be reached."""
+    def read(
+        cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], sick: Mapping[str, str] = NOBODY
+    ) -> GroupFacts:
+        """Read registered results of host_info.
+
+        sick: hosts to leave out whatever they say, and why. Raises InvalidInput where no host can be reached.
+        """
         reached = {name: result for name, result in results.items() if not result.get("unreachable")}
         unreachable = [name for name in results if name not in reached]
         if not reached:
@@ -82,8 +90,8 @@ class GroupFacts:
         why_missing = dict.fromkeys(unreachable, "It could not be reached.")
         for name, result in reached.items():
             host = result.get("host") or {}
-            if not host.get("usable"):
-                why_missing[name] = host.get("problem") or why_not(result)
+            if name in sick or not host.get("usable"):
+                why_missing[name] = sick.get(name) or host.get("problem") or why_not(result)
                 continue
             try:
                 facts[name] = read_facts(host, f"Host {name}")

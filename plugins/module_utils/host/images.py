@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.i
     listen,
     serve_in_background,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, is_of_host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     registry_of,
     suits,
@@ -40,14 +40,17 @@ def _login(logins: Logins, reference: str) -> dict[str, str] | None:
 
 
 def _each(function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
-    """Call *function* with all items side by side; return the results, and the reasons of those that failed."""
+    """Call *function* with all items side by side; return the results, and the reasons of those that failed.
+
+    Raises what is no SessionError, or is the host's own error.
+    """
     with ThreadPoolExecutor() as pool:
         attempts = [pool.submit(function, item) for item in items]
     results: list[Any] = []
     problems = {}
     for number, attempt in enumerate(attempts):
         error = attempt.exception()
-        if error is not None and not isinstance(error, SessionError):
+        if error is not None and (not isinstance(error, SessionError) or is_of_host(error)):
             raise error
         if error is not None:
             problems[number] = str(error)

@@ -19,7 +19,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PREPARING,
     RUNNING,
@@ -84,7 +84,7 @@ def hold(
             public_keys, made = make_keys(session, record.plan, host, regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
         roll_back(state, ledger, record, lease_owner, check_mode)
-        return {**result, "failed": True, "msg": message_of(error)}
+        return {**result, **failed(error)}
     actions += [f"create key {key}" for key in made]
     difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
     made_here = {"public_keys": public_keys, "actions": actions, "diff": difference}

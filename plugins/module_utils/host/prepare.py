@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     Record,
@@ -38,17 +39,25 @@ def keep_stub(
     lease_owner: str,
     recorded: Collection[str],
     check_mode: bool,
-) -> list[str]:
+) -> tuple[list[str], str]:
     """Keep a stub record of a session of which this host carries no replica, and containers here out of its tunnel.
 
     lease_owner: the run of the launch that may hold the session's name here, which the stub does from now on. recorded:
-    sessions that this host had a record of when the launch looked. Returns what was, or would be, done.
+    sessions that this host had a record of when the launch looked. Returns what was, or would be, done, and
+    why the record could not be written: containers are kept out all the same, and that is all the session needs here.
     """
     stub = stub_of(record)
-    actions = keep_records(state, [stub], check_mode, recorded) + _keep_out(state, stub, check_mode)
-    if not check_mode:
+    unwritten = ""
+    try:
+        actions = keep_records(state, [stub], check_mode, recorded)
+        is_known = check_mode or state.session(stub.id).read_record() is not None  # else it was torn down just now
+    except (SessionError, OSError) as error:
+        actions, is_known, unwritten = [], True, message_of(error)
+    if is_known:
+        actions += _keep_out(stub, check_mode)
+    if not check_mode and not unwritten:
         release_name(ledger, record.id, lease_owner)
-    return actions
+    return actions, unwritten
 
 
 def release_name(ledger: LedgerFile, session_id: str, lease_owner: str) -> None:
@@ -86,10 +95,8 @@ def make_keys(
     return public_keys, names
 
 
-def _keep_out(state: StateDirectory, stub: Record, check_mode: bool) -> list[str]:
+def _keep_out(stub: Record, check_mode: bool) -> list[str]:
     """Keep containers of this host, which carries no replica, out of the session's tunnel; return what was done."""
-    if not check_mode and state.session(stub.id).read_record() is None:
-        return []  # it was torn down just now
     if stub.tunnel is None:
         return []
     nftables = Engine.connect().uses_nftables()

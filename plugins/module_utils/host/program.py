@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 
 MARK = "CLUSTER-COMPUTE-ANSWER "
 """What stands before the answer, on a line of its own: a host's shell may have written something before."""
@@ -43,4 +43,4 @@ def answer(call: Call, arguments: Mapping[str, Any], check_mode: bool) -> dict[s
     try:
         return call(dict(arguments), check_mode)
     except (SessionError, OSError) as error:
-        return {"failed": True, "msg": message_of(error)}
+        return failed(error)

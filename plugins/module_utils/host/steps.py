@@ -16,7 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    SessionError,
+    is_of_host,
+    message_of,
+)
 
 PARALLEL = 16
 """Steps of one stage that run side by side: requests to an engine, which itself works in parallel."""
@@ -42,6 +46,10 @@ class Step:
 class StepFailed(SessionError):
     """A step failed; what this run had made before is undone. The message names the step and the cause."""
 
+    def __init__(self, message: str, is_of_host: bool = False) -> None:
+        super().__init__(message)
+        self.is_of_host = is_of_host
+
 
 Stage = Sequence[Step]
 
@@ -57,6 +65,7 @@ def perform(stages: Sequence[Stage], undo: bool = True) -> list[float]:
     for stage in stages:
         begin = time.monotonic()
         failures = []
+        errors = []
         with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
             attempts = [(step, pool.submit(step.do)) for step in stage]
         for step, attempt in attempts:
@@ -64,11 +73,12 @@ def perform(stages: Sequence[Stage], undo: bool = True) -> list[float]:
             if error is None:
                 done.append(step)
             else:
+                errors.append(error)
                 failures.append(f"Could not {step.describe()}: {message_of(error)}")
         if failures:
             if undo:
                 failures += _undo(done)
-            raise StepFailed("\n".join(failures))
+            raise StepFailed("\n".join(failures), all(map(is_of_host, errors)))
         seconds.append(time.monotonic() - begin)
     return seconds
 

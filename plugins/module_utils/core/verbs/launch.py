@@ -9,8 +9,8 @@
 | look | every host says what it has | plan: cleanup, images, offer, replace, hold, start, queue, again, or the end |
 | takeover | what a run held that was ended is rolled back | look |
 | cleanup | each writes down what became of sessions, and removes what nobody owns | look |
-| ask, pull, load, serve, receive | images go where they are missing (see images) | the next of them, stop, or on |
-| stop | those that serve for nobody end | offer, replace, hold, or the end |
+| ask, pull, load, serve, receive | images go where they are missing (see images) | the next, stop, look, or on |
+| stop | those that serve for nobody end | offer, replace, hold, look, or the end |
 | offer, compare, withdraw | shared folders of a session that is to replace one are tried | replace, or the end |
 | replace | every host removes the session that is replaced | remember, hold, or the end |
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
@@ -149,6 +149,7 @@ def begin(
         "asked_again": 0,
         "awaited": None,
         "named": None,
+        "sick": {},
         "rounds": 0,
         "waits": dict(request.get("waits") or {}),
         "wait_until": now + float(request.get("wait_seconds") or 0),
@@ -264,9 +265,9 @@ class _Launch:
         given = state["request"]
         try:
             request = Request.from_dict(given["request"])
-            group = GroupFacts.read(self.answers, outside.inventory)
+            group = GroupFacts.read(self.answers, outside.inventory, state["sick"])
             if not state["from_queue"]:
-                group.require(set(request.hosts) - set(request.excluded_hosts))
+                group.require({*request.hosts} - {*request.excluded_hosts, *state["sick"]})
             waits = read_record(state["waits"]) if state["waits"] else None
             planner = Planner(
                 request,
@@ -281,7 +282,7 @@ class _Launch:
             found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
         except CoreError as error:
             why = undetected(self.answers) if "session_accelerators" in str(error) else []
-            return self._fail(REFUSED, str(error), *why)
+            return self._fail(REFUSED, str(error), *why, *self._sick_lines())
         if found["status"] == "DIFFERENT":
             return {**self._fail(found["failure"]), "diff": found["diff"]}
         state = self.state = {**state, **found, "cleaned_up": False}
@@ -322,7 +323,30 @@ class _Launch:
             return self._look_again(pause=True)
         if found["status"] in ("CANCELLED", "REFUSED") and not self.state["from_queue"]:
             return self._fail(REFUSED, *found["report"])
+        if (
+            self.state["sick"]
+            and found["status"] == "PENDING"
+            and not (self.state["from_queue"] or self.state["rounds"])
+        ):
+            return self._not_held(self._sick_lines())
         return self._queue(found["report"])
+
+    def _sick_hosts(self) -> dict[str, str]:
+        """Return the hosts that failed in the state's step for reasons of their own, and why; plans leave them out."""
+        found = {host: why_not(result) for host, result in self.answers.items() if result.get("sick")}
+        self.state["sick"] = {**self.state["sick"], **found}
+        return found
+
+    def _sick_lines(self) -> list[str]:
+        return [f"{host}: {why}" for host, why in self.state["sick"].items()]
+
+    def _not_held(self, reasons: Sequence[str]) -> State:
+        return self._fail(
+            f"The session {self.state['session_name']} could not be launched; its place could not be held on every "
+            "host.",
+            *reasons,
+            "Nothing was started. Correct what is said above and launch again.",
+        )
 
     def _await_launch(self, found: Mapping[str, Any]) -> State:
         """Wait for another run that launches a session of this name, or take over from one that has ended for sure."""
@@ -371,6 +395,8 @@ class _Launch:
     def _images(self, came: Mapping[str, Answers]) -> State:
         """Take what came of the last step, and name what each host does next to get the images."""
         state = self.state
+        if came:
+            self._sick_hosts()
         first, last = Settings.from_variables(self.outside.site).image_ports
         distribution = images.Distribution(
             state,
@@ -462,8 +488,11 @@ class _Launch:
             self.state["record"] = completed
             return self._try_folders()
         reasons = [f"{host}: {why}" for host, why in missing.items()]
+        sick = [host for host in missing if host in self.state["sick"]]
+        if sick and self.state["fresh"] and self.state["attempt"] < self.state["attempts"]:
+            return self._look_again()
         if self.state["from_queue"]:
-            return self._keep(_failed_record(self._record, reasons, []), reasons)
+            return self._keep(_failed_record(self._record, reasons, [], sick), reasons)
         return self._fail(
             "The session cannot be launched: its image cannot be had. Nothing was started. Correct session_image, or "
             "give the image to a host of the group.",
@@ -570,7 +599,12 @@ class _Launch:
         last = state["attempt"] >= state["attempts"]
         # A name host that cannot answer is one that knows less: the others are asked as well.
         given = {host: result for host, result in self.answers.items() if host in state["hosts"] or "granted" in result}
-        broken = [host for host, claim in given.items() if "granted" not in claim and not claim.get("unreachable")]
+        sick = self._sick_hosts() if state["fresh"] and not last else {}
+        broken = [
+            host
+            for host, claim in given.items()
+            if "granted" not in claim and not claim.get("unreachable") and host not in sick
+        ]
         answers = {host: _answer(result) for host, result in given.items()}
         reasons = [f"{host}: {reason}" for host, answer in answers.items() for reason in answer.reasons]
         outcome = resolve_reservations(state["record"]["id"], answers)
@@ -608,12 +642,7 @@ class _Launch:
     def _after_release(self) -> State:
         state = self.state
         if state["refused"] and not state["from_queue"]:
-            name = state["session_name"]
-            return self._fail(
-                f"The session {name} could not be launched; its place could not be held on every host.",
-                *state["refused"],
-                "Nothing was started. Correct what is said above and launch again.",
-            )
+            return self._not_held(state["refused"])
         return self._look_again(pause=True) if state["again"] else self._queue(state["report"])
 
     # ---- starting -------------------------------------------------------------------------------------------------
@@ -653,6 +682,8 @@ class _Launch:
                 continue
             if result.get("unreachable"):
                 unreachable.append(host)
+            if result.get("unwritten"):
+                state["warnings"].append(f"{host} could not write the session down: {result['unwritten']}")
             if ("actions" if host in optional_hosts or host in late else "replicas") not in result:
                 failures.append(f"{host}: {why_not(result)}")
         if failures and len(failures) == len(unreachable) and state["asked_again"] < state["attempt"]:
@@ -715,9 +746,10 @@ class _Launch:
     def _failed(self, failures: list[str], unreachable: list[str]) -> State:
         """Undo what was made of a session that could not be started; what works of one that runs stays."""
         state = self.state
-        failed = encode(_failed_record(self._record, failures, unreachable))
-        last = state["attempt"] >= state["attempts"]
-        state.update(failures=failures, failed_record=failed, again=bool(unreachable) and state["fresh"] and not last)
+        sick = list(self._sick_hosts())
+        failed = encode(_failed_record(self._record, failures, unreachable, sick))
+        again = bool(unreachable or sick) and state["fresh"] and state["attempt"] < state["attempts"]
+        state.update(failures=failures, failed_record=failed, again=again)
         state["replicas"] = []
         name = state["session_name"]
         if not state["fresh"]:
@@ -837,6 +869,12 @@ class _Launch:
 
     def _after_queue(self) -> State:
         state, request = self.state, self.state["request"]
+        if state["step"] == "queue":
+            missing = {host: result for host, result in self.answers.items() if "actions" not in result}
+            reasons = [f"{host} could not write the session down: {why_not(missing[host])}" for host in missing]
+            if len(missing) == len(self.answers) and not state["from_queue"]:
+                return self._fail(REFUSED, *reasons)
+            state["warnings"] = reasons
         if not self._waits():
             return self._over(state["pending"]["status"], state["report"])
         if state["wait_until"] <= self.outside.now:
@@ -848,7 +886,7 @@ class _Launch:
             )
         # The steps of rounds include each other, one or two a round, and Ansible bears some hundred includes inside
         # each other: the pauses between rounds grow, so that a hundred of them fill the whole time.
-        state.update(attempt=0, asked_again=0, rounds=state["rounds"] + 1, waits=state["pending"])
+        state.update(attempt=0, asked_again=0, sick={}, rounds=state["rounds"] + 1, waits=state["pending"])
         arguments = {
             "session_name": state["session_name"],
             "rendezvous_key": state["lease_owner"],
@@ -914,14 +952,17 @@ def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
     return found if all(replica["name"] in found for replica in record.plan["replicas"]) else {}
 
 
-def _failed_record(record: Record, failures: list[str], unreachable: list[str]) -> Record | None:
+def _failed_record(
+    record: Record, failures: list[str], unreachable: Sequence[str], sick: Sequence[str]
+) -> Record | None:
     """Return what becomes of a session that came from the queue: it waits on, or it has ended; None for others."""
     if record.queue is None or not failures:
         return None
     # One of its hosts may have made the next revision, RUNNING, without being able to say so.
     record = replace(record, revision=record.revision + 1)
     changes: dict[str, Any] = {"plan": None, "hosts": (), "report": tuple(failures)}
-    if unreachable:
-        reason = f"{', '.join(unreachable)} could not be reached while it was being started."
+    if unreachable or sick:
+        why = "could not be reached" if unreachable else "failed"
+        reason = f"{', '.join(unreachable or sick)} {why} while it was being started."
         return revise(record, PENDING, reason, **changes)
     return revise(record, ERROR, "It could not be started.", **changes)

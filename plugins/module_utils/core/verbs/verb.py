@@ -102,5 +102,5 @@ def combined(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if differences:
         found["diff"] = differences
     for result in results[-1:]:
-        found.update({key: result[key] for key in ("failed", "msg", "unreachable") if key in result})
+        found.update({key: result[key] for key in ("failed", "msg", "sick", "unreachable") if key in result})
     return found

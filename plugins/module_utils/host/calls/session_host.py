@@ -103,7 +103,7 @@ def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Keep a stub record, on a host that carries no replica."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_stub
 
-    actions = keep_stub(
+    actions, unwritten = keep_stub(
         StateDirectory(arguments["state_directory"]),
         LedgerFile(arguments["state_directory"]),
         arguments["record"],
@@ -112,7 +112,8 @@ def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         check_mode=check_mode,
     )
     diff = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
-    return {"changed": bool(actions), "actions": actions, "diff": diff}
+    found = {"unwritten": unwritten} if unwritten else {}
+    return {"changed": bool(actions), "actions": actions, "diff": diff, **found}
 
 
 def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -371,6 +371,19 @@ def test_without_a_login_that_of_the_host_counts(
         asking.pull_image("a")
 
 
+@pytest.mark.parametrize(
+    ("text", "is_of_host"),
+    [("mkdir /var/lib/docker/x: no space left on device", True), ("No such image: busybox", False)],
+)
+def test_a_full_disk_is_told_apart_from_what_is_wrong_with_a_request(
+    server: EngineServer, asking: Engine, text: str, is_of_host: bool
+) -> None:
+    server.answer("POST /containers/c/start", status=500, value={"message": text})
+    with pytest.raises(EngineError, match="could not start the container c") as raised:
+        asking.start_container("c")
+    assert raised.value.is_of_host == is_of_host
+
+
 def test_archives_of_images(server: EngineServer, asking: Engine) -> None:
     server.raw(
         "POST /images/load",

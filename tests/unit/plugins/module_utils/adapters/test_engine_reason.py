@@ -19,6 +19,7 @@ def refusal(path: Path) -> str:
     """Return what is said where the engine's socket is this one."""
     with pytest.raises(EngineError) as raised:
         Engine.connect(timeout=0.2, path=str(path))
+    assert raised.value.is_of_host
     return str(raised.value)
 
 

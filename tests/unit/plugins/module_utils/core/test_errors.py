@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins import module_utils
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     InvalidInput,
     SessionError,
+    failed,
     message_of,
     spoken,
 )
@@ -37,6 +38,13 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\x9b1A\u202e"
 )
 def test_an_error_speaks_to_a_person(error: Exception, message: str) -> None:
     assert message_of(error) == message
+
+
+def test_what_is_the_hosts_own_is_told_apart() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/var/lib/x")
+    assert failed(full) == {"failed": True, "msg": "/var/lib/x: No space left on device.", "sick": True}
+    for error in (SessionError("No space left on device."), OSError(errno.ENOENT, "No such file"), KeyError("x")):
+        assert "sick" not in failed(error)
 
 
 def test_no_error_of_ours_acts_on_a_terminal() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import replace
@@ -28,7 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     prepared,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts, prepare
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
     keep_lines,
     keep_records,
@@ -102,15 +103,29 @@ def test_a_stub_takes_the_place_of_the_lease_of_a_name_and_none_is_kept_of_what_
     given: dict[str, Any] = {"lease_owner": "run", "check_mode": False, "recorded": [SESSION]}
     record = prepared(WAITING, {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "network": None})
     assert ledger.reserve(claim, [], None, 60.0, "run").granted
-    assert keep_stub(state, ledger, record, **given) == []
+    assert keep_stub(state, ledger, record, **given) == ([], "")
     assert (state.records(), ledger.read()) == (([], []), {})
     keep_records(state, [WAITING], False)
     ledger.reserve(claim, [], None, 60.0, "run")
-    assert keep_stub(state, ledger, record, **{**given, "check_mode": True}) == ["update record train"]
+    assert keep_stub(state, ledger, record, **{**given, "check_mode": True}) == (["update record train"], "")
     assert list(ledger.read()) == [SESSION]
-    assert keep_stub(state, ledger, record, **given) == ["update record train"]
+    assert keep_stub(state, ledger, record, **given) == (["update record train"], "")
     assert [(known.status, known.request) for known in state.records()[0]] == [("RUNNING", None)]
     assert ledger.read() == {}
+
+
+def test_a_host_that_cannot_write_keeps_its_containers_out_all_the_same(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = prepared(WAITING, {"session": {"id": SESSION, "name": "train"}, "hosts": {"h1": {}}, "network": None})
+    monkeypatch.setattr(prepare, "_keep_out", lambda stub, _check_mode: [f"keep out {stub.name}"])
+
+    def write(*_given: Any, **_more: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(state_module, "write_file", write)
+    found = keep_stub(state, LedgerFile(str(state.root)), record, lease_owner="run", recorded=[], check_mode=False)
+    assert found == (["keep out train"], "No space left on device.")
 
 
 def test_a_stub_leaves_what_the_session_holds_on_a_machine_that_is_two_hosts(state: StateDirectory) -> None:

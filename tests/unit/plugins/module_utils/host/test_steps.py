@@ -64,6 +64,17 @@ def test_every_failure_of_a_stage_is_told_and_its_successes_are_undone() -> None
     assert log == ["+two", "-two"]
 
 
+@pytest.mark.parametrize(("other", "is_of_host"), [(OSError(28, "Full"), True), (SessionError("No image."), False)])
+def test_a_stage_fails_for_reasons_of_the_host_where_all_of_its_steps_do(other: Exception, is_of_host: bool) -> None:
+    def fail(error: Exception) -> None:
+        raise error
+
+    stage = [Step("create", "file", "f", partial(fail, error)) for error in (OSError(28, "Full"), other)]
+    with pytest.raises(StepFailed) as caught:
+        perform([stage])
+    assert caught.value.is_of_host == is_of_host
+
+
 def test_a_failing_undo_does_not_stop_the_others() -> None:
     log: list[str] = []
     stages = [

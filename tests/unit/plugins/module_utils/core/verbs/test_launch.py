@@ -286,6 +286,76 @@ def test_a_host_that_cannot_answer_is_named_and_nothing_is_started() -> None:
     )
 
 
+SICK = {"failed": True, "sick": True, "msg": "No space left on device."}
+GRANTED_AND_SICK = {**SICK, "granted": True, "reasons": [], "tentative": [], "actions": []}
+
+
+@pytest.mark.parametrize("queued", [False, True])
+@pytest.mark.parametrize(
+    ("step", "answer"), [("hold", SICK), ("hold", GRANTED_AND_SICK), ("start", SICK)], ids=["lease", "key", "start"]
+)
+def test_a_host_that_fails_for_reasons_of_its_own_is_planned_around(
+    step: str, answer: dict[str, Any], queued: bool
+) -> None:
+    run = (from_queue(hosts=4) if queued else Launch(request(hosts=["h1", "h2", "h3", "h4"]), hosts=4)).until(step)
+    run.answer(h2=answer)
+    kept = run.told().get("record") if run.step == "undo" else None
+    assert kept is None or kept["status"] == ("PENDING" if queued else "PREPARING")
+    if kept is not None:
+        run.hosts = {host: {**one, "records": [kept]} for host, one in run.hosts.items()}
+    run.until("hold")
+    assert run.record.hosts == ("h1", "h3", "h4")
+    assert run.state["warnings"] == ["Hosts that cannot be used are left out: h2. No space left on device."]
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+
+
+@pytest.mark.parametrize(("attempts", "step"), [(20, "hold"), (1, "hold"), (20, "start")])
+def test_where_there_is_no_other_place_the_host_is_named_and_one_from_the_queue_waits_on(
+    attempts: int, step: str
+) -> None:
+    run = Launch(attempts=attempts).until(step).answer(h2=SICK).until("")
+    lines = run.state["failure"].splitlines()
+    assert "could not be launched" in lines[0]
+    assert lines[1] == "h2: No space left on device."
+    assert set(run.steps) <= {"look", "hold", "release", "start", "undo"}
+    queued = from_queue(attempts=attempts).until(step).answer(h2=SICK)
+    if queued.step == "undo":
+        queued.hosts = {host: {**one, "records": [queued.told()["record"]]} for host, one in queued.hosts.items()}
+    assert queued.until("").state["outcome"]["status"] == PENDING
+    named = Launch(request(hosts=["h2"], size=1)).until(step).answer(h2=SICK).until("")
+    assert "h2: No space left on device." in named.state["failure"].splitlines()
+
+
+def test_what_runs_is_not_placed_anew_for_a_sick_host() -> None:
+    again = Launch(hosts=4).until("").run_on()
+    again.hosts["h2"]["reservations"] = []
+    assert "failure" in again.until("hold").answer(h2=SICK).until("").state
+    assert again.steps == ["look", "hold", "release"]
+
+
+def test_a_host_whose_image_cannot_come_for_reasons_of_its_own_is_planned_around() -> None:
+    run = lacking("h3", hosts=4, asked=request(image_pull="never")).answer()
+    for _sender in range(3):
+        run.answer({hosts_of(run.state)[0]: {"port": 8480, "server": {"pid": 5, "start": 7}}})
+        if run.step == "receive":
+            run.answer(h3=SICK)
+    assert run.until("hold").record.hosts == ("h1", "h2", "h4")
+
+
+def test_a_host_that_cannot_keep_the_record_of_one_that_waits_is_named() -> None:
+    run = full(0).until("queue").answer(h2=SICK)
+    assert run.state["outcome"]["status"] == PENDING
+    assert run.state["warnings"] == ["h2 could not write the session down: No space left on device."]
+    run = full(0).until("queue").answer(dict.fromkeys(("h1", "h2", "h3"), SICK))
+    assert "h3 could not write the session down" in run.state["failure"]
+
+
+def test_a_host_that_keeps_containers_out_and_cannot_write_is_warned_of() -> None:
+    run = Launch(hosts=4).until("start").answer(h4={"actions": [], "unwritten": "No space left on device."})
+    assert run.state["warnings"] == ["h4 could not write the session down: No space left on device."]
+    assert run.state["outcome"]["status"] == "RUNNING"
+
+
 def test_a_host_that_cannot_make_its_keys_or_folders_fails_the_launch_as_one_that_cannot_start() -> None:
     unmade = {**refused(""), "granted": True, "reasons": [], "failed": True, "msg": "It is really /etc."}
     del unmade["public_keys"]

@@ -9,6 +9,7 @@ collection's own (host/launch_steps, host/removal, host/prepare). The engine onl
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import shutil
@@ -29,11 +30,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
+    PENDING,
     RUNNING,
     Record,
     advance,
@@ -105,7 +107,7 @@ class Host:
     """One host: a state directory, and an engine that remembers containers."""
 
     def __init__(self, name: str, number: int, root: Path) -> None:
-        self.name, self.number, self.root, self.is_up = name, number, root, True
+        self.name, self.number, self.root, self.is_up, self.is_full = name, number, root, True, False
         self.containers: dict[str, dict[str, Any]] = {}
         self.uses_nftables = lambda: False
 
@@ -203,7 +205,7 @@ class Host:
             asked = {**GIVEN, "state_directory": str(self.root), **given}
             return session_host.call(asked, False)
         except (SessionError, OSError) as error:
-            return {"failed": True, "msg": str(error)}
+            return failed(error)
 
     def left(self) -> list[str]:
         """Return all that a session could have left."""
@@ -332,6 +334,8 @@ class World:
             self.hosts[what].is_up = False
         elif kind == "bring back":
             self.hosts[what].is_up = True
+        elif kind in ("fill", "empty"):
+            self.hosts[what].is_full = kind == "fill"
         elif kind == "let time pass":
             self.now += what
         elif kind == "launch":
@@ -396,7 +400,15 @@ class World:
 def patched() -> Iterator[list[World]]:
     """Let what a host does see the engine and the clock of the world that is asked."""
     worlds: list[World] = []
+    make_file = tempfile.mkstemp
+
+    def write(**given: Any) -> tuple[int, str]:
+        if worlds[-1].at.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return make_file(**given)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "mkstemp", write)
         patch.setattr(Engine, "connect", classmethod(lambda _cls: worlds[-1].at))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
         patch.setattr(
@@ -436,6 +448,7 @@ SIMPLE = st.one_of(
     st.tuples(st.just("run"), st.sampled_from(["repair", "gc", "schedule"]), st.one_of(st.none(), MOMENTS)),
     st.tuples(st.just("lose"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("bring back"), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.sampled_from(["fill", "empty"]), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
 ACTS = st.one_of(
@@ -475,7 +488,7 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
 def end(world: World) -> None:
     """Bring all hosts back, and tear all down; nothing may be left then."""
     for host in world.hosts.values():
-        host.is_up = True
+        host.is_up, host.is_full = True, False
     world.now += DEADLINE + 1
     for name in NAMES:
         world.teardown(name)
@@ -483,6 +496,33 @@ def end(world: World) -> None:
     world.launch(request(name="last", size=1))
     world.teardown("last")
     assert {name: host.left() for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+
+
+def test_a_host_with_a_full_disk_harms_nobody(patched: list[World], tmp_path: Path) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        world.launch(request(name="ash", size=3, cpus="1.5", max_replicas_per_host=1))
+        world.hosts["h1"].is_full = True
+        small = world.launch(request(name="birch", size=2, cpus="0.5", max_replicas_per_host=1))
+        assert small["outcome"]["status"] == RUNNING
+        assert set(world.running()["birch"]) == {"id", "h2", "h3"}
+        big = world.launch(request(name="cedar", size=1, cpus="0.1", hosts=["h1"]))
+        assert "h1: No space left on device." in big["failure"]
+        waiting = world.launch(request(name="cedar", size=2, cpus="2", max_replicas_per_host=1))
+        assert waiting["outcome"]["status"] == PENDING
+        assert list(world.running()) == ["ash", "birch"]
+        for name in ("birch", "ash"):
+            world.teardown(name)
+        world.launch(request(name="other", size=1, cpus="2", hosts=["h3"]))
+        for is_full, status in ((True, PENDING), (False, RUNNING)):
+            world.hosts["h1"].is_full = is_full
+            (outcome,) = world.schedule()["outcomes"]
+            assert outcome["status"] == status, outcome
+        world.teardown("other")
+        end(world)
+    finally:
+        patched.pop()
 
 
 @pytest.mark.parametrize("stop", range(1, 14))
