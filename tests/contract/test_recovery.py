@@ -10,15 +10,30 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    RESERVE,
+    RESERVE_SIZE,
+    StateDirectory,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ERROR,
+    RUNNING,
+    Record,
+    advance,
+    new_record,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable, Claim
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     HERE,
     Call,
@@ -29,6 +44,7 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     until,
 )
 
+SESSION, OTHER = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa", "00000000-0e04-4a3c-9d2a-53a1f7b2c8aa"
 FAILS = ["sh", "-c", "until [ -e /tmp/fail ]; do sleep 0.1; done; exit 7"]
 
 
@@ -210,3 +226,32 @@ def test_leaks_are_told_and_removed_only_by_name(ghost: str, call: Call) -> None
     assert dry_run == ["remove network cc-ghost", "remove link ccxghost", "remove firewall rules ghost"]
     assert call("session_host", state="absent", session_id=ghost)["actions"] == dry_run
     assert call("session_host", state="absent", session_id=ghost)["actions"] == []
+
+
+def test_a_session_ends_on_a_full_disk_where_there_is_a_reserve_and_none_begins(tmp_path: Path) -> None:
+    """A file system of its own, filled to its last byte."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", tmp_path], check=True)
+    try:
+        state, ledger = StateDirectory(str(tmp_path)), LedgerFile(str(tmp_path))
+        record = new_record(SESSION, "alice", {"name": "train"})
+        claim = Claim(SESSION, "train", replicas=1, cpus=1, memory=1)
+        subprocess.run(["fallocate", "--posix", "--length", "1MiB", tmp_path / RESERVE], check=True)
+        assert ledger.reserve(claim, [], Allocatable(2, 2), 600.0, "run").granted
+        state.session(SESSION).write_record(record)
+        with suppress(OSError), open(tmp_path / "full", "wb", buffering=0) as full:
+            while full.write(bytes(4096)):
+                pass
+        with pytest.raises(OSError, match="No space left on device"):
+            ledger.reserve(replace(claim, session_id=OTHER, session_name="other"), [], Allocatable(2, 2), 600.0, "run")
+        assert (tmp_path / RESERVE).stat().st_size == RESERVE_SIZE, "what could be done elsewhere leaves it alone"
+        later = advance(record, ERROR, "It failed.", report=("It failed.",))
+        state.session(SESSION).write_record(later)
+        assert state.session(SESSION).read_record() == later
+        state.write_tombstone(OTHER, "other", [HERE])
+        assert ledger.release(SESSION)
+        state.remove_session(SESSION)
+        (tmp_path / "full").unlink()
+        state.write_tombstone(OTHER, "other", [HERE])
+        assert (tmp_path / RESERVE).stat().st_blocks * 512 >= RESERVE_SIZE
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)

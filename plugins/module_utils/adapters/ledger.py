@@ -18,7 +18,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import make_directory, write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    check_room,
+    make_directory,
+    write_file,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -115,6 +119,7 @@ class LedgerFile:
                 return Answer(True)
             answer = rules.answer(claim, ledger, untracked, allocatable)
             if answer.granted:
+                check_room(self.path.parent)
                 ledger[claim.session_id] = rules.lease(claim, self._boot(), self._clock(), seconds, lease_owner)
                 self._store(ledger)
             return answer

@@ -18,8 +18,11 @@ Layout below the state directory (root only, mode 0700)::
     drained.json                                 why this host takes no new sessions
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
     damaged/<name>-<n>                           a file that could not be trusted, set aside
+    .reserve                                     room for small writes on a full disk; made when hosts are prepared
 
-Every file is written aside, flushed to disk and renamed, so that a reader never meets half a file.
+Every file is written aside, flushed to disk and renamed, so that a reader never meets half a file. A write that meets
+a full disk gets a piece of the reserve, so that what is there can be ended and removed; the next write for which there
+is room again fills it up.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ import json
 import os
 import time
 from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 
 TOMBSTONE_SCHEMA = 1
+RESERVE = ".reserve"
+RESERVE_SIZE = 1 << 20
+"""Bytes of the reserve, which the role prepare_hosts makes, and those that have to be free where a session begins."""
+PIECE = 64 << 10
+"""Bytes of the reserve for a write, at least: whoever fills the disk may be faster than the write."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class StateError(SessionError):
@@ -400,7 +409,55 @@ def write_in_place(path: Path, content: str, mode: int = 0o644, owner: tuple[int
 
 
 def write_file(path: Path, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:
-    """Write *content* to *path* atomically, durable before it returns, with *mode* and *owner* from the first byte."""
+    """Write *content* to *path* atomically, durable before it returns, with *mode* and *owner* from the first byte.
+
+    Where the disk is full it is tried once more with a piece of the reserve.
+    """
+    try:
+        _write_file(path, content, mode, owner)
+    except OSError as error:
+        if error.errno not in FULL or not _spend_reserve(path, len(content)):
+            raise
+        _write_file(path, content, mode, owner)
+    else:
+        _fill_reserve(path)
+
+
+def check_room(folder: Path) -> None:
+    """Raise OSError where the disk is so full that a session that began would need the reserve to end."""
+    if _free_bytes(folder) < RESERVE_SIZE:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+
+
+def _free_bytes(folder: Path) -> int:
+    status = os.statvfs(folder)
+    return status.f_bfree * status.f_frsize
+
+
+def _reserve_of(path: Path) -> tuple[Path, int] | None:
+    """Return the reserve for a file of a state directory, and its size; None where there is none."""
+    for folder in path.parents:
+        with suppress(OSError):
+            return folder / RESERVE, (folder / RESERVE).lstat().st_size
+    return None
+
+
+def _spend_reserve(path: Path, size: int) -> bool:
+    """Give a piece of the reserve back to the file system; tell whether there was any."""
+    reserve, left = _reserve_of(path) or (path, 0)
+    if left:
+        os.truncate(reserve, max(0, left - max(PIECE, 2 * size)))
+    return left > 0
+
+
+def _fill_reserve(path: Path) -> None:
+    reserve, left = _reserve_of(path) or (path, RESERVE_SIZE)
+    if left < RESERVE_SIZE and _free_bytes(reserve.parent) >= 4 * RESERVE_SIZE:
+        with suppress(OSError), open(reserve, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, RESERVE_SIZE)
+
+
+def _write_file(path: Path, content: str | bytes, mode: int, owner: tuple[int, int]) -> None:
     import tempfile  # brings much that who only reads gets by without
 
     make_directory(path.parent, path.parent.stat().st_mode & 0o7777 if path.parent.exists() else 0o700)

@@ -262,3 +262,17 @@ def test_what_a_killed_writer_left_goes_with_the_next_change(tmp_path: Path) -> 
     (tmp_path / ".ledger.json.1a2b3c4d").write_text("{")
     assert not book.release("id-a")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_session_begins_on_a_full_disk_and_one_that_is_there_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = LedgerFile(str(tmp_path), lambda: "boot", Clock())
+    assert book.reserve(claim("a"), [], ALLOCATABLE, 60.0, RUN).granted
+    monkeypatch.setattr(state, "_free_bytes", lambda _folder: state.RESERVE_SIZE - 1)
+    with pytest.raises(OSError, match="No space left on device"):
+        book.reserve(claim("b"), [], ALLOCATABLE, 60.0, RUN)
+    assert list(book.read()) == ["id-a"]
+    book.advance("id-a", CONFIRMED, 600.0, RUN)
+    book.commit(claim("a"), RUN)
+    assert book.release("id-a")

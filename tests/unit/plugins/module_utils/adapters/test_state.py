@@ -8,8 +8,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state
@@ -53,6 +55,45 @@ def test_a_record_is_read_back_as_it_was_written(directory: StateDirectory) -> N
     assert directory.records() == ([record("other", OTHER), record("train")], [])
     assert directory.session_ids() == [OTHER, SESSION]
     assert (directory.session(SESSION).record_file.stat().st_mode & 0o777) == 0o600
+
+
+@pytest.mark.parametrize("has_reserve", [True, False])
+def test_a_write_on_a_full_disk_gets_a_piece_of_the_reserve_which_is_filled_up_when_there_is_room(
+    directory: StateDirectory, monkeypatch: pytest.MonkeyPatch, has_reserve: bool
+) -> None:
+    session, reserve = directory.session(SESSION), directory.root / state.RESERVE
+    session.write_record(record("train"))
+    if has_reserve:
+        reserve.write_bytes(bytes(state.RESERVE_SIZE))
+    make_file, limit = tempfile.mkstemp, state.RESERVE_SIZE if has_reserve else 0
+
+    def make_file_where_room_is(**given: Any) -> tuple[int, str]:
+        if not has_reserve or reserve.stat().st_size >= limit:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return make_file(**given)
+
+    monkeypatch.setattr(tempfile, "mkstemp", make_file_where_room_is)
+    later = advance(record("train"), PENDING, "Later.")
+    if not has_reserve:
+        with pytest.raises(OSError, match="No space left"):
+            session.write_record(later)
+        assert session.read_record() == record("train")
+        return
+    session.write_record(later)
+    assert session.read_record() == later
+    assert reserve.stat().st_size == state.RESERVE_SIZE - state.PIECE
+    limit = 0  # it does not help any more
+    for left in range(state.RESERVE_SIZE - 2 * state.PIECE, -1, -state.PIECE):
+        with pytest.raises(OSError, match="No space left"):
+            session.write_record(later)
+        assert reserve.stat().st_size == left
+    monkeypatch.setattr(tempfile, "mkstemp", make_file)
+    monkeypatch.setattr(state, "_free_bytes", lambda _folder: 0)
+    session.write_record(later)
+    assert reserve.stat().st_size == 0
+    monkeypatch.undo()
+    state.write_file(session.record_file, "{}", 0o600, ME)
+    assert reserve.stat().st_size == state.RESERVE_SIZE
 
 
 def test_removing_the_last_session_removes_the_folder(directory: StateDirectory) -> None:
