@@ -32,7 +32,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -399,6 +399,10 @@ def file_differs(path: Path, content: str, mode: int, owner: tuple[int, int] = (
 
 def write_in_place(path: Path, content: str, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:
     """Write *content* into the existing file *path*, which stays the same file for whoever has it mounted."""
+    _with_reserve(path, len(content), lambda: _write_in_place(path, content, mode, owner))
+
+
+def _write_in_place(path: Path, content: str, mode: int, owner: tuple[int, int]) -> None:
     with open(path, "r+", encoding="utf-8") as file:
         os.fchmod(file.fileno(), mode)
         os.fchown(file.fileno(), owner[0], owner[1])
@@ -409,24 +413,26 @@ def write_in_place(path: Path, content: str, mode: int = 0o644, owner: tuple[int
 
 
 def write_file(path: Path, content: str | bytes, mode: int = 0o644, owner: tuple[int, int] = (0, 0)) -> None:
-    """Write *content* to *path* atomically, durable before it returns, with *mode* and *owner* from the first byte.
-
-    Where the disk is full it is tried once more with a piece of the reserve.
-    """
-    try:
-        _write_file(path, content, mode, owner)
-    except OSError as error:
-        if error.errno not in FULL or not _spend_reserve(path, len(content)):
-            raise
-        _write_file(path, content, mode, owner)
-    else:
-        _fill_reserve(path)
+    """Write *content* to *path* atomically, durable before it returns, with *mode* and *owner* from the first byte."""
+    _with_reserve(path, len(content), lambda: _write_file(path, content, mode, owner))
 
 
 def check_room(folder: Path) -> None:
     """Raise OSError where the disk is so full that a session that began would need the reserve to end."""
     if _free_bytes(folder) < RESERVE_SIZE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+
+
+def _with_reserve(path: Path, size: int, write: Callable[[], None]) -> None:
+    """Write so many bytes to *path*; where the disk is full, once more with a piece of the reserve."""
+    try:
+        write()
+    except OSError as error:
+        if error.errno not in FULL or not _spend_reserve(path, size):
+            raise
+        write()
+    else:
+        _fill_reserve(path)
 
 
 def _free_bytes(folder: Path) -> int:

@@ -96,6 +96,25 @@ def test_a_write_on_a_full_disk_gets_a_piece_of_the_reserve_which_is_filled_up_w
     assert reserve.stat().st_size == state.RESERVE_SIZE
 
 
+def test_what_replicas_have_mounted_is_not_left_empty_by_a_full_disk(
+    directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, reserve = directory.session(SESSION).hosts_file("main1"), directory.root / state.RESERVE
+    path.parent.mkdir(parents=True)
+    path.write_text("before")
+    reserve.write_bytes(bytes(state.RESERVE_SIZE))
+    flush = os.fsync
+
+    def flush_where_room_is(descriptor: int) -> None:
+        if reserve.stat().st_size == state.RESERVE_SIZE:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", flush_where_room_is)
+    state.write_in_place(path, "after", 0o644, ME)
+    assert path.read_text() == "after"
+
+
 def test_removing_the_last_session_removes_the_folder(directory: StateDirectory) -> None:
     for session_id in (SESSION, OTHER):
         directory.session(session_id).write_record(record("train"))
