@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, spoken
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, printable, spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import SITE_VARIABLES, pick
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import resource_group
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import has_ended, this_run
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
@@ -51,6 +52,8 @@ SPOKEN = {
 }
 """What roles and playbooks show of a state."""
 ARTIFACT = "cluster_compute_session"
+LEFT_OUT = {"unreachable": True, "msg": "It is left out by --limit."}
+"""What a host answers that the run does not call."""
 
 
 class ActionModule(ActionBase):
@@ -105,7 +108,27 @@ class ActionModule(ActionBase):
 
     def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
         """Return the first state where this decision is the first; None where there is a state already."""
-        hosts = list(task_vars["ansible_play_hosts_all"])
+        hosts, left_out = self._hosts(task_vars)
+        state = self._first(arguments, task_vars, hosts)
+        if state is None or not left_out:
+            return state
+        names = ", ".join(left_out)
+        self._display.warning(printable(f"--limit leaves out {names}: they count as hosts that cannot be reached."))
+        return {**state, "left_out": left_out}
+
+    def _hosts(self, task_vars: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        """Return the hosts that the verb is about, and which of them ``--limit`` leaves out of this run.
+
+        A part of a group is not to be judged as if it were all of it.
+        """
+        own = list(task_vars["ansible_play_hosts_all"])
+        if not task_vars.get("ansible_limit"):
+            return own, []
+        variables = {"session_resource_group": self._templar.template(task_vars.get("session_resource_group"))}
+        _group, hosts = resource_group(variables, task_vars["groups"])
+        return (hosts, [host for host in hosts if host not in own]) if set(own) <= set(hosts) else (own, [])
+
+    def _first(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any], hosts: list[str]) -> State | None:
         if arguments["request"] is not None:
             parse_registries(self._own(task_vars).get(REGISTRIES))
             given = {key: arguments[key] for key in ("attempts", "from_queue", "regenerate_keys", "hands_on")}
@@ -128,7 +151,11 @@ class ActionModule(ActionBase):
 
     def _answers(self, state: State, verb: str, hostvars: Any) -> dict[str, Any]:
         """Return what the hosts of the state's step answered, as it is: nothing in it is a template."""
-        return {host: hostvars.raw_get(host).get(f"{verb}_answer") or {} for host in hosts_of(state)}
+        left_out = state.get("left_out") or ()
+        return {
+            host: LEFT_OUT if host in left_out else hostvars.raw_get(host).get(f"{verb}_answer") or {}
+            for host in hosts_of(state)
+        }
 
     def _outside(self, task_vars: Mapping[str, Any]) -> Outside:
         return Outside(

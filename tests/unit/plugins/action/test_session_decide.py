@@ -34,17 +34,25 @@ class Hostvars(dict[str, Any]):
         return self[name]
 
 
-def run(verb: str, state: Any, answers: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-    """Return the result of the action after answers of hosts."""
+def run(
+    verb: str, state: Any, answers: dict[str, Any], group: list[str] | None = None, **arguments: Any
+) -> dict[str, Any]:
+    """Return the result of the action after answers of hosts. group: all hosts, where the run is limited to some."""
     found: Any = object.__new__(action.ActionModule)
+    warned: list[str] = []
+    found._display = SimpleNamespace(warning=warned.append)
+    found._templar = SimpleNamespace(template=lambda value: value)
     found._task = SimpleNamespace(args={"verb": verb, **arguments}, check_mode=False)
     variables = {
         f"{verb}_state": state,
         "hostvars": Hostvars({host: {f"{verb}_answer": answer} for host, answer in answers.items()}),
         "inventory_hostname": "h1",
         "ansible_play_hosts_all": list(answers),
+        "ansible_limit": ",".join(answers) if group else None,
+        "groups": {"cluster_compute_hosts": group},
     }
-    return dict(found.run(task_vars=variables))
+    result = dict(found.run(task_vars=variables))
+    return {**result, "warned": warned} if warned else result
 
 
 def decided(launch: Launch, answers: dict[str, Any], **arguments: Any) -> dict[str, Any]:
@@ -121,6 +129,25 @@ def test_a_repair_and_a_queue_begin_with_what_all_hosts_have_answered() -> None:
     failed = run("repair", None, {"h1": AWAY}, begins=True)
     assert failed["failed"]
     assert failed["msg"].startswith("The hosts cannot be judged.")
+
+
+def test_hosts_that_limit_leaves_out_count_as_hosts_that_cannot_be_reached() -> None:
+    looked = {f"h{number}": {"host": facts(number=number)} for number in (1, 2)}
+    leak = {"aaaaaaaa-0000-4000-8000-000000000000": {"name": "lost", "kinds": ["network"]}}
+    looked["h1"]["host"]["objects"] = leak
+    given = {"begins": True, "leaks": True}
+    whole = run("repair", None, looked, **given)
+    assert whole["findings"] == ["h1: leak: session lost: No host has a record or a container of it."]
+    part = run("repair", None, {"h1": looked["h1"]}, group=list(looked), **given)
+    assert (part["left_out"], part["warned"]) == (
+        ["h2"],
+        ["--limit leaves out h2: they count as hosts that cannot be reached."],
+    )
+    assert "leak" not in str(part["findings"])
+    assert "h2: cannot be looked at: It could not be reached." in str(part["findings"])
+    removal = {"sessions": [{"id": "x", "name": "demo", "hosts": ["h1", "h2"]}], "tombstones": []}
+    first = run("teardown", None, {"h1": removal}, group=list(looked), session_name="demo", after="remove")
+    assert (first["step"], first["tombstones"][0]["hosts"]) == ("remember", ["h2"])
 
 
 def test_what_became_of_a_launch_is_told_to_the_queue() -> None:
