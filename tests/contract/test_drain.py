@@ -41,9 +41,9 @@ def test_who_waits_for_an_empty_host_is_told_when_it_is_and_who_stays(host: Host
 
 
 def test_a_damaged_note_is_no_reason_to_take_sessions(host: Host, call: Call) -> None:
-    host.state.drain_file.parent.mkdir(parents=True, exist_ok=True)
+    session = host.plan(size=1)
     host.state.drain_file.write_text("{", encoding="utf-8")
-    refused = host.plan(size=1).bring("held")
+    refused = session.bring("held")
     assert "is damaged" in refused["reasons"][0]
     assert call("host_drain", **WHY)["actions"] == ["update drain new memory"]
     call("host_drain", state="undrained")
