@@ -25,6 +25,7 @@ def test_a_drained_host_grants_no_place_and_keeps_what_runs(host: Host, call: Ca
     assert not refused["granted"]
     assert refused["reasons"][0].endswith("): new memory")
     assert refused["tentative"] == []
+    assert set(host.ledger.read()) == {running.id}
     output_of("docker", "rm", "-f", "demo-main1")
     assert running.repair()["actions"] == ["create container demo-main1"]
     assert call("host_drain", state="undrained")["actions"] == ["remove drain new memory"]

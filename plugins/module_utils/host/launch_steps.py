@@ -64,12 +64,15 @@ def hold(
     replicas. Where the lease was granted and a folder or key cannot be made, or the session was torn down since the
     launch looked, the result is that of a failure, and what was held is given back.
     """
-    drain = state.read_drain()
-    if drain is not None and record.status == PREPARING:
-        return {"changed": False, **Answer(False, (str(drain),)).to_dict(), "actions": []}
     leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, lease_owner, check_mode)
     if leased and not check_mode:
         answer = reservation.refused_by_name(state, ledger, claim, lease_owner)
+    # Once it is leased: who drains the host sees the lease, or this sees the drain.
+    drain = state.read_drain() if answer.granted and record.status == PREPARING else None
+    if drain is not None:
+        if not check_mode:
+            ledger.release(record.id, lease_owner)
+        answer = Answer(False, (str(drain),))
     result = {"changed": False, **answer.to_dict(), "actions": []}
     if not answer.granted:
         return result
