@@ -249,7 +249,8 @@ def cleanup_actions(
     sessions of which the line may expire; that is done along with the rest, by itself only with *expires*. recorded: by
     host, the sessions that it had records of when this was judged.
     """
-    settled = group.settled(view)
+    removed = {removal.session_id for host_removals in removals.values() for removal in host_removals}
+    settled = [key for key in group.settled(view) if key not in removed]
     work = {
         "records": [encode(view.changed[key]) for key in sorted(view.changed)],
         "stubs": {host: encode(view.stubs[host]) for host in sorted(view.stubs)},

@@ -34,13 +34,13 @@ def cleanup_step(actions: Mapping[str, Any], then: str, variables: Mapping[str, 
             "records": [record for record in actions["records"] if record["status"] not in ENDED or record["id"] in ids]
             + actions["stubs"].get(host, []),
             "recorded": ids,
+            "settled": [key for key in actions["settled"] if key in ids],
         }
         for host, ids in actions["recorded"].items()
-        if actions["records"] or actions["forget"] or actions["settled"] or host in actions["stubs"]
+        if actions["records"] or actions["forget"] or {*actions["settled"]} & {*ids} or host in actions["stubs"]
     }
-    arguments = {key: actions[key] for key in ("forget", "settled")}
     kept = {key: value for key, value in variables.items() if key != "output_size"}
-    calls = [call("session_record", records, arguments, (), kept)]
+    calls = [call("session_record", records, {"forget": actions["forget"]}, (), kept)]
     for number in range(max((len(host_removals) for host_removals in actions["removals"].values()), default=0)):
         removals = {
             host: host_removals[number]
