@@ -52,6 +52,10 @@ options:
     type: list
     elements: str
     default: []
+  looked:
+    description:
+      - When this host was looked at, in seconds since its boot. What was torn down since then is left so.
+    type: float
 """
 
     INTERNAL = r"""

@@ -11,12 +11,14 @@ anything else is asked. A host that holds nothing has no ledger file. Time is CL
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     check_room,
@@ -36,6 +38,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 LOCK_DEADLINE = 30.0
 """Seconds to wait for the lock, which is held for milliseconds: longer means that something is wrong with the host."""
+
+REMOVALS = "/run"
+"""Where it is kept when which name was torn down here; gone with the boot, as is whoever was at work before."""
+REMOVAL_SECONDS, MOST_REMOVALS = 86400.0, 500
+"""For how long a teardown is remembered, which is longer than a verb is at work, and how many of them."""
 
 
 class LedgerError(SessionError):
@@ -77,6 +84,8 @@ class LedgerFile:
         self.path = Path(state_directory) / "ledger.json"
         self._boot = boot
         self._clock = clock or (lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
+        key = hashlib.sha256(os.path.abspath(state_directory).encode()).hexdigest()[:16]
+        self._removals = Path(REMOVALS) / f"cluster-compute-removed-{key}.json"
 
     def read(self) -> dict[str, Reservation]:
         """Return the live reservations by session id. Writes are atomic, so reading takes no lock."""
@@ -181,6 +190,47 @@ class LedgerFile:
             self._store(ledger)
             return True
 
+    def remember_removal(self, session_name: str, lease_owner: str | None) -> None:
+        """Remember that a name is torn down now, whatever this host has of it. lease_owner: a run that replaces it."""
+        with self._remembered() as kept:
+            now = self._clock()
+            kept[session_name] = [now, lease_owner, None]
+            for key in sorted(kept, key=lambda key: kept[key][0])[:-MOST_REMOVALS]:
+                del kept[key]
+            for key in [key for key in kept if kept[key][0] < now - REMOVAL_SECONDS]:
+                del kept[key]
+
+    def was_removed(self, name: str, session_id: str, looked: float | None, lease_owner: str | None) -> bool:
+        """Tell whether the name of a session was torn down here, by another run, since a run looked at this host.
+
+        A session that was let in since then is one that was asked for after the teardown.
+        """
+        if looked is None or not self._removals.exists():
+            return False
+        with self._remembered() as kept:
+            when, by, admitted = kept.get(name, (0.0, None, None))
+        return bool(when > looked and (by is None or by != lease_owner) and admitted != session_id)
+
+    def admit(self, name: str, session_id: str) -> None:
+        """Let a session in under a name that was torn down before it was asked for."""
+        if self._removals.exists():
+            with self._remembered() as kept:
+                if name in kept:
+                    kept[name][2] = session_id
+
+    @contextmanager
+    def _remembered(self) -> Iterator[dict[str, Any]]:
+        """Yield when each name was torn down, by whom, and what was let in since; write back what has changed."""
+        with os.fdopen(os.open(self._removals, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
+            _lock(file.fileno(), self._removals)
+            text = file.read()
+            kept = _removals_in(text)
+            yield kept
+            if json.dumps(kept) != text:
+                file.seek(0)
+                file.write(json.dumps(kept))
+                file.truncate()
+
     def _load(self) -> dict[str, Reservation]:
         try:
             return rules.read_ledger(json.loads(self.path.read_text(encoding="utf-8", errors="replace")))
@@ -216,6 +266,14 @@ class LedgerFile:
             yield rules.live(self._load(), self._boot(), self._clock())
         finally:
             os.close(descriptor)
+
+
+def _removals_in(text: str) -> dict[str, Any]:
+    """Return what is remembered of teardowns; a file that was cut off tells nothing."""
+    with suppress(ValueError):
+        found = json.loads(text)
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _lock(descriptor: int, path: Path) -> None:

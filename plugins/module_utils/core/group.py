@@ -137,6 +137,11 @@ class GroupFacts:
         """Ids of the sessions that each host has records of."""
         return {name: [record.id for record in facts.records] for name, facts in self.facts.items()}
 
+    @property
+    def looked(self) -> dict[str, float]:
+        """When each host was looked at, by its own clock."""
+        return {name: facts.clock for name, facts in self.facts.items()}
+
     def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
         view = cluster_state(self.facts, self.missing)

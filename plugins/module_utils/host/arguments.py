@@ -118,6 +118,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "regenerate_keys": {"type": "bool", "default": False, "no_log": False},
             "deadline_seconds": {"type": "int", "default": 600},
             "recorded": {"type": "list", "elements": "str", "default": []},
+            "looked": {"type": "float"},
             "public_keys": {"type": "dict", "default": {}, "no_log": False},
             "timeout": {"type": "int", "default": 60},
             "patience": {"type": "int", "default": 5},
@@ -150,6 +151,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "argument_spec": {
             "records": {"type": "list", "elements": "dict", "default": []},
             "recorded": {"type": "list", "elements": "str", "default": []},
+            "looked": {"type": "float"},
             "lease_owner": {"type": "str"},
             "tombstones": {"type": "list", "elements": "dict", "default": []},
             "forget": {"type": "list", "elements": "str", "default": []},
@@ -167,6 +169,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "allocatable": {"type": "dict"},
             "records": {"type": "dict", "default": {}},
             "recorded": {"type": "list", "elements": "str", "default": []},
+            "looked": {"type": "float"},
             "public_keys": {"type": "dict", "default": {}, "no_log": False},
             "state_directory": STATE_DIRECTORY,
         },

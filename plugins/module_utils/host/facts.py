@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -77,6 +78,8 @@ def host_facts(
             "ansible_become=true, or log in as root.",
         }
     try:
+        # Before anything is read, and rounded down: what is torn down from now on is torn down after this look.
+        clock = math.floor(time.clock_gettime(time.CLOCK_BOOTTIME) * 10) / 10
         engine = Engine.connect()
         # Records first and the ledger last: whoever is recorded as being launched held its place before that, so that
         # a launch that begins meanwhile is never seen without it.
@@ -98,7 +101,7 @@ def host_facts(
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["drained"] = encode(state.read_drain())
-        facts["clock"] = round(time.clock_gettime(time.CLOCK_BOOTTIME), 1)
+        facts["clock"] = clock
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
         in_full = {

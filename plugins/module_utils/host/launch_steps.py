@@ -55,11 +55,12 @@ def hold(
     lease_seconds: float,
     regenerate_keys: bool,
     recorded: Collection[str],
+    looked: float | None = None,
     check_mode: bool,
 ) -> dict[str, Any]:
     """Lease the claim if it fits now, and make under the lease the folders, proofs and keys that are missing.
 
-    recorded: sessions that this host had a record of when the launch looked. Returns ``granted``, ``reasons``,
+    recorded: sessions that this host had a record of when the launch *looked*. Returns ``granted``, ``reasons``,
     ``tentative``, ``actions`` and, where it is granted, ``public_keys``, the public keys of this host's
     replicas. Where the lease was granted and a folder or key cannot be made, or the session was torn down since the
     launch looked, the result is that of a failure, and what was held is given back.
@@ -78,7 +79,10 @@ def hold(
         return result
     try:
         with state.working_on(record.id):
-            _refuse_if_gone(state, record, recorded, check_mode)
+            if not check_mode:
+                _refuse_if_gone(
+                    state, record, recorded, ledger.was_removed(record.name, record.id, looked, lease_owner)
+                )
             session = state.session(record.id)
             if record.status == PREPARING and record.queue is None and not check_mode:
                 # Before the first key: what is found later of a launch that was killed can then be told whose it is.
@@ -94,8 +98,8 @@ def hold(
     return {**result, **made_here, "changed": leased or bool(actions)}
 
 
-def _refuse_if_gone(state: StateDirectory, record: Record, recorded: Collection[str], check_mode: bool) -> None:
-    if record.id in recorded and state.session(record.id).read_record() is None and not check_mode:
+def _refuse_if_gone(state: StateDirectory, record: Record, recorded: Collection[str], was_removed: bool) -> None:
+    if was_removed or (record.id in recorded and state.session(record.id).read_record() is None):
         raise StateError(f"Session {record.name} was torn down while this launch was at work. Launch again.")
 
 
@@ -141,6 +145,7 @@ def start(
     timeout: float,
     patience: float,
     recorded: Collection[str],
+    looked: float | None = None,
     check_mode: bool,
 ) -> dict[str, Any]:
     """Confirm the lease, make what the plan gives to this host and is missing, and prove that it works.
@@ -152,8 +157,10 @@ def start(
     """
     engine = Engine.connect()
     with state.working_on(record.id):
-        _refuse_if_gone(state, record, recorded, check_mode)
         if not check_mode:
+            was_removed = ledger.was_removed(record.name, record.id, looked, lease_owner)
+            _refuse_if_gone(state, record, recorded, was_removed)
+            ledger.admit(record.name, record.id)
             ledger.advance(record.id, CONFIRMED, deadline, lease_owner)
             if record.status == PREPARING:
                 keep_records(state, [record], check_mode)

@@ -38,6 +38,7 @@ def keep_stub(
     *,
     lease_owner: str,
     recorded: Collection[str],
+    looked: float | None = None,
     check_mode: bool,
 ) -> tuple[list[str], str]:
     """Keep a stub record of a session of which this host carries no replica, and containers here out of its tunnel.
@@ -50,6 +51,8 @@ def keep_stub(
     unwritten = ""
     try:
         actions = keep_records(state, [stub], check_mode, recorded)
+        if not check_mode:
+            leave_torn_down(state, ledger, [stub], looked, lease_owner)
         is_known = check_mode or state.session(stub.id).read_record() is not None  # else it was torn down just now
     except (SessionError, OSError) as error:
         actions, is_known, unwritten = [], True, message_of(error)
@@ -126,6 +129,21 @@ def keep_records(
             if not check_mode:
                 directory.write_record(record)
     return actions
+
+
+def leave_torn_down(
+    state: StateDirectory, ledger: LedgerFile, records: list[Record], looked: float | None, lease_owner: str | None
+) -> None:
+    """Take back records of sessions whose names were torn down here since the run that wrote them *looked*.
+
+    Afterwards: a teardown that comes later than this finds what was written.
+    """
+    for record in records:
+        directory = state.session(record.id)
+        if not ledger.was_removed(record.name, record.id, looked, lease_owner):
+            ledger.admit(record.name, record.id)
+        elif directory.exists() and not directory.host_file.exists():
+            state.remove_session(record.id)
 
 
 def keep_lines(

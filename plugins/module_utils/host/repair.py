@@ -47,6 +47,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 )
 
 Keys = dict[str, dict[str, "str | None"]]
+LOOK_SECONDS = 300
+"""For how long hosts are looked at: what another host had of a session may be so much older than this host's look."""
 
 
 @dataclass
@@ -82,6 +84,7 @@ def repair_host(
     public_keys: Mapping[str, Keys] | None = None,
     *,
     recorded: Collection[str] = (),
+    looked: float | None = None,
     allocatable: Allocatable | None = None,
     session_name: str | None = None,
     check_mode: bool = False,
@@ -90,9 +93,9 @@ def repair_host(
 
     host: name of this host in the plans; without it each session's state tells. records: what other hosts know, by id;
     a newer revision, or a copy that is missing here, is taken over. recorded: ids of the sessions that this host had
-    records of when *records* were put together; one that it has none of any more was torn down meanwhile. public_keys:
-    by session, those of the replicas of other hosts. allocatable: what sessions may use of this host; a place that was
-    lost is only taken again where it is free.
+    records of when *records* were put together; one that it has none of any more was torn down meanwhile. looked:
+    when this host was looked at, by its own clock. public_keys: by session, those of the replicas of other hosts.
+    allocatable: what sessions may use of this host; a place that was lost is only taken again where it is free.
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
@@ -101,6 +104,7 @@ def repair_host(
     repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode)
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
+    ledger = repairer.ledger
     known, _damaged = state.records()
     here = {*recorded, *(record.id for record in known)}
     copies: dict[str, list[Record]] = {record.id: [record] for record in known}
@@ -112,6 +116,9 @@ def repair_host(
             copies.setdefault(session_id, []).append(record)
     for session_id in sorted(copies):
         best = latest(copies[session_id])
+        since = None if looked is None else looked - LOOK_SECONDS
+        if best is not None and session_id not in here and ledger.was_removed(best.name, session_id, since, None):
+            continue
         if best is not None and session_name in (None, best.name):
             repairer.repair(best, host, session_id in here)
     return result

@@ -287,7 +287,7 @@ class _Launch:
             return {**self._fail(found["failure"]), "diff": found["diff"]}
         state = self.state = {**state, **found, "cleaned_up": False}
         state["warnings"] = warnings_of(found, group, planner.problems) + undetected(self.answers)
-        state["recorded"] = group.recorded
+        state["recorded"], state["looked"] = group.recorded, group.looked
         state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
         if found["status"] == "CLEANUP":
             return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
@@ -540,7 +540,7 @@ class _Launch:
 
     def _replace(self) -> State:
         arguments = {"state": "absent", "session_name": self.state["session_name"]}
-        calls = [call("session_host", self.state["known"], arguments, (), {**STATE_DIRECTORY, **OUTPUT})]
+        calls = [call("session_host", self.state["known"], arguments, ["lease_owner"], {**STATE_DIRECTORY, **OUTPUT})]
         return {**self.state, **step("replace", "Remove the session that this one replaces", DECIDE, calls)}
 
     def _after_replace(self) -> State:

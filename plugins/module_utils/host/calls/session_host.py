@@ -31,7 +31,7 @@ def _held(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         arguments["host"],
         lease_seconds=arguments["lease_seconds"] + arguments["turns_seconds"],
         check_mode=check_mode,
-        **{key: arguments[key] for key in ("lease_owner", "regenerate_keys", "recorded")},
+        **{key: arguments[key] for key in ("lease_owner", "regenerate_keys", "recorded", "looked")},
     )
 
 
@@ -61,7 +61,7 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         lease_owner=arguments["lease_owner"] or "",
         deadline=arguments["deadline_seconds"],
         check_mode=check_mode,
-        **{key: arguments[key] for key in ("timeout", "patience", "recorded")},
+        **{key: arguments[key] for key in ("timeout", "patience", "recorded", "looked")},
     )
 
 
@@ -109,6 +109,7 @@ def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         arguments["record"],
         lease_owner=arguments["lease_owner"],
         recorded=arguments["recorded"],
+        looked=arguments["looked"],
         check_mode=check_mode,
     )
     diff = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
@@ -143,6 +144,10 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     state = StateDirectory(arguments["state_directory"])
     ledger = LedgerFile(arguments["state_directory"], forgiving=True)
     meant = (arguments["session_name"], arguments["session_id"])
+    if meant[0] is not None and meant[1] is None and not check_mode:
+        with suppress(SessionError, OSError):
+            # First, and on hosts that have nothing of it as well: who is at work finds it, or is found below.
+            ledger.remember_removal(meant[0], arguments["lease_owner"])
     found = {
         "sessions": removal.known_sessions(engine, state, ledger, *meant),
         "tombstones": [tombstone for tombstone in state.tombstones() if meant[0] in (None, tombstone["name"])],

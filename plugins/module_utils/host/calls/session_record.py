@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepa
     keep_lines,
     keep_records,
     keep_tombstones,
+    leave_torn_down,
     release_name,
 )
 
@@ -23,9 +24,12 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what was written, or would be. Raises InvalidRecord, StateError."""
     state = StateDirectory(arguments["state_directory"])
     records = [read_record(record) for record in arguments["records"]]
+    ledger = LedgerFile(arguments["state_directory"])
     actions = keep_records(state, records, check_mode, arguments["recorded"])
+    if not check_mode:
+        leave_torn_down(state, ledger, records, arguments["looked"], arguments["lease_owner"])
     for record in [] if check_mode or arguments["lease_owner"] is None else records:
-        release_name(LedgerFile(arguments["state_directory"]), record.id, arguments["lease_owner"])
+        release_name(ledger, record.id, arguments["lease_owner"])
     actions += keep_tombstones(state, arguments["tombstones"], arguments["forget"], check_mode)
     seconds, most = arguments["output_days"] * 86400, arguments["output_sessions"]
     actions += keep_lines(state, arguments["settled"], seconds, most, check_mode)

@@ -22,6 +22,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         {key: read_record(record, key) for key, record in arguments["records"].items()},
         arguments["public_keys"],
         recorded=arguments["recorded"],
+        looked=arguments["looked"],
         allocatable=Allocatable.from_dict(arguments["allocatable"]) if arguments["allocatable"] else None,
         session_name=arguments["session_name"] or None,
         check_mode=check_mode,

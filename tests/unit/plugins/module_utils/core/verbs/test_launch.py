@@ -117,7 +117,7 @@ def test_a_host_is_told_of_the_record_once_and_what_it_has_to_do_alone() -> None
     run = Launch().until("hold")
     told = run.told("h2")
     assert (told["state"], told["host"], told["record"]) == ("held", "h2", encode(run.record))
-    assert set(told) == {"state", "host", "record", "lease_owner", "claim", "allocatable", "recorded"}
+    assert set(told) == {"state", "host", "record", "lease_owner", "claim", "allocatable", "looked"}
     run.answer()
     assert run.told("h2")["public_keys"].keys() == {"main1", "sub1", "sub2"}
 

@@ -83,6 +83,7 @@ GIVEN = {
     "regenerate_keys": False,
     "deadline_seconds": DEADLINE,
     "recorded": [],
+    "looked": None,
     "public_keys": {},
     "timeout": 60,
     "patience": 5,
@@ -185,6 +186,7 @@ class Host:
             objects=objects,
             images={"busybox": image, image["id"]: image},
             tombstones=state.tombstones(),
+            clock=ledger_file.time.clock_gettime(0),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             public_keys=_own_public_keys(state, [one for one in records if whole_records or one.name == name]),
         )
@@ -195,11 +197,18 @@ class Host:
         try:
             if module == "session_record":
                 lists: dict[str, list[Any]] = {key: [] for key in ("records", "recorded", "tombstones", "forget")}
-                asked = {**lists, "settled": [], "lease_owner": None, **given, "state_directory": str(self.root)}
+                asked = {
+                    **lists,
+                    "settled": [],
+                    "looked": None,
+                    "lease_owner": None,
+                    **given,
+                    "state_directory": str(self.root),
+                }
                 asked = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **asked}
                 return call_of_record.call(asked, False)
             if module == "session_repair":
-                asked = {"records": {}, "recorded": [], **given, "state_directory": str(self.root)}
+                asked = {"records": {}, "recorded": [], "looked": None, **given, "state_directory": str(self.root)}
                 return session_repair.call(asked, False)
             assert module == "session_host", module
             asked = {**GIVEN, "state_directory": str(self.root), **given}
@@ -428,6 +437,7 @@ def patched() -> Iterator[list[World]]:
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
+        patch.setattr(ledger_file, "REMOVALS", tempfile.mkdtemp(prefix="cluster-compute-run-"))
         clock = SimpleNamespace(**{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now})
         patch.setattr(ledger_file, "time", clock)
         patch.setattr(state_files.os, "fsync", lambda _descriptor: None)
@@ -544,6 +554,44 @@ def test_a_launch_is_stopped_after_each_answer(patched: list[World], tmp_path: P
         assert other["outcome"]["status"] == ("PENDING" if taken else RUNNING)
         world.teardown("birch")
         end(world)
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("verb", ["launch", "repair", "fresh", "queue"])
+@pytest.mark.parametrize("moment", range(1, 10))
+def test_what_is_torn_down_while_another_verb_is_at_work_stays_so(
+    patched: list[World], tmp_path: Path, verb: str, moment: int
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="ash", size=2, cpus="2", max_replicas_per_host=1)
+    happened: list[int] = []
+
+    def tear_down() -> None:
+        world.now += 1
+        world.teardown("ash")
+        happened.append(moment)
+
+    try:
+        if verb == "queue":
+            world.launch(request(name="birch", size=2, cpus="2", max_replicas_per_host=1))
+        elif verb != "fresh":
+            world.launch(asked)
+            for key in StateDirectory(str(world.hosts["h2"].root)).session_ids():  # its disk was lost
+                StateDirectory(str(world.hosts["h2"].root)).remove_session(key)
+            LedgerFile(str(world.hosts["h2"].root)).path.unlink()
+            world.hosts["h2"].containers.clear()
+        with suppress(Killed):
+            (world.repair if verb == "repair" else partial(world.launch, asked))(moment, tear_down)
+        if not happened or (verb == "queue" and moment < 3):
+            return  # the verb had ended, or else it waits as one that was asked for after the teardown
+        world.now += DEADLINE + 1
+        world.repair()
+        for host in world.hosts.values():
+            state = StateDirectory(str(host.root))
+            assert [one for one in host.containers if "ash" in one] == []
+            assert [one.name for one in state.records()[0] if one.name == "ash"] == []
     finally:
         patched.pop()
 

@@ -78,7 +78,7 @@ def test_hosts_are_given_what_the_others_know_and_nothing_more_is_done_where_not
     )
     assert first["public_keys"] == third["public_keys"]
     assert set(first["public_keys"][session_id]) == {"main1", "sub1"}
-    assert (first["allocatable"]["cpus"], third["recorded"]) == (2000, [])
+    assert (first["allocatable"]["cpus"], third.get("recorded"), third["looked"]) == (2000, None, 0.0)
     run.answer()
     assert (run.step, run.state["lines"], run.state["problems"]) == ("", [], [])
 
