@@ -177,7 +177,8 @@ class ActionModule(ActionBase):
         is_over = not state["step"]
         if is_over and arguments["says"]:
             # As ansible.builtin.debug shows it; what is handed on was so before, or it would be shown as well.
-            return {"changed": False, "msg": spoken(verb.closing_lines(state)), "_ansible_verbose_always": True}
+            said = {"changed": False, "msg": spoken(verb.closing_lines(state)), "_ansible_verbose_always": True}
+            return {**said, "warnings": spoken(state["warnings"])} if state.get("warnings") else said
         result: dict[str, Any] = {"changed": False, **state}
         result.update({key: spoken(result[key]) for key in SPOKEN & result.keys()})
         if is_over and state.get("hands_on"):

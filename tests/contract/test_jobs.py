@@ -10,10 +10,11 @@ import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import JobOutput, OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, advance
@@ -155,6 +156,23 @@ def test_a_job_that_is_stopped_leaves_others_alone(work: Session) -> None:
     assert job.stop() is False
     other.stop()
     assert other.end()["sub1"]["exit_code"] == 143
+
+
+def test_a_job_that_is_stopped_before_it_has_begun_does_not_run_on(
+    work: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Engine.run_command
+
+    def late(engine: Engine, prepared: str) -> Iterator[Any]:
+        time.sleep(1)
+        return begin(engine, prepared)
+
+    monkeypatch.setattr(Engine, "run_command", late)
+    job = Job(work).start("exec sleep 6663", "sub1")
+    assert job.stop() is True
+    found = job.end()["sub1"]
+    assert (found["exit_code"], found["timed_out"], found["stopped"]) == (143, False, True)
+    assert running("^sleep 6663") == ""
 
 
 def test_a_job_that_nobody_watches_any_more_is_lost_and_can_be_stopped(work: Session) -> None:

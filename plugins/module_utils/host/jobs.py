@@ -172,19 +172,20 @@ def _exit_code(engine: Engine, prepared: str) -> int:
 
 
 def _watch(job: JobOutput, prepared: str, timeout: float, end: dict[str, Any], done: threading.Event) -> None:
-    """End the command when its time is over or somebody asks for it."""
+    """End the command when its time is over or somebody asks for it, also before it has begun."""
     deadline = time.monotonic() + timeout
     while not done.wait(LOOK):
         late = bool(timeout) and time.monotonic() >= deadline
         if late or job.stop_file.exists():
-            end["timed_out"], end["stopped"] = late, not late
+            if not (end["timed_out"] or end["stopped"]):
+                end["timed_out"], end["stopped"] = late, not late
             try:
                 engine = Engine.connect()
                 running, pid, _code = engine.command_state(prepared)
                 _end(pid if running else 0, job.id)
             except SessionError as error:
                 end["problem"] = f"The job could not be ended: {error}"
-            return
+                return
 
 
 def _end(leader: int, job_id: str) -> None:

@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
     BROKEN,
     Launch,
     facts,
+    request,
 )
 
 CHECKOUT = Path(__file__).resolve().parents[4]
@@ -102,6 +103,9 @@ def test_the_end_is_shown_alone_and_was_handed_on_before() -> None:
     shown = decided(launch, started(launch), says=True)
     assert set(shown) == {"changed", "msg", "_ansible_verbose_always"}
     assert shown["msg"][1].startswith("REPLICA ")
+    launch = Launch(request(size=2), 3).until("start")
+    warned = decided(launch, {**started(launch), "h3": {"actions": [], "unwritten": "The disk is full."}}, says=True)
+    assert warned["warnings"] == ["h3 could not write the session down: The disk is full."]
 
 
 def test_a_failure_is_handed_on_before_the_run_fails() -> None:
