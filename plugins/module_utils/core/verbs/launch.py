@@ -150,6 +150,7 @@ def begin(
         "awaited": None,
         "named": None,
         "sick": {},
+        "silent": [],
         "rounds": 0,
         "waits": dict(request.get("waits") or {}),
         "wait_until": now + float(request.get("wait_seconds") or 0),
@@ -320,6 +321,16 @@ class _Launch:
         if found["launchers"] and not self.state["from_queue"]:
             return self._await_launch(found)
         if found["status"] == "WAITING" and self.state["attempt"] < self.state["attempts"]:
+            return self._look_again(pause=True)
+        silent = [host for host, result in self.answers.items() if result.get("unreachable")]
+        is_new = not (self.state["from_queue"] or self.state["rounds"])
+        if (
+            found["status"] == "PENDING"
+            and is_new
+            and set(silent) - {*self.state["silent"], *(self.state.get("left_out") or ())}
+        ):
+            # It may be out of reach for a moment only, and who waits keeps others from the room that it is to have.
+            self.state["silent"] = silent
             return self._look_again(pause=True)
         if found["status"] in ("CANCELLED", "REFUSED") and not self.state["from_queue"]:
             return self._fail(REFUSED, *found["report"])

@@ -570,6 +570,17 @@ def without_room(**options: Any) -> Launch:
     return Launch(request(size=9, max_replicas_per_host=1), 8, **options).answer()
 
 
+def test_who_would_wait_looks_once_more_at_a_host_that_did_not_answer() -> None:
+    run = Launch().answer(h3=AWAY)
+    assert (run.step, run.state["pause"]) == ("look", True)
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+    run = Launch().answer(h3=AWAY).answer(h3=AWAY)
+    assert run.step == "name"
+    limited = Launch()
+    limited.state["left_out"] = ["h3"]
+    assert limited.answer(h3=AWAY).step == "name"
+
+
 def test_a_name_is_held_before_a_request_is_kept_under_it() -> None:
     run = without_room()
     assert (run.step, sorted(hosts_of(run.state))) == ("name", sorted(name_hosts("train", list(run.hosts))))
