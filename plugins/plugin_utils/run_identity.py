@@ -28,10 +28,9 @@ def this_run() -> str:
 def has_ended(lease_owner: str) -> bool:
     """Tell whether the run that took a lease has ended for sure, or is this one, which has no launch beside this."""
     run = lease_owner.partition(" ")[2]
-    place, _, process = run.partition(":")
-    pid, _, start = process.partition(":")
-    if not run or place != _place():
+    if not run or run.split(":")[0] != _place():
         return False
+    pid, start = run.split(":")[1:]
     return run == this_run() or _start_of(int(pid)) != start
 
 

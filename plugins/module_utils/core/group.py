@@ -50,9 +50,6 @@ SITE_VARIABLES = (
 """Inventory variables that hold for a whole resource group."""
 
 
-NOBODY: Mapping[str, str] = {}
-
-
 def pick(variables: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     """Return those of *names* that are set."""
     return {name: variables[name] for name in names if name in variables}
@@ -74,7 +71,7 @@ class GroupFacts:
 
     @classmethod
     def read(
-        cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], sick: Mapping[str, str] = NOBODY
+        cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], sick: Mapping[str, str] | None = None
     ) -> GroupFacts:
         """Read registered results of host_info.
 
@@ -90,8 +87,8 @@ class GroupFacts:
         why_missing = dict.fromkeys(unreachable, "It could not be reached.")
         for name, result in reached.items():
             host = result.get("host") or {}
-            if name in sick or not host.get("usable"):
-                why_missing[name] = sick.get(name) or host.get("problem") or why_not(result)
+            if name in (sick or {}) or not host.get("usable"):
+                why_missing[name] = (sick or {}).get(name) or host.get("problem") or why_not(result)
                 continue
             try:
                 facts[name] = read_facts(host, f"Host {name}")

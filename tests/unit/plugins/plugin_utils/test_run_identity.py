@@ -15,7 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identi
 
 def test_a_run_has_ended_when_its_process_has() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        place, _, _process = this_run().partition(":")
+        place = this_run().split(":")[0]
         lease_owner = f"uuid {place}:{other.pid}:{run_identity._start_of(other.pid)}"
         assert not has_ended(lease_owner)
         assert has_ended(lease_owner + "1"), "another process has its number"
