@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[EngineServer]:
 
 @pytest.fixture
 def asking(server: EngineServer) -> Engine:
-    return Engine.connect(timeout=5, path=str(server.path))
+    return Engine.connect(timeout=60, path=str(server.path))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def server(tmp_path: Path) -> Iterator[EngineServer]:
 
 @pytest.fixture
 def api(server: EngineServer) -> Iterator[Api]:
-    made = Api(str(server.path), timeout=5)
+    made = Api(str(server.path), timeout=60)
     made.prefix = "/v1.41"
     yield made
     made.close()
@@ -287,7 +287,8 @@ def test_a_stream_may_pause_for_as_long_as_it_likes(server: EngineServer, api: A
         handler.wfile.write(FRAMES[11:])
 
     server.answers["GET /x"] = pausing
-    api.timeout = 0.2
     with api.ask("GET", "/x") as answer:
+        assert answer._connection is not None
+        answer._connection.socket.settimeout(0.2)
         answer.wait_forever()
         assert b"".join(data for _stream, data in answer.frames()) == b"outerr!"

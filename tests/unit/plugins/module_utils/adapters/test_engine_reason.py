@@ -15,10 +15,10 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
 )
 
 
-def refusal(path: Path) -> str:
-    """Return what is said where the engine's socket is this one."""
+def refusal(path: Path, *, timeout: float = 60) -> str:
+    """Return what is said where the engine's socket is this one. timeout: seconds, short for one that never answers."""
     with pytest.raises(EngineError) as raised:
-        Engine.connect(timeout=0.2, path=str(path))
+        Engine.connect(timeout=timeout, path=str(path))
     assert raised.value.is_of_host
     return str(raised.value)
 
@@ -43,7 +43,7 @@ def test_an_engine_that_hangs(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        assert "(its socket says: it did not answer in time)." in refusal(path)
+        assert "(its socket says: it did not answer in time)." in refusal(path, timeout=0.2)
 
 
 def test_an_engine_that_is_not_ready(tmp_path: Path) -> None:
