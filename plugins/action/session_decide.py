@@ -28,7 +28,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import resource_group
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
+    resource_group,
+    who_asks,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import has_ended, this_run
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 
@@ -168,6 +171,7 @@ class ActionModule(ActionBase):
             read_archive=_read_archive,
             run=this_run(),
             has_ended=has_ended,
+            asker=who_asks(task_vars, self._templar.template),
         )
 
     def _result(self, verb: Any, state: State, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import spoken
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import (
     ABSENT,
@@ -41,6 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_progr
     text_behind,
     the_program,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import who_asks
 
 TURNED_AWAY = "exchange_identification:"
 """What ssh(1) says where the server closed the connection before both sides had told who they are."""
@@ -77,6 +78,12 @@ class ActionModule(ActionBase):
             for name, option in declared["argument_spec"].items()
         }
         checked, arguments = self.validate_argument_spec(spec, required_if=declared.get("required_if"))
+        if call == "session_host" and arguments["state"] == "absent" and arguments["session_name"] is not None:
+            try:
+                asker = who_asks(task_vars or {}, self._templar.template)
+            except CoreError as error:
+                return {"failed": True, "msg": str(error)}
+            arguments["asker"] = None if asker.is_admin else asker.name
         result = self._call(call, arguments, task_vars or {})
         return dict(remove_values(result, checked._no_log_values))
 

@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     check_login,
     client_files,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import who_asks
 
 
 class ActionModule(ActionBase):
@@ -45,9 +46,10 @@ class ActionModule(ActionBase):
         )
         directory = os.path.abspath(os.path.expanduser(arguments["directory"]))
         try:
+            asker = who_asks(task_vars, self._templar.template)
             group = GroupFacts.read(arguments["hosts"], task_vars["hostvars"])
             name = arguments["session_name"]
-            record = check_login(_record(group, name), name, arguments["resource_group"])
+            record = check_login(_record(group, name), name, arguments["resource_group"], asker)
             plan = record.plan
             validate_plan(plan)
             main = plan["replicas"][0]

@@ -16,11 +16,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_variable,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     group_variables,
     session_name,
     session_owner,
+    who_asks,
 )
 
 
@@ -40,25 +42,22 @@ class ActionModule(ActionBase):
         try:
             group, variables = group_variables(PREFIX, task_vars, self._templar.template)
             if arguments["only"] == "group" and not is_given(variables.get("session_name")):
-                owner = session_owner(variables | _awx(task_vars))
+                owner = who_asks(task_vars, self._templar.template).name
                 return {"changed": False, "session_name": "", "resource_group": group, "owner": owner}
             if arguments["only"] != "launch":
                 name = session_name(variables)
                 return {"changed": False, "session_name": name, "resource_group": group}
             request = parse_request(variables)
+            _group, site = group_variables(ADMINS, task_vars, self._templar.template)
+            asker = who_asks({**task_vars, **site}, self._templar.template)
             return {
                 "changed": False,
                 **launch_request(
                     request,
-                    session_owner(variables | _awx(task_vars)),
+                    *session_owner(variables, asker),
                     **{name: read_variable(name, variables) for name in ("recreate", "wait", "wait_seconds")},
                 ),
                 "resource_group": group,
             }
         except CoreError as error:
             return {"failed": True, "msg": f"The request cannot be used; no host was touched.\n{error}"}
-
-
-def _awx(task_vars: dict[str, Any]) -> dict[str, Any]:
-    """Return who started the job, as AWX tells (its documentation, "Extra variables")."""
-    return {name: task_vars[name] for name in ("awx_user_name", "tower_user_name") if name in task_vars}

@@ -127,6 +127,13 @@ options:
     description:
       - With O(state=absent) removes only the session that has this identifier.
     type: str
+  asker:
+    description:
+      - With O(state=absent) and O(session_name), who asks. A session of somebody else that has not ended and is not
+        shared with them is left as it is.
+      - The action sets it, to the user of AWX or else the login name on the controller, where the site's
+        C(cluster_compute_admins) do not name them.
+    type: str
   keep_record:
     description:
       - With O(state=absent) leaves the session's record where it is.

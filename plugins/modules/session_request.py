@@ -60,9 +60,14 @@ request:
   returned: when O(only=launch)
   type: dict
 owner:
-  description: Who asks, as limits count - C(session_owner), or the user of AWX, or the user who runs Ansible.
+  description: Whose session it is - C(session_owner), or the user of AWX, or the user who runs Ansible.
   returned: when O(only=launch)
   type: str
+shared_with:
+  description: Who else may change, enter and read the session.
+  returned: when O(only=launch)
+  type: list
+  elements: str
 recreate:
   description: Whether a session of the same name that was asked for differently is replaced.
   returned: when O(only=launch)

@@ -6,16 +6,31 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_fields import parse_owner
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_fields import (
+    parse_owner,
+    parse_users,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
+    parse_request,
+    read_variable,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
+
+OF_AWX = ("awx_job_id", "awx_user_name", "tower_user_name")
+"""What AWX tells of a job and of who started it (its documentation, "Extra variables")."""
+AWX = "awx"
+"""Who asks where a schedule of AWX does."""
+DEFAULT_ADMINS = ("root",)
+"""Who runs Ansible as root reads the keys of the hosts on the controller, so nothing is kept from them."""
 
 
 def resource_group(variables: Mapping[str, Any], groups: Mapping[str, list[str]]) -> tuple[str, list[str]]:
@@ -52,16 +67,46 @@ def session_name(variables: Mapping[str, Any]) -> str:
     return parse_request({"session_name": variables.get("session_name"), "session_image": "none"}).name
 
 
-def session_owner(variables: Mapping[str, Any]) -> str:
-    """Return who asks for the session: session_owner, else the user of AWX, else who runs Ansible.
+def asker_of(variables: Mapping[str, Any], admins: object) -> Asker:
+    """Return who runs Ansible: the user of AWX, else the login name. admins: value of ``cluster_compute_admins``.
 
-    Raises InvalidInput.
+    A job of AWX that nobody has started, as a schedule does, is `AWX`'s own. Raises InvalidInput.
     """
-    for variable in ("session_owner", "awx_user_name", "tower_user_name"):
-        value = variables.get(variable)
-        if is_given(value):
-            return parse_owner(variable, value)
+    known = [parse_owner(variable, variables[variable]) for variable in OF_AWX[1:] if is_given(variables.get(variable))]
+    if len(set(known)) > 1:
+        message = f"AWX gives one user two names alike; tower_user_name is {known[1]!r}. Neither can be set for a job."
+        raise InvalidInput.single("awx_user_name", known[0], message)
+    if not known and is_given(variables.get("awx_job_id")):
+        known = [AWX]
+    name = known[0] if known else _login_name()
+    return Asker(name, name in (parse_users(ADMINS, admins) if is_given(admins) else DEFAULT_ADMINS))
+
+
+def who_asks(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Asker:
+    """Return who runs this task. template: of the action's templar. Raises InvalidInput."""
+    known = {name: template(task_vars[name]) for name in (*OF_AWX, ADMINS) if name in task_vars}
+    return asker_of(known, known.get(ADMINS))
+
+
+def _login_name() -> str:
+    """Return the name of the user whose process this is; what the environment says of it anybody can set."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user without an entry in passwd, as in a container
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a user without an entry in passwd, as in a container
         return f"uid-{os.getuid()}"
+
+
+def session_owner(variables: Mapping[str, Any], asker: Asker) -> tuple[str, tuple[str, ...]]:
+    """Return whose session it is, session_owner or else who asks, and with whom it is shared.
+
+    Raises InvalidInput, also where who asks for it could not touch it afterwards.
+    """
+    value = variables.get("session_owner")
+    shared_with = read_variable("shared_with", variables)
+    if not is_given(value):
+        return asker.name, shared_with
+    owner = parse_owner("session_owner", value)
+    if asker.refusal("", owner, shared_with) is not None:
+        message = f"You are {asker.name}. Name yourself in session_shared_with, or you could not tear it down."
+        raise InvalidInput.single("session_owner", owner, message)
+    return owner, shared_with

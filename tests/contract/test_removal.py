@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import stub_of
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     HERE,
@@ -44,10 +45,39 @@ def test_everything_goes_and_no_other_session(host: Host, engine: Engine) -> Non
         found = session.call("session_host", check_mode, state="absent", session_name="demo")
         actions = found["actions"]
         assert [actions[0], *sorted(actions[1:3]), *actions[3:]] == wanted
-        assert found["sessions"] == [{"id": session.id, "name": "demo", "hosts": [HERE, "there1"]}]
+        whose = {"owner": "somebody", "shared_with": []}
+        assert found["sessions"] == [{"id": session.id, "name": "demo", "hosts": [HERE, "there1"], **whose}]
     assert other.bring("started")["actions"] == []
     other.remove()
     assert things(engine) == before
+
+
+@pytest.mark.parametrize("lost", ["nothing", "state"])
+def test_nothing_of_a_session_goes_for_others(lost: str, host: Host, engine: Engine) -> None:
+    session = host.launch(size=1)
+    if lost == "state":
+        shutil.rmtree(session.files.path)  # the label of its network says whose it is
+    before = things(engine)
+    for check_mode in (True, False):
+        with pytest.raises(SessionError, match=r"It belongs to somebody\. You are eve\."):
+            session.call("session_host", check_mode, state="absent", session_name="demo", asker="eve")
+    assert things(engine) == before
+    assert not host.ledger.was_removed("demo", session.id, 0.0, None)
+    assert session.call("session_host", state="absent", session_name="demo", asker="somebody")["changed"]
+    assert host.ledger.was_removed("demo", session.id, 0.0, None)
+
+
+def test_what_nobody_knows_the_owner_of_goes_for_admins_only(host: Host) -> None:
+    session = host.launch(size=1)
+    shutil.rmtree(session.files.path)
+    network = session.plan["egress"]["name"]
+    output_of("docker", "network", "disconnect", "--force", network, "demo-main1")
+    output_of("docker", "network", "rm", network)
+    with pytest.raises(SessionError, match=r"Nobody knows any more whose it is\."):
+        session.call("session_host", state="absent", session_name="demo", asker="somebody")
+    assert (
+        session.call("session_host", state="absent", session_name="demo")["actions"][0] == "remove container demo-main1"
+    )
 
 
 @pytest.mark.parametrize("lost", ["state", "containers", "networks", "link", "rules and ledger"])

@@ -72,6 +72,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "job_result": {},
 }
 """What users answer, by template; questions that are left out get their defaults."""
+OF_OWNERS = ("launch_cluster", "run_job", "logs", "login", "teardown_cluster")
+"""The verbs that ask whose the session is."""
 
 
 @dataclass
@@ -134,7 +136,7 @@ def job(verb: str, variables: Mapping[str, Any], *options: str, **settings: str)
     try:
         for folder in ("env", "inventory", "project", "home"):
             (private / folder).mkdir()
-        given = {**variables, "awx_job_id": 7, "awx_user_name": "ada", "awx_job_launch_type": "manual"}
+        given = {"awx_job_id": 7, "awx_user_name": "ada", "awx_job_launch_type": "manual", **variables}
         (private / "env" / "extravars").write_text(yaml.dump(unsafe(given), Dumper=_Dumper), encoding="utf-8")
         (private / "env" / "cmdline").write_text(shlex.join(["-u", "root", "--forks=50", *options]), encoding="utf-8")
         key = private / "env" / "ssh_key"
@@ -206,11 +208,13 @@ def answered(awx: Awx, template: str, kind: str = "job_templates") -> dict[str, 
 class Outcome:
     """What came of the workflow. nodes: its jobs in order. verbs: those of all other templates, run meanwhile.
 
-    replicas: those of the session as the engines told, and environment: of main1, before the teardown.
+    strangers: those of somebody who is not the owner, run before these. replicas: those of the session as the engines
+    told then, and environment: of main1, before the teardown.
     """
 
     nodes: dict[str, Job]
     verbs: dict[str, Job]
+    strangers: dict[str, Job]
     replicas: dict[str, Replica]
     environment: dict[str, str]
 
@@ -224,13 +228,15 @@ def outcome(awx: Awx) -> Outcome:
     workflow = awx.named("workflow_job_templates", PREFIX + WORKFLOW)
     own = {**json.loads(workflow["extra_vars"]), **answered(awx, WORKFLOW, "workflow_job_templates")}
     artifacts: dict[str, Any] = {}
-    result = Outcome({}, {}, {}, {})
+    result = Outcome({}, {}, {}, {}, {})
     following = ["launch"]
     while following:
         (node,) = following
         number = awx.named("workflow_job_template_nodes", node)["unified_job_template"]
         template = awx.things["job_templates"][number]["name"].removeprefix(PREFIX)
         if node == "tear down":
+            eve = {**artifacts, **own, "awx_user_name": "eve"}
+            result.strangers = {verb: job(verb, {**answered(awx, verb), **eve}) for verb in OF_OWNERS}
             result.replicas = replicas(SESSION)
             result.environment = result.replicas["main1"].environment() if result.replicas else {}
             result.verbs = others(awx, artifacts)
@@ -322,6 +328,15 @@ def test_a_workflow_whose_command_failed_is_a_failure(artifacts: dict[str, Any],
     judged = job("job_result", artifacts)
     assert judged.status == "failed"
     assert reason in judged.output
+
+
+def test_nobody_else_changes_enters_or_reads_it(outcome: Outcome) -> None:
+    assert [replica.about["State"]["Running"] for replica in outcome.replicas.values()] == [True] * 3
+    assert set(outcome.strangers) == set(OF_OWNERS)
+    for verb, done in outcome.strangers.items():
+        assert done.status == "failed", verb
+        assert "It belongs to ada. You are eve." in done.output, verb
+        assert not done.artifacts, verb
 
 
 def test_what_jobs_say(outcome: Outcome) -> None:

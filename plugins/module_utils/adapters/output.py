@@ -77,6 +77,13 @@ class OutputDirectory:
             self.root.rmdir()
 
 
+def whose(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``owner`` and ``shared_with`` of what was written down of a session; none where they are not known."""
+    names = found.get("shared_with")
+    shared_with = [str(name) for name in names] if isinstance(names, (list, tuple)) else []
+    return {"owner": str(found.get("owner") or ""), "shared_with": shared_with}
+
+
 class SessionOutput:
     """What one host keeps of what one session wrote."""
 
@@ -85,7 +92,7 @@ class SessionOutput:
         self.about_file = path / "about.json"
 
     def read_about(self) -> dict[str, Any]:
-        """Return ``name``, ``ended`` and ``replicas``; what cannot be read counts as not known."""
+        """Return ``name``, ``owner``, ``shared_with``, ``ended``, ``replicas``; what cannot be read is not known."""
         try:
             found = json.loads(self.about_file.read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError, RecursionError):
@@ -95,15 +102,23 @@ class SessionOutput:
         replicas = found.get("replicas")
         return {
             "name": str(found.get("name") or ""),
+            **whose(found),
             "ended": found.get("ended"),
             "replicas": replicas if isinstance(replicas, dict) else {},
         }
 
-    def write_about(self, name: str, ended: float | None, replicas: Mapping[str, Any]) -> None:
-        """Write down whose output this is. ended: seconds since 1970, None while the session runs."""
+    def write_about(
+        self, name: str, owner: Mapping[str, Any], ended: float | None, replicas: Mapping[str, Any]
+    ) -> None:
+        """Write down whose output this is.
+
+        owner: of `whose`; where it is not known what was written before stays. ended: seconds since 1970, None while
+        the session runs.
+        """
         make_directory(self.path.parent)
         make_directory(self.path)
-        description = {"schema": ABOUT_SCHEMA, "name": name, "ended": ended, "replicas": dict(replicas)}
+        owner = owner if owner["owner"] else whose(self.read_about())
+        description = {"schema": ABOUT_SCHEMA, "name": name, **owner, "ended": ended, "replicas": dict(replicas)}
         write_file(self.about_file, json.dumps(description, sort_keys=True) + "\n", mode=0o600)
 
     def ended(self) -> float:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
@@ -40,6 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     diff_requests,
     differ_in_keys_only,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
     check_request_against_hosts,
     check_request_against_site,
@@ -115,17 +116,21 @@ class Planner:
         draw: Callable[[], str],
         read_archive: Callable[[Request], Archive],
         run: str = "",
+        shared_with: Sequence[str] = (),
+        asker: Asker = ADMIN,
     ) -> None:
         """Take the request and what the hosts say.
 
         draw: gives a new UUID. read_archive: reads the controller's archive of images, which the request names. run:
-        names this run.
+        names this run. asker: who launches.
         """
+        self.asker = asker
         self.run_name = run
         self.draw = draw
         self.read_archive = read_archive
         self.request = request
         self.owner = owner
+        self.shared_with = tuple(shared_with)
         self.recreate = recreate
         self.group = group
         self.facts = group.facts
@@ -186,7 +191,13 @@ class Planner:
             return self._answer("REFUSED", report=report, pending=refused)
 
     def run(self, cleaned_up: bool) -> dict[str, Any]:
-        """Return the decision. cleaned_up: whether what nobody owns has been removed already."""
+        """Return the decision. cleaned_up: whether what nobody owns has been removed already.
+
+        Raises InvalidInput, also for a name whose session is somebody else's.
+        """
+        for record in self.view.named(self.request.name):
+            if record.status not in ENDED:
+                self.asker.check(record.name, record.owner, record.shared_with)
         removals = dict(self.view.orphaned)
         for host, ended in self._ended_before().items():
             removals[host] = removals.get(host, []) + ended
@@ -204,18 +215,33 @@ class Planner:
         if changes and current.status == RUNNING and differ_in_keys_only(before, self.request):
             request = self.request.to_dict()
             plan = {**current.plan, "request": request}
-            renewed = advance(current, RUNNING, "Other keys may log in.", request=request, plan=plan)
+            renewed = advance(
+                current,
+                RUNNING,
+                "Other keys may log in.",
+                request=request,
+                plan=plan,
+                shared_with=self._shared_with(current),
+            )
             return {**self._placed_already(renewed), "diff": _difference(changes)}
         if changes and not self.recreate:
             return _refusal(current, self.owner, changes)
         if current.status == PENDING:
-            request = self.request.to_dict()
-            if current.request != request:  # it keeps its place in the queue
-                current = advance(current, PENDING, "It was asked for differently.", request=request)
+            request, shared_with = self.request.to_dict(), self._shared_with(current)
+            if (current.request, current.shared_with) != (request, shared_with):  # it keeps its place in the queue
+                why = "It was asked for differently."
+                current = advance(current, PENDING, why, request=request, shared_with=shared_with)
             return self._new_plan(current)
         if not changes:
+            shared_with = self._shared_with(current)
+            if shared_with != current.shared_with:
+                current = advance(current, RUNNING, "It is shared with others.", shared_with=shared_with)
             return self._placed_already(current)
         return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
+
+    def _shared_with(self, current: Record) -> tuple[str, ...]:
+        """Return with whom a session is shared by this launch: others than its owner leave that as it is."""
+        return self.shared_with if self.owner == current.owner else current.shared_with
 
     def _launchers(self) -> dict[str, dict[str, Any]]:
         """Return, by host, what runs hold that may still be launching a session of this name.
@@ -307,9 +333,9 @@ class Planner:
 
     def _new_plan(self, waiting: Record | None, replaced: Record | None = None) -> dict[str, Any]:
         """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
-        self.settings.limits.check(
-            self.request, self.owner, self.group.used_by(self.owner, self.view, self.request.name)
-        )
+        before = waiting or replaced  # it stays its owner's, whoever asks for it differently
+        owner = self.owner if before is None else before.owner
+        self.settings.limits.check(self.request, owner, self.group.used_by(owner, self.view, self.request.name))
         check_request_against_site(self.request, self.settings)
         old = read_plan(replaced.plan) if replaced is not None else None
         inventory = self.group.inventory
@@ -321,7 +347,8 @@ class Planner:
         entry = self._queue_entry(session_id, number, with_tentative=True)
         if entry.problem is not None:
             raise entry.problem
-        record = waiting or new_record(session_id, self.owner, self.request.to_dict())
+        shared_with = self.shared_with if before is None else self._shared_with(before)
+        record = waiting or new_record(session_id, owner, self.request.to_dict(), shared_with)
         if entry.placement is None:
             # What only tentative sessions hold may be free in a moment: their launches end, one way or the other.
             if self._queue_entry(session_id, number, with_tentative=False).placement is not None:

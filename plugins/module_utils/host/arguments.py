@@ -124,6 +124,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "patience": {"type": "int", "default": 5},
             "session_name": {"type": "str"},
             "session_id": {"type": "str"},
+            "asker": {"type": "str"},
             "keep_record": {"type": "bool", "default": False},
             "undo": {"type": "bool", "default": False},
             "keep_data": {"type": "bool", "default": False},

@@ -102,7 +102,8 @@ def start(
         for name in replicas
     }
     known = output.read_about()
-    output.write_about(record.name, known["ended"], known["replicas"])
+    owner = {"owner": record.owner, "shared_with": list(record.shared_with)}
+    output.write_about(record.name, owner, known["ended"], known["replicas"])
     description = {
         "command": list(command.argv),
         "on": dict(on),

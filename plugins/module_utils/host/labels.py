@@ -10,6 +10,8 @@ import base64
 import json
 import zlib
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     InvalidRecord,
@@ -36,3 +38,17 @@ def unpack(label: str, session_id: str) -> Record:
     except (ValueError, RecursionError, zlib.error) as error:
         raise InvalidRecord(f"The label of session {session_id} holds no record ({error}).") from error
     return read_record(data, session_id)
+
+
+def labelled_records(engine: Engine) -> dict[str, Record]:
+    """Return the records that labels of networks hold, by session; a label that holds none is as good as missing."""
+    found = {}
+    for network in engine.networks():
+        held = network.get("Labels") or {}
+        session_id = docker_engine.session_id_of(held)
+        if session_id and docker_engine.LABEL_RECORD in held:
+            try:
+                found[session_id] = unpack(held[docker_engine.LABEL_RECORD], session_id)
+            except InvalidRecord:
+                continue
+    return found

@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.m
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import (
     OutputDirectory,
     SessionOutput,
+    whose,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
@@ -80,17 +81,17 @@ class LogArchive:
             "finished": str(state.get("FinishedAt") or ""),
         }
 
-    def finish(self, sessions: Mapping[str, str]) -> None:
-        """Write down that these sessions, id to name, have ended here, and remove what was kept for long enough."""
+    def finish(self, sessions: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write down that these sessions, by id, have ended here, and remove what was kept for long enough."""
         directory = OutputDirectory(str(self.state.root))
         try:
-            for session_id, name in sessions.items():
+            for session_id, session in sessions.items():
                 output = directory.session(session_id)
                 if not self.size:
                     directory.remove(session_id)
                 elif session_id in self.ends or output.path.exists():
                     ends = {**output.read_about()["replicas"], **self.ends.get(session_id, {})}
-                    output.write_about(name, time.time(), ends)
+                    output.write_about(session["name"], whose(session), time.time(), ends)
             prune(self.state, self.seconds, self.most)
         except (SessionError, OSError) as error:
             self.problems.append(f"What is kept of output could not be put in order: {error}")
@@ -120,6 +121,9 @@ def known_sessions(
             found[record.id] = {
                 **_nothing_known(record.id),
                 "status": record.status,
+                "revision": record.revision,
+                "owner": record.owner,
+                "shared_with": list(record.shared_with),
                 "hosts": list(record.hosts),
                 "members": _members(record, state.session(record.id).read_host()),
             }
@@ -131,7 +135,7 @@ def known_sessions(
         output = directory.session(key)
         description = output.read_about()
         if description["name"] == session_name and (session_id or key) == key:
-            session = found.setdefault(key, _nothing_known(key))
+            session = found.setdefault(key, {**_nothing_known(key), **whose(description)})
             jobs = {job.id: job.read_about() for job in output.jobs()}
             session.update(
                 ended=output.ended(),
@@ -143,7 +147,7 @@ def known_sessions(
 
 def _nothing_known(session_id: str) -> dict[str, Any]:
     nothing: dict[str, Any] = {"hosts": [], "members": {}, "replicas": {}, "jobs": {}}
-    return {"id": session_id, "status": "", "ended": None, **nothing}
+    return {"id": session_id, "status": "", "revision": 0, "ended": None, **whose({}), **nothing}
 
 
 def _members(record: Record, host: str | None) -> dict[str, str]:

@@ -14,7 +14,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
     DamagedLedger,
@@ -28,7 +27,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     RUNNING,
-    InvalidRecord,
     Record,
     is_stub,
     latest,
@@ -110,7 +108,7 @@ def repair_host(
     copies: dict[str, list[Record]] = {record.id: [record] for record in known}
     for session_id, record in (records or {}).items():
         copies.setdefault(session_id, []).append(record)
-    for session_id, record in _labelled_records(engine).items():
+    for session_id, record in labels.labelled_records(engine).items():
         # A label tells what was once meant; only where nothing else is left does it count.
         if all(is_stub(copy) and copy.status not in ENDED for copy in copies.get(session_id, [])):
             copies.setdefault(session_id, []).append(record)
@@ -122,20 +120,6 @@ def repair_host(
         if best is not None and session_name in (None, best.name):
             repairer.repair(best, host, session_id in here)
     return result
-
-
-def _labelled_records(engine: Engine) -> dict[str, Record]:
-    """Return the records that labels of networks hold, by session; a label that holds none is as good as missing."""
-    found = {}
-    for network in engine.networks():
-        held = network.get("Labels") or {}
-        session_id = docker_engine.session_id_of(held)
-        if session_id and docker_engine.LABEL_RECORD in held:
-            try:
-                found[session_id] = labels.unpack(held[docker_engine.LABEL_RECORD], session_id)
-            except InvalidRecord:
-                continue
-    return found
 
 
 class _Repairer:

@@ -51,6 +51,10 @@ def decode(kind: type[T], data: object, name: str) -> T:
     return found  # type: ignore[no-any-return]
 
 
+OPTIONAL = {"optional": True}
+"""Metadata of a field that is left out where it is empty: earlier releases do not know its key."""
+
+
 def encode(value: Any) -> Any:
     """Return the plain data of a dataclass, or of what dataclasses consist of."""
     if isinstance(value, (list, tuple)):
@@ -59,12 +63,23 @@ def encode(value: Any) -> Any:
         return {key: encode(inner) for key, inner in value.items()}
     kind: Any = type(value)
     names = _names(kind)
-    return {name: encode(getattr(value, name)) for name in names} if names else value
+    if not names:
+        return value
+    found = {name: encode(getattr(value, name)) for name in names}
+    for name in _optional(kind):
+        if not found[name]:
+            del found[name]
+    return found
 
 
 @cache
 def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+
+
+@cache
+def _optional(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if "optional" in field.metadata)
 
 
 @cache

@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_image,
     parse_name,
     parse_owner,
+    parse_users,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.read_mounts import (
     parse_mounts,
@@ -395,6 +396,14 @@ FIELDS = (
         parse_owner,
         LAUNCH,
         otherwise="the user of AWX, else the login name",
+    ),
+    Field(
+        "shared_with",
+        "list of users",
+        "Who else may change, enter and read the session, see [Whose a session is](security.md#whose-a-session-is).",
+        parse_users,
+        LAUNCH,
+        empty=(),
     ),
     _truth("recreate", "Replace a session that runs or waits and whose request has changed.", of=LAUNCH),
     _truth("regenerate_keys", "Make all SSH keys of the session anew, and those of its tunnel.", of=LAUNCH),

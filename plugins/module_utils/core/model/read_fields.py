@@ -124,3 +124,15 @@ def parse_owner(variable: str, value: Any) -> str:
     if not isinstance(value, str) or not is_plain(value) or len(value) > 255:
         raise InvalidInput.single(variable, value, "It must be the name of a user.")
     return value.strip()
+
+
+def parse_users(variable: str, value: Any) -> tuple[str, ...]:
+    """Return names of users, sorted. Raises InvalidInput."""
+    reader = Reader()
+    names = set()
+    for position, entry in enumerate(parse_list(variable, value)):
+        try:
+            names.add(parse_owner(f"{variable}[{position}]", entry))
+        except InvalidInput as error:
+            reader.problems += error.problems
+    return reader.finish(tuple(sorted(names)))

@@ -13,11 +13,12 @@ that has ended a line stays.
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import (
+    OPTIONAL,
     Malformed,
     decode,
     encode,
@@ -76,9 +77,9 @@ class OverlayTunnel:
 class Record:
     """The record of one session.
 
-    owner: who asked for it, as limits count. status: one of STATUSES; empty before the first revision. queue: None
-    unless it came from the queue. hosts: those that carry it. report: why it waits, or has ended. tunnel: only of a
-    stub. request, plan: their plain forms, or None.
+    owner: whose it is, as limits count. shared_with: who else may change, enter and read it. status: one of STATUSES;
+    empty before the first revision. queue: None unless it came from the queue. hosts: those that carry it. report: why
+    it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms, or None.
     """
 
     schema: int
@@ -94,6 +95,7 @@ class Record:
     tunnel: Optional[OverlayTunnel]
     request: Any
     plan: Any
+    shared_with: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
 
     @property
     def queue_number(self) -> int:
@@ -114,9 +116,24 @@ class UnknownSchema(InvalidRecord):
     """A record was written by another release, which can read it."""
 
 
-def new_record(session_id: str, owner: str, request: Mapping[str, Any]) -> Record:
+def new_record(session_id: str, owner: str, request: Mapping[str, Any], shared_with: Iterable[str] = ()) -> Record:
     """Return the record of a session that has no status yet; `advance` gives it one."""
-    return Record(SCHEMA, session_id, request["name"], owner, "", 0, None, (), (), (), None, dict(request), None)
+    return Record(
+        SCHEMA,
+        session_id,
+        request["name"],
+        owner,
+        "",
+        0,
+        None,
+        (),
+        (),
+        (),
+        None,
+        dict(request),
+        None,
+        tuple(shared_with),
+    )
 
 
 def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     is_stub,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import SSH_PORT
 
 CONFIGURATION = "config"
@@ -33,10 +34,10 @@ _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.@$-]*")
 _PUBLIC_KEY = re.compile(r"ssh-ed25519 [A-Za-z0-9+/=]+")
 
 
-def check_login(record: Record | None, session_name: str, resource_group: str) -> Record:
+def check_login(record: Record | None, session_name: str, resource_group: str, asker: Asker) -> Record:
     """Return the record of a session that its owner can log in to from outside.
 
-    record: the one of this name that was found. Raises InvalidInput for any other.
+    record: the one of this name that was found. asker: who wants to. Raises InvalidInput for any other.
     """
 
     def refuse(why: str) -> InvalidInput:
@@ -44,6 +45,7 @@ def check_login(record: Record | None, session_name: str, resource_group: str) -
 
     if record is None:
         raise refuse(f"The hosts of the resource group {resource_group} know no session of this name.")
+    asker.check(session_name, record.owner, record.shared_with)
     if record.status == PENDING:
         raise refuse("The session waits in the queue; log in when it runs.")
     if record.status == PREPARING:

@@ -91,7 +91,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 def _planned(state: State, answers: Answers, outside: Outside) -> State:
     """Return the state with the job in it: its id, and on, the host of each of its replicas."""
     request, name = state["request"], state["session_name"]
-    chosen = choose(answers, name, state["resource_group"], "", request["id"], "job_id")
+    chosen = choose(answers, outside.asker, name, state["resource_group"], "", request["id"], "job_id")
     if chosen.job:
         job, on, command = chosen.job, *(chosen.jobs[chosen.job][key] for key in ("on", "command"))
     else:

@@ -59,6 +59,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.plann
     undetected,
     warnings_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import is_kept_out
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     ASK_AGAIN,
@@ -106,7 +107,13 @@ ADVICE = "Correct what is said above and launch again. With -v the answer of eac
 
 
 def launch_request(
-    request: Request, owner: str, *, recreate: bool = False, wait: bool = False, wait_seconds: int = 0
+    request: Request,
+    owner: str,
+    shared_with: Sequence[str] = (),
+    *,
+    recreate: bool = False,
+    wait: bool = False,
+    wait_seconds: int = 0,
 ) -> dict[str, Any]:
     """Return what the steps of a launch need of a request."""
     return {
@@ -118,6 +125,7 @@ def launch_request(
         "request": request.to_dict(),
         "encrypted": request.encrypted,
         "owner": owner,
+        "shared_with": list(shared_with),
         "recreate": recreate,
         "wait": wait,
         "wait_seconds": wait_seconds,
@@ -279,6 +287,8 @@ class _Launch:
                 draw=outside.draw,
                 read_archive=outside.read_archive,
                 run=outside.run,
+                shared_with=given["shared_with"],
+                asker=ADMIN if state["from_queue"] else outside.asker,
             )
             found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
         except CoreError as error:

@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     speaker,
     time_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
     Outside,
@@ -64,12 +65,19 @@ class Chosen:
 
 
 def choose(
-    answers: Answers, name: str, resource_group: str, session_id: str, job: str, job_variable: str = "logs_job"
+    answers: Answers,
+    asker: Asker,
+    name: str,
+    resource_group: str,
+    session_id: str,
+    job: str,
+    job_variable: str = "logs_job",
 ) -> Chosen:
     """Return the session that is meant: one that is recorded before those that have ended, else the newest.
 
     A job tells which session is meant, but a batch command does not: it is the one of the session that is meant without
-    it. job_variable: what names the job. Raises InvalidInput where there is no such session or job.
+    it. asker: who asks for it. job_variable: what names the job. Raises InvalidInput where there is no such session or
+    job, and where it is somebody else's.
     """
     known = {
         host: {session["id"]: session for session in answer.get("sessions") or ()} for host, answer in answers.items()
@@ -86,12 +94,10 @@ def choose(
         if not wanted or any(wanted in copy["jobs"] for copy in session_copies)
     }
     if not meant and copies:
-        listed = (
-            ", ".join(
-                sorted({key for session_copies in copies.values() for copy in session_copies for key in copy["jobs"]})
-            )
-            or "none"
-        )
+        for session_copies in copies.values():
+            _check(asker, name, session_copies)
+        jobs = {key for session_copies in copies.values() for copy in session_copies for key in copy["jobs"]}
+        listed = ", ".join(sorted(jobs)) or "none"
         raise InvalidInput.single(job_variable, job, f"Session {name} has no such job. It has {listed}.")
     if not meant:
         variable, value = ("logs_session_id", session_id) if session_id else ("session_name", name)
@@ -102,6 +108,7 @@ def choose(
         for key, session_copies in meant.items()
     }
     found = max(ages, key=lambda key: (ages[key], key))
+    _check(asker, name, copies[found])
     statuses = {copy["status"] for copy in copies[found]}
     if statuses <= {"", *ENDED} and ages[found][1]:
         notes.insert(0, f"Session {name} ({found}) ended at {time_of(int(ages[found][1]) * 10**9)[:19]}Z.")
@@ -114,6 +121,12 @@ def choose(
     return Chosen(
         found, wanted, {host: sessions[found] for host, sessions in known.items() if found in sessions}, notes
     )
+
+
+def _check(asker: Asker, name: str, copies: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a session of somebody else, by what the newest of its copies says. Raises InvalidInput."""
+    newest = max(copies, key=lambda copy: (copy["revision"], bool(copy["owner"])))
+    asker.check(name, newest["owner"], newest["shared_with"])
 
 
 def _no_batch(name: str, session_id: str, statuses: set[str]) -> str:
@@ -142,7 +155,9 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     request = state["request"]
     if state["step"] == "read":
         return {**state, **step("", "", ""), "notes": [*state["notes"], *_left_out(state, answers)]}
-    chosen = choose(answers, state["session_name"], state["resource_group"], request["session_id"], request["job"])
+    chosen = choose(
+        answers, outside.asker, state["session_name"], state["resource_group"], request["session_id"], request["job"]
+    )
     ends = {replica: end for copy in chosen.copies.values() for replica, end in copy["replicas"].items()}
     jobs = [chosen.job] if chosen.job else [] if request["job"] else list(chosen.jobs)
     of_jobs = [f"{replica}/{job}" for job in jobs for replica in chosen.jobs[job]["on"]]

@@ -107,10 +107,11 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
     state["launchable"] = [
         {
-            **launch_request(entry.waiting.request, view.records[entry.waiting.session_id].owner),
-            "waits": encode(view.records[entry.waiting.session_id]),
+            **launch_request(entry.waiting.request, record.owner, record.shared_with),
+            "waits": encode(record),
         }
         for entry in entries
         if entry.placement is not None
+        for record in [view.records[entry.waiting.session_id]]
     ]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}

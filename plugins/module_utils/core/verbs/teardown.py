@@ -66,7 +66,10 @@ def tombstones_for(answers: Answers) -> Tombstones:
     existing = {tombstone["id"]: tombstone for result in done.values() for tombstone in result["tombstones"]}
     later = unreachable + failed
     tombstones = [{"id": key, "name": known[key]["name"], "hosts": later} for key in sorted(known)] if later else []
-    report = [f"{name}: {why_not(answers[name])}" for name in failed]
+    reasons: dict[str, list[str]] = {}
+    for name in failed:
+        reasons.setdefault(why_not(answers[name]), []).append(name)
+    report = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
     if failed:
         report.append("Correct this and tear the session down again.")
     if unreachable:

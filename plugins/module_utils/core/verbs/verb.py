@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
+
 State = dict[str, Any]
 Answers = Mapping[str, Mapping[str, Any]]
 """What each host answered that was called in a step; empty for one that did not."""
@@ -28,7 +30,7 @@ class Outside:
     now: seconds of a clock. draw: gives a new UUID. forks: how many hosts work side by side. check_mode: whether
     nothing may be changed. inventory: variables of each host. site: those that hold for the whole group. read_archive:
     reads the controller's archive of images, which a request names. run: names this run in the leases that it takes.
-    has_ended: tells of the owner of a lease whether its run has ended for sure.
+    has_ended: tells of the owner of a lease whether its run has ended for sure. asker: who runs it.
     """
 
     now: float
@@ -40,6 +42,7 @@ class Outside:
     read_archive: Callable[[Any], Mapping[str, Mapping[str, str]]] = lambda _request: {}
     run: str = ""
     has_ended: Callable[[str], bool] = lambda _lease_owner: False
+    asker: Asker = ADMIN
 
 
 def call(

@@ -137,6 +137,7 @@ def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Remove everything the session has on this host."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
     from ansible_collections.cluster_compute.session.plugins.module_utils.host import removal, steps
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
 
@@ -144,6 +145,10 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     state = StateDirectory(arguments["state_directory"])
     ledger = LedgerFile(arguments["state_directory"], forgiving=True)
     meant = (arguments["session_name"], arguments["session_id"])
+    if meant[0] is not None and arguments["asker"] is not None:
+        why = removal.refusal(engine, state, meant[0], Asker(arguments["asker"], is_admin=False))
+        if why is not None:
+            return {"failed": True, "msg": why}
     if meant[0] is not None and meant[1] is None and not check_mode:
         with suppress(SessionError, OSError):
             # First, and on hosts that have nothing of it as well: who is at work finds it, or is found below.
@@ -170,7 +175,7 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             steps.perform(stages)
             keep_records(state, records, check_mode, arguments["recorded"])
             if archive is not None:
-                archive.finish({session["id"]: session["name"] for session in found["sessions"]})
+                archive.finish({session["id"]: session for session in found["sessions"]})
                 found["warnings"] = archive.problems
     return {**steps.outcome(stages), **found}
 

@@ -239,3 +239,23 @@ def test_what_ansible_shows_of_an_answer_is_printable_and_what_is_read_is_as_it_
     assert result["sources"] == said["sources"]
     host.say, host.stderr = lambda _command, _input: hostile, hostile
     assert host.run()["module_stdout"].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("variables", "asker"),
+    [({"awx_user_name": "eve"}, "eve"), ({"awx_user_name": "eve", "cluster_compute_admins": ["eve"]}, None)],
+    ids=["a user", "an admin"],
+)
+def test_a_removal_by_name_says_who_asks_whatever_it_was_given(
+    host: Any, variables: dict[str, Any], asker: str | None
+) -> None:
+    host.say = answer
+    host.action._task.action = "session_host"
+    host.action._load_name = "session_host"
+    host.action._task.args = {"state": "absent", "session_name": "train", "asker": "alice"}
+    host.run(**variables)
+    assert question_in(*host.calls[0])["arguments"]["asker"] == asker
+    host.calls.clear()
+    found = host.run(**{**variables, "cluster_compute_admins": [7]})
+    assert "cluster_compute_admins[0] is 7" in found["msg"]
+    assert (found["failed"], host.calls) == (True, [])

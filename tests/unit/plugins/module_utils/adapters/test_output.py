@@ -12,6 +12,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.o
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateError
 
 IDS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(5)]
+ALICE = {"owner": "alice", "shared_with": ["bob"]}
+NOBODY: dict[str, object] = {"owner": "", "shared_with": []}
 LINE = ("2026-01-31T12:00:00.000000000Z", "out", "said")
 
 
@@ -20,10 +22,13 @@ def test_what_is_kept_reads_back_and_goes(tmp_path: Path) -> None:
     output = directory.session(IDS[0])
     assert output.containers() == []
     output.write_container("main1", "0123456789ab", [LINE])
-    output.write_about("train", 100.0, {"main1": {"exit_code": 3}})
+    output.write_about("train", ALICE, 100.0, {"main1": {"exit_code": 3}})
     assert output.containers() == [("main1", "0123456789ab")]
     assert list(output.read_container("main1", "0123456789ab")) == [LINE]
-    assert output.read_about() == {"name": "train", "ended": 100.0, "replicas": {"main1": {"exit_code": 3}}}
+    about = {"name": "train", **ALICE, "ended": 100.0, "replicas": {"main1": {"exit_code": 3}}}
+    assert output.read_about() == about
+    output.write_about("train", NOBODY, 200.0, {})  # by a removal that finds no record any more
+    assert output.read_about() == {"name": "train", **ALICE, "ended": 200.0, "replicas": {}}
     assert {path.stat().st_mode & 0o077 for path in tmp_path.rglob("*")} == {0}
     directory.remove(IDS[0])
     assert list(tmp_path.iterdir()) == []
@@ -31,16 +36,16 @@ def test_what_is_kept_reads_back_and_goes(tmp_path: Path) -> None:
 
 def test_a_damaged_account_counts_as_not_known(tmp_path: Path) -> None:
     output = OutputDirectory(str(tmp_path)).session(IDS[0])
-    output.write_about("train", 100.0, {})
+    output.write_about("train", ALICE, 100.0, {})
     output.about_file.write_text("{", encoding="utf-8")
-    assert output.read_about() == {"name": "", "ended": None, "replicas": {}}
+    assert output.read_about() == {"name": "", **NOBODY, "ended": None, "replicas": {}}
     assert output.ended() > 100.0
 
 
 def test_what_is_old_goes_and_what_is_beyond_the_number(tmp_path: Path) -> None:
     directory = OutputDirectory(str(tmp_path))
     for number, key in enumerate(IDS):
-        directory.session(key).write_about("train", 1000.0 + number, {})
+        directory.session(key).write_about("train", ALICE, 1000.0 + number, {})
     assert directory.surplus(1004.0, 100.0, 50, ()) == []
     assert directory.surplus(1004.0, 2.5, 50, ()) == IDS[:2]
     assert directory.surplus(1004.0, 100.0, 2, ()) == IDS[:3]

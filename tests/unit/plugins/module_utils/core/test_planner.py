@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -57,7 +58,14 @@ def request(**given: Any) -> Request:
     return parse_request({f"session_{key}": value for key, value in values.items()})
 
 
-def planner(asked: Request, unreachable: Sequence[str] = (), **hosts: dict[str, Any]) -> Planner:
+def planner(
+    asked: Request,
+    unreachable: Sequence[str] = (),
+    owner: str = "alice",
+    shared_with: Sequence[str] = (),
+    asker: Asker = ADMIN,
+    **hosts: dict[str, Any],
+) -> Planner:
     results = {
         **{name: {"host": facts} for name, facts in hosts.items()},
         **{name: {"unreachable": True} for name in unreachable},
@@ -65,12 +73,14 @@ def planner(asked: Request, unreachable: Sequence[str] = (), **hosts: dict[str, 
     group = GroupFacts.read(results, {name: {} for name in results})
     return Planner(
         asked,
-        "alice",
+        owner,
         False,
         group,
         Settings(),
         draw=lambda: str(uuid.uuid4()),
         read_archive=lambda wanted: read_archive(str(wanted.image_archive)),
+        shared_with=shared_with,
+        asker=asker,
     )
 
 
@@ -218,3 +228,58 @@ def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str)
     )
     assert told is not None
     assert told["status"] == "CANCELLED"
+
+
+def running(asked: Request, **others: Any) -> tuple[Record, dict[str, Any]]:
+    """Return the record of a session of alice's that runs, and its host."""
+    idle = {"h1": host()}
+    plan = build_plan(asked, place(asked, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    record = started(prepared(new_record(SESSION, "alice", asked.to_dict(), **others), encode(plan)))
+    return record, host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)])
+
+
+@pytest.mark.parametrize(
+    "asked", [request(), request(authorized_keys=KEYS), request(size=2)], ids=["same", "keys", "size"]
+)
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_name_of_somebody_else_is_refused_before_anything_is_cleaned_up(asked: Request, waits: bool) -> None:
+    _record, here = running(request(authorized_keys=KEYS[0]), shared_with=["bob"])
+    if waits:
+        here = host(waiting(request()))
+    with pytest.raises(InvalidInput, match=r"session_name is 'train': It belongs to alice.* You are eve."):
+        planner(asked, owner="eve", asker=Asker("eve", is_admin=False), h1=here).run(cleaned_up=False)
+    for asker in (Asker("alice", is_admin=False), ADMIN):
+        assert planner(asked, asker=asker, h1=here).run(cleaned_up=True)["status"] in ("SCHEDULED", "DIFFERENT")
+
+
+def test_a_name_of_a_session_that_has_ended_is_free() -> None:
+    ended = advance(waiting(request()), ERROR, "It failed.")
+    answer = planner(request(), owner="eve", asker=Asker("eve", is_admin=False), h1=host(ended)).run(cleaned_up=True)
+    assert (answer["status"], answer["record"]["owner"]) == ("SCHEDULED", "eve")
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_its_owner_shares_it_with_others_while_it_runs_or_waits(waits: bool) -> None:
+    record, here = running(request(), shared_with=["bob"])
+    if waits:
+        record = replace(waiting(request()), shared_with=("bob",))
+        here = host(record)
+    answer = planner(request(), shared_with=("carol",), h1=here).run(cleaned_up=True)
+    assert answer["status"] == "SCHEDULED"
+    assert answer["record"]["shared_with"] == ["carol"]
+    assert answer["record"]["revision"] > record.revision
+    again = planner(request(), shared_with=("bob",), h1=here).run(cleaned_up=True)
+    assert again["record"]["revision"] == record.revision + waits  # one that waits is prepared
+
+
+@pytest.mark.parametrize("asker", [Asker("bob", is_admin=False), ADMIN], ids=["one it is shared with", "an admin"])
+def test_others_leave_it_its_owners(asker: Asker) -> None:
+    record, here = running(request(), shared_with=["bob"])
+    answer = planner(request(), owner=asker.name, asker=asker, h1=here).run(cleaned_up=True)
+    assert (answer["record"]["owner"], answer["record"]["shared_with"]) == ("alice", ["bob"])
+    assert answer["record"]["revision"] == record.revision
+    replacing = planner(request(size=2), owner=asker.name, asker=asker, h1=here)
+    replacing.recreate = True
+    made = replacing.run(cleaned_up=True)
+    assert made["replaces"]
+    assert (made["record"]["owner"], made["record"]["shared_with"]) == ("alice", ["bob"])

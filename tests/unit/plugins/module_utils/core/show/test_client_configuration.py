@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     started,
     stub_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.client_configuration import (
     check_directory,
     check_login,
@@ -128,10 +129,17 @@ def test_what_cannot_be_written_is_refused(change: dict[str, Any], message: str)
 )
 def test_a_session_that_nobody_can_log_in_to(record: Record | None, message: str) -> None:
     with pytest.raises(InvalidInput) as error:
-        check_login(record, "train", "pool")
+        check_login(record, "train", "pool", ADMIN)
     assert message in str(error.value)
     assert str(error.value).startswith("session_name is 'train': ")
 
 
 def test_one_that_runs_can_be_logged_in_to() -> None:
-    assert check_login(RECORD, "train", "pool") == RECORD
+    assert check_login(RECORD, "train", "pool", ADMIN) == RECORD
+    assert check_login(RECORD, "train", "pool", Asker("alice", is_admin=False)) == RECORD
+
+
+@pytest.mark.parametrize("status", [RECORD.status, PENDING, ERROR])
+def test_nobody_else_is_told_how(status: str) -> None:
+    with pytest.raises(InvalidInput, match=r"It belongs to alice. You are eve."):
+        check_login(replace(RECORD, status=status), "train", "pool", Asker("eve", is_admin=False))

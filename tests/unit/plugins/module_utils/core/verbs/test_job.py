@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import parse_job_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
@@ -30,7 +31,17 @@ AWAY = {"unreachable": True, "msg": "Timed out."}
 
 def known(jobs: dict[str, Any] | None = None, status: str = "RUNNING") -> dict[str, dict[str, Any]]:
     """Return what hosts know of a session on two of them."""
-    one = {"id": SESSION, "status": status, "ended": None, "replicas": {}, "hosts": ["h1", "h2"], "jobs": jobs or {}}
+    one = {
+        "id": SESSION,
+        "status": status,
+        "revision": 2,
+        "owner": "alice",
+        "shared_with": ["bob"],
+        "ended": None,
+        "replicas": {},
+        "hosts": ["h1", "h2"],
+        "jobs": jobs or {},
+    }
     return {
         "h1": {"sessions": [{**one, "members": {"main1": "running"}}]},
         "h2": {"sessions": [{**one, "members": {"sub1": "running"}}]},
@@ -43,11 +54,11 @@ def there(name: str = JOB) -> dict[str, dict[str, Any]]:
     return known({name: {"on": ON, "command": ["sleep", "9"]}})
 
 
-def begun(answers: Answers, check_mode: bool = False, **variables: Any) -> tuple[State, Outside]:
+def begun(answers: Answers, check_mode: bool = False, asker: Asker = ADMIN, **variables: Any) -> tuple[State, Outside]:
     """Return the state after the look at the hosts; variables: of the job, without their prefix."""
     request = parse_job_request({f"job_{key}": value for key, value in variables.items()}).to_dict()
     assert "hush-hush" in str(request.pop("env")) or "env" not in variables
-    outside = Outside(now=0.0, draw=lambda: DRAWN, check_mode=check_mode)
+    outside = Outside(now=0.0, draw=lambda: DRAWN, check_mode=check_mode, asker=asker)
     given = {"session_name": "train", "resource_group": "all", "request": request}
     state = job.begin(given, HOSTS, outside)
     assert (state["step"], hosts_of(state)) == ("look", list(HOSTS))
@@ -169,3 +180,10 @@ def test_what_cannot_be_run_is_refused_by_name(answers: Answers, variables: dict
     with pytest.raises(InvalidInput) as error:
         begun(answers, **variables)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize("given", [{"command": "true"}, {"id": JOB}, {"id": JOB, "stop": True}])
+def test_nobody_runs_reads_or_stops_jobs_of_others(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"It belongs to alice, who shares it with bob. You are eve."):
+        begun(there(), asker=Asker("eve", is_admin=False), **given)
+    assert begun(there(), asker=Asker("bob", is_admin=False), **given)[0]["hosts"]

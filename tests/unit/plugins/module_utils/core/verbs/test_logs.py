@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job, parse_logs_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import logs
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
@@ -27,17 +28,18 @@ AWAY = {"unreachable": True}
 
 def session(key: str, status: str, end: float | None = None, **others: Any) -> dict[str, Any]:
     """Return what a host says of a session: id, status of its record, end of what it keeps."""
-    return {"id": key, "status": status, "ended": end, "replicas": {}, "members": {}, "jobs": {}, **others}
+    nothing: dict[str, Any] = {"revision": 0, "owner": "", "shared_with": [], "replicas": {}, "members": {}, "jobs": {}}
+    return {"id": key, "status": status, "ended": end, **nothing, **others}
 
 
 def known(*sessions: dict[str, Any]) -> dict[str, Any]:
     return {"sessions": list(sessions)}
 
 
-def chosen(answers: Answers, check_mode: bool = False, **variables: Any) -> State:
+def chosen(answers: Answers, check_mode: bool = False, asker: Asker = ADMIN, **variables: Any) -> State:
     """Return the state after the look; variables: those of the request, without their prefix."""
     request = parse_logs_request({f"logs_{key}": value for key, value in variables.items()}).to_dict()
-    outside = Outside(now=0.0, draw=str, check_mode=check_mode)
+    outside = Outside(now=0.0, draw=str, check_mode=check_mode, asker=asker)
     given = {"session_name": "train", "resource_group": "all", "request": request}
     return logs.advance(logs.begin(given, list(answers), outside), answers, outside)
 
@@ -78,7 +80,7 @@ def test_one_that_waits_or_has_ended_says_so() -> None:
 def test_a_batch_command_is_that_of_the_session_that_is_meant() -> None:
     job = batch_job(OLD)
     old = session(OLD, "", 9.0, jobs={job: {"on": {"main1": "h1"}, "command": ["train"]}})
-    found = logs.choose({"h1": known(old)}, "train", "all", "", "batch", "job_id")
+    found = logs.choose({"h1": known(old)}, ADMIN, "train", "all", "", "batch", "job_id")
     assert (found.session_id, found.job) == (OLD, job)
     for status, why in (("PENDING", "is not started yet"), ("RUNNING", "No host that answered has started a batch")):
         answers = {"h1": known(old, session(NOW, status)), "h2": AWAY}
@@ -138,3 +140,24 @@ def test_what_is_missing_is_told() -> None:
         end,
         "Nothing is known of a replica sub9 of this session.",
     ]
+
+
+def test_nobody_reads_what_others_wrote() -> None:
+    mine, theirs = {"owner": "eve"}, {"owner": "alice", "shared_with": ["bob"]}
+    now = session(NOW, "RUNNING", revision=2, jobs={JOB: {"on": {}}}, **theirs)
+    hosts = {"h1": known(now, session(OLD, "", 9.0, **mine)), "h2": known({**now, "owner": "", "shared_with": []})}
+    eve = Asker("eve", is_admin=False)
+    for given in ({}, {"session_id": NOW}, {"job": JOB}, {"job": "0" * 12}):
+        with pytest.raises(InvalidInput, match=r"session_name is 'train': It belongs to alice.* You are eve"):
+            chosen({key: known(now) for key in hosts} if "session_id" in given else hosts, asker=eve, **given)
+    read = chosen({"h1": known(session(OLD, "", 9.0, **mine))}, asker=eve)
+    assert calls_of(read, "h1")[0][1]["session_id"] == OLD
+    assert calls_of(chosen(hosts, asker=Asker("bob", is_admin=False)), "h1")[0][1]["session_id"] == NOW
+    with pytest.raises(InvalidInput, match="Nobody knows any more whose it is"):
+        chosen({"h1": known(session(OLD, "", 9.0))}, asker=eve)
+
+
+def test_the_newest_copy_says_who_may() -> None:
+    before, after = (session(NOW, "RUNNING", revision=n, owner="alice", shared_with=["bob"][: 3 - n]) for n in (2, 3))
+    with pytest.raises(InvalidInput, match=r"You are bob"):
+        chosen({"h1": known(before), "h2": known(after)}, asker=Asker("bob", is_admin=False))

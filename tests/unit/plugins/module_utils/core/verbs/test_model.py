@@ -94,6 +94,7 @@ GIVEN = {
     "keep_data": False,
     "unless_reserved": False,
     "judged_revision": None,
+    "asker": None,
     "output_size": "0",
     "output_days": 7,
     "output_sessions": 50,

@@ -97,3 +97,10 @@ def test_results_of_many_calls_are_one() -> None:
         "No.",
     )
     assert combined([{"granted": True}]) == {"granted": True}
+
+
+def test_hosts_that_say_the_same_are_named_together() -> None:
+    refused = {"failed": True, "msg": "It belongs to alice."}
+    state = answered(refused, refused)
+    assert (state["step"], state["tombstones"]) == ("", [])
+    assert state["failure"].splitlines()[1] == "h1, h2: It belongs to alice."
