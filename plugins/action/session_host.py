@@ -78,7 +78,7 @@ class ActionModule(ActionBase):
             for name, option in declared["argument_spec"].items()
         }
         checked, arguments = self.validate_argument_spec(spec, required_if=declared.get("required_if"))
-        if call == "session_host" and arguments["state"] == "absent" and arguments["session_name"] is not None:
+        if "asker" in arguments and arguments["session_name"] is not None:
             try:
                 asker = who_asks(task_vars or {}, self._templar.template)
             except CoreError as error:

@@ -15,6 +15,7 @@ author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
   - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.state_directory
 attributes:
   check_mode:
     support: none
@@ -43,6 +44,12 @@ options:
       - User to run as; the image's own by default.
     type: str
     default: ""
+  asker:
+    description:
+      - Who asks. A session of somebody else that is not shared with them is refused.
+      - The action sets it, to the user of AWX or else the login name on the controller, where the site's
+        C(cluster_compute_admins) do not name them.
+    type: str
 """
 
 EXAMPLES = r"""

@@ -61,6 +61,8 @@ def test_nothing_of_a_session_goes_for_others(lost: str, host: Host, engine: Eng
     for check_mode in (True, False):
         with pytest.raises(SessionError, match=r"It belongs to somebody\. You are eve\."):
             session.call("session_host", check_mode, state="absent", session_name="demo", asker="eve")
+    with pytest.raises(SessionError, match=r"It belongs to somebody\. You are eve\."):
+        session.call("replica_exec", session_name="demo", replica="main1", command=["true"], user="", asker="eve")
     assert things(engine) == before
     assert not host.ledger.was_removed("demo", session.id, 0.0, None)
     assert session.call("session_host", state="absent", session_name="demo", asker="somebody")["changed"]

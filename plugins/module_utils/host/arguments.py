@@ -265,6 +265,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "replica": {"type": "str", "default": "main1"},
             "command": {"type": "list", "elements": "str", "required": True},
             "user": {"type": "str", "default": ""},
+            "asker": {"type": "str"},
+            "state_directory": STATE_DIRECTORY,
         },
         "supports_check_mode": False,
     },

@@ -17,12 +17,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, is_stub
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.labels import labelled_records
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import STOP_GRACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
@@ -166,25 +164,6 @@ def known_sessions(
             whose = {"owner": record.owner, "shared_with": list(record.shared_with)}
             found[record.id].update(hosts=list(record.hosts), **whose)
     return [found[key] for key in sorted(found)]
-
-
-def refusal(engine: Engine, state: StateDirectory, session_name: str, asker: Asker) -> str | None:
-    """Return why somebody may not remove what this host has of a session that has not ended; None where they may.
-
-    Whose it is says its record, or where that is lost the label of its network.
-    """
-    meant, _is_meant = _meant(session_name, None)
-    records = {record.id: record for record in state.records()[0] if record.name == session_name}
-    entries = [*engine.session_containers(meant), *engine.networks(meant)]
-    lost = {docker_engine.session_id_of(entry["Labels"]) for entry in entries} - records.keys() - {""}
-    labelled = labelled_records(engine) if lost else {}
-    judged = [record for record in records.values() if record.status not in ENDED]
-    for record in [*judged, *(labelled.get(key) for key in sorted(lost))]:
-        whose = ("", ()) if record is None else (record.owner, record.shared_with)
-        why = asker.refusal(session_name, *whose)
-        if why is not None:
-            return why
-    return None
 
 
 def has_moved_on(

@@ -10,11 +10,14 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import owner
 
 
 def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
-    """Return how the program ended; failed where its exit code is not 0. Raises EngineError."""
+    """Return how the program ended; failed where its exit code is not 0. Raises EngineError, SessionError."""
     engine = Engine.connect()
+    owner.check(engine, StateDirectory(arguments["state_directory"]), arguments["session_name"], arguments["asker"])
     found = engine.session_containers(
         {
             docker_engine.LABEL_SESSION_NAME: arguments["session_name"],

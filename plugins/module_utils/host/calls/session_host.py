@@ -137,18 +137,15 @@ def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Remove everything the session has on this host."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host import removal, steps
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import owner, removal, steps
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
 
     engine = Engine.connect()
     state = StateDirectory(arguments["state_directory"])
     ledger = LedgerFile(arguments["state_directory"], forgiving=True)
     meant = (arguments["session_name"], arguments["session_id"])
-    if meant[0] is not None and arguments["asker"] is not None:
-        why = removal.refusal(engine, state, meant[0], Asker(arguments["asker"], is_admin=False))
-        if why is not None:
-            return {"failed": True, "msg": why}
+    if meant[0] is not None:
+        owner.check(engine, state, meant[0], arguments["asker"])
     if meant[0] is not None and meant[1] is None and not check_mode:
         with suppress(SessionError, OSError):
             # First, and on hosts that have nothing of it as well: who is at work finds it, or is found below.

@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Whose what this host has of a session is."""
+
+from __future__ import annotations
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.labels import labelled_records
+
+
+def check(engine: Engine, state: StateDirectory, session_name: str, name: str | None) -> None:
+    """Refuse what this host has of a session that has not ended, where it is somebody else's.
+
+    Whose it is says its record, or where that is lost the label of its network. name: of who asks; None for an admin.
+    Raises SessionError.
+    """
+    if name is None:
+        return
+    asker = Asker(name, is_admin=False)
+    meant = {docker_engine.LABEL_SESSION_NAME: session_name}
+    records = {record.id: record for record in state.records()[0] if record.name == session_name}
+    entries = [*engine.session_containers(meant), *engine.networks(meant)]
+    lost = {docker_engine.session_id_of(entry["Labels"]) for entry in entries} - records.keys() - {""}
+    labelled = labelled_records(engine) if lost else {}
+    judged = [record for record in records.values() if record.status not in ENDED]
+    for record in [*judged, *(labelled.get(key) for key in sorted(lost))]:
+        whose = ("", ()) if record is None else (record.owner, record.shared_with)
+        why = asker.refusal(session_name, *whose)
+        if why is not None:
+            raise SessionError(why)
