@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections.abc import Callable
@@ -99,3 +100,13 @@ def test_every_requirement_is_pinned_once() -> None:
                 names.append(name.lower())
     assert names
     assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("page", ["recovery", "security"])
+def test_what_is_promised_is_shown_by_tests_that_are_there(page: str) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    named = re.findall(r"\| `(tests/[^`:]+)::(\w+)` \|", text)
+    assert len(named) > 5
+    for path, name in named:
+        tests = ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+        assert name in {test.name for test in tests if isinstance(test, ast.FunctionDef)}, f"{path}::{name}"
