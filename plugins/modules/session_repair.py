@@ -33,6 +33,11 @@ options:
       - Name of this host in the plans.
     type: str
     required: true
+  known_as:
+    description:
+      - Name of this host in the plans of sessions that call it otherwise, by session.
+    type: dict
+    default: {}
   session_name:
     description:
       - The only session to look at; empty for all.

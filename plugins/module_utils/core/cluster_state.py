@@ -209,7 +209,8 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
         _judge_unrecorded(result, session, unreachable)
         return
     result.records[session.id] = best
-    missing = sorted(set(best.hosts) & unreachable)
+    # Of a host that the group does not have one that does not answer may be the new name.
+    missing = sorted(host for host in best.hosts if host in unreachable or (unreachable and host not in reached))
     if session.is_being_launched:
         return
     # One from the queue has its old record until it starts.
@@ -245,7 +246,7 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
     if best.status == RUNNING and not records.is_stub(best):
         for host in session.hosts:
             if host not in best.hosts and session.host_names.get(host) not in best.hosts:
-                _judge_elsewhere(result, session, host, best)
+                _judge_elsewhere(result, session, host, best, reached)
     if best.status == RUNNING and records.is_stub(best) and not missing:
         is_missing = not any(session.parts(host) or host in session.stages for host in best.hosts)
         if is_missing and set(best.hosts) <= reached:
@@ -254,8 +255,17 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
                 _add(result.leaked, host, Removal(session.id, session.name, False, why, best.revision))
 
 
-def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: Record) -> None:
-    """Judge a host that carries no replica of a session that runs: an old copy there becomes a stub."""
+def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: Record, reached: set[str]) -> None:
+    """Judge a host that carries no replica of a session that runs: an old copy there becomes a stub.
+
+    One that has containers and has lost what the session calls it may be one of the session's hosts by another name.
+    """
+    missing = [name for name in best.hosts if name not in reached]
+    if missing and host not in session.host_names and CONTAINER in session.parts(host):
+        result.unknown[session.id] = (
+            f"Session {session.name} has containers on {host}, which may be what it knows as {', '.join(missing)}."
+        )
+        return
     if session.parts(host) or host in session.stages:
         why = f"The session runs on {', '.join(best.hosts)} by now."
         _add(result.orphaned, host, Removal(session.id, session.name, True, why, best.revision))

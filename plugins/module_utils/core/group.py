@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
@@ -18,6 +18,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import (
+    current_names,
+    in_current_names,
+    recorded_names,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, encode
@@ -61,6 +66,8 @@ class GroupFacts:
 
     facts: by usable host, in inventory order. why_missing: for each other host why it has none, a sentence. known:
     every host of the group. unreachable: those that could not be reached. inventory: variables of each host.
+    host_names: by session, what its record calls hosts that the inventory calls otherwise; here all is in the
+    inventory's names.
     """
 
     facts: dict[str, HostFacts]
@@ -68,6 +75,7 @@ class GroupFacts:
     known: list[str]
     unreachable: list[str]
     inventory: dict[str, dict[str, Any]]
+    host_names: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -95,7 +103,9 @@ class GroupFacts:
             except Malformed as error:
                 why_missing[name] = str(error)
         inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
-        return cls(facts, why_missing, list(results), unreachable, inventory)
+        names = current_names(facts, results)
+        known, found = list(results), in_current_names(facts, names)
+        return cls(found, why_missing, known, unreachable, inventory, recorded_names(names))
 
     @property
     def missing(self) -> list[str]:

@@ -32,6 +32,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.findi
     Finding,
     Pair,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import (
+    current_names,
+    in_current_names,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import (
     Measured,
     slow_pairs,
@@ -261,11 +265,12 @@ class Results:
     @cached_property
     def facts(self) -> dict[str, HostFacts]:
         """What a launch would plan with, of the hosts that it could use; read once, as it takes long of many."""
-        return {
+        found = {
             host: read_facts(host_facts["host"], f"Host {host}")
             for host, host_facts in self.observed.items()
             if host_facts.get("root") and host_facts.get("host", {}).get("usable")
         }
+        return in_current_names(found, current_names(found, self.known))
 
     def tried(self) -> list[Pair]:
         """Return the pairs that were really tried: both hosts did their part."""

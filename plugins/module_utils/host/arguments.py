@@ -166,6 +166,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "session_repair": {
         "argument_spec": {
             "host": {"type": "str", "required": True},
+            "known_as": {"type": "dict", "default": {}},
             "session_name": {"type": "str", "default": ""},
             "allocatable": {"type": "dict"},
             "records": {"type": "dict", "default": {}},

@@ -203,13 +203,14 @@ def _records(
         else _own_public_keys(state, [record for record in records if record.name == session_name]),
         "damaged": damaged,
         "tombstones": tombstones,
-        "host_names": _host_names(state),
+        "host_names": _host_names(state, records),
     }
 
 
-def _host_names(state: StateDirectory) -> dict[str, str]:
+def _host_names(state: StateDirectory, records: list[Record]) -> dict[str, str]:
     """Return, by session, the name under which this host carries replicas of it."""
-    names = {session_id: state.session(session_id).read_host() for session_id in state.session_ids()}
+    plans = {record.id: record.plan for record in records}
+    names = {key: state.session(key).name_in(plans.get(key)) for key in state.session_ids()}
     return {session_id: name for session_id, name in names.items() if name}
 
 

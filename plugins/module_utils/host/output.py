@@ -118,6 +118,7 @@ def known_sessions(
     found: dict[str, dict[str, Any]] = {}
     for record in state.records()[0]:
         if (session_id or record.id) == record.id and record.name == session_name:
+            host = state.session(record.id).read_host()
             found[record.id] = {
                 **_nothing_known(record.id),
                 "status": record.status,
@@ -125,7 +126,8 @@ def known_sessions(
                 "owner": record.owner,
                 "shared_with": list(record.shared_with),
                 "hosts": list(record.hosts),
-                "members": _members(record, state.session(record.id).read_host()),
+                "host": host,
+                "members": _members(record, host),
             }
     for key, session in found.items():
         if states and session["members"]:
@@ -140,7 +142,7 @@ def known_sessions(
             session.update(
                 ended=output.ended(),
                 replicas=description["replicas"],
-                jobs={key: {"on": job["on"], "command": job["command"]} for key, job in jobs.items() if job},
+                jobs={key: {name: job[name] for name in ("on", "here", "command")} for key, job in jobs.items() if job},
             )
     return [found[key] for key in sorted(found)]
 

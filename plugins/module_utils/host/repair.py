@@ -81,6 +81,7 @@ def repair_host(
     records: Mapping[str, Record] | None = None,
     public_keys: Mapping[str, Keys] | None = None,
     *,
+    known_as: Mapping[str, str] | None = None,
     recorded: Collection[str] = (),
     looked: float | None = None,
     allocatable: Allocatable | None = None,
@@ -89,8 +90,9 @@ def repair_host(
 ) -> Repair:
     """Repair every session of this host, or only the one named *session_name*.
 
-    host: name of this host in the plans; without it each session's state tells. records: what other hosts know, by id;
-    a newer revision, or a copy that is missing here, is taken over. recorded: ids of the sessions that this host had
+    host: name of this host in the plans but for those of *known_as*, where it is that of the session; without it each
+    session's state tells. records: what other hosts know, by id; a newer revision, or a copy that is missing here, is
+    taken over. recorded: ids of the sessions that this host had
     records of when *records* were put together; one that it has none of any more was torn down meanwhile. looked:
     when this host was looked at, by its own clock. public_keys: by session, those of the replicas of other hosts.
     allocatable: what sessions may use of this host; a place that was lost is only taken again where it is free.
@@ -118,7 +120,7 @@ def repair_host(
         if best is not None and session_id not in here and ledger.was_removed(best.name, session_id, since, None):
             continue
         if best is not None and session_name in (None, best.name):
-            repairer.repair(best, host, session_id in here)
+            repairer.repair(best, (known_as or {}).get(session_id, host), session_id in here)
     return result
 
 
@@ -182,7 +184,7 @@ class _Repairer:
         first = len(self.result.actions)
         try:
             with nullcontext() if self.check_mode else self.state.working_on(record.id):
-                self._repair(record, host or self.state.session(record.id).read_host(), was_here)
+                self._repair(record, host or self.state.session(record.id).name_in(record.plan), was_here)
         except Exception as error:  # also one that nobody thought of, or want of memory: others must not suffer
             session["problem"] = message_of(error)
         session["actions"] = self.result.actions[first:]

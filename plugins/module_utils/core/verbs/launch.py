@@ -298,7 +298,7 @@ class _Launch:
             return {**self._fail(found["failure"]), "diff": found["diff"]}
         state = self.state = {**state, **found, "cleaned_up": False}
         state["warnings"] = warnings_of(found, group, planner.problems) + undetected(self.answers)
-        state["recorded"], state["looked"] = group.recorded, group.looked
+        state["recorded"], state["looked"], state["host_names"] = group.recorded, group.looked, group.host_names
         state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
         if found["status"] == "CLEANUP":
             return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
@@ -725,7 +725,11 @@ class _Launch:
         return self._started(self._replicas())
 
     def _replicas(self) -> list[dict[str, Any]]:
-        return [replica for result in self.answers.values() for replica in result.get("replicas") or ()]
+        return [
+            {**replica, "host": host}
+            for host, result in self.answers.items()
+            for replica in result.get("replicas") or ()
+        ]
 
     def _after_meet(self) -> State:
         failures, unreachable = self._failures("replicas")

@@ -60,8 +60,21 @@ class Chosen:
 
     @property
     def jobs(self) -> dict[str, Mapping[str, Any]]:
-        """What is known of each job: its command, and on, the host of each of its replicas."""
-        return {key: job for copy in self.copies.values() for key, job in copy["jobs"].items()}
+        """What is known of each job: its command, and on, the host of each of its replicas.
+
+        Where a replica ran the host says that keeps its end: it may have another name since.
+        """
+        found = {key: job for copy in self.copies.values() for key, job in copy["jobs"].items()}
+        here = [
+            (key, replica, host)
+            for host, copy in self.copies.items()
+            for key, job in copy["jobs"].items()
+            for replica in job.get("here", ())
+        ]
+        return {
+            key: {**job, "on": {**job["on"], **{replica: host for of, replica, host in here if of == key}}}
+            for key, job in found.items()
+        }
 
 
 def choose(
@@ -118,8 +131,13 @@ def choose(
         wanted = batch_job(found)
         if not any(wanted in copy["jobs"] for copy in copies[found]):
             raise InvalidInput.single(job_variable, BATCH, " ".join([_no_batch(name, found, statuses), *notes]))
+    own = {host: sessions[found] for host, sessions in known.items() if found in sessions}
+    names = {copy["host"]: host for host, copy in own.items() if copy.get("host")}
     return Chosen(
-        found, wanted, {host: sessions[found] for host, sessions in known.items() if found in sessions}, notes
+        found,
+        wanted,
+        {host: {**copy, "hosts": [names.get(name, name) for name in copy["hosts"]]} for host, copy in own.items()},
+        notes,
     )
 
 

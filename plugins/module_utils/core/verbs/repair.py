@@ -97,7 +97,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         }
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
-    state = {**state, "looked": group.looked}
+    state = {**state, "looked": group.looked, "host_names": group.host_names}
     if not state["cleaned_up"]:
         why_missing = {name: group.why_missing[name] for name in group.missing}
         state = {**state, "findings": findings(group.facts, why_missing, view)}

@@ -98,7 +98,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
-    state["warnings"] = problems + group.warnings
+    state["warnings"], state["host_names"] = problems + group.warnings, group.host_names
     state["queue"] = [queue_entry(entry, view.records[entry.waiting.session_id]) for entry in entries]
     if state["outcomes"]:
         return {**state, **step("", "", "")}

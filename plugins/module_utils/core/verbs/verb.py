@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import renamed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 
 State = dict[str, Any]
@@ -86,17 +87,41 @@ def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, A
             _overtaken_by(
                 state,
                 host,
-                {
-                    **{key: state[key] for key in step_call["of_state"]},
-                    **step_call["arguments"],
-                    **step_call["hosts"][host],
-                },
+                _in_recorded_names(
+                    state,
+                    host,
+                    {
+                        **{key: state[key] for key in step_call["of_state"]},
+                        **step_call["arguments"],
+                        **step_call["hosts"][host],
+                    },
+                ),
             ),
             step_call["variables"],
         )
         for step_call in state["calls"]
         if host in step_call["hosts"]
     ]
+
+
+def _in_recorded_names(state: Mapping[str, Any], host: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with sessions' records, and the host, by the names that the hosts keep (core.host_names)."""
+    names = state.get("host_names") or {}
+    record, records = arguments.get("record"), arguments.get("records")
+    if not names:
+        return arguments
+    if record is not None:
+        own = names.get(record["id"], {})
+        arguments["record"] = renamed(record, own)
+        if "host" in arguments:
+            arguments["host"] = own.get(host, host)
+    elif "host" in arguments and (known_as := {key: own[host] for key, own in names.items() if host in own}):
+        arguments["known_as"] = known_as
+    if isinstance(records, Mapping):
+        arguments["records"] = {key: renamed(records[key], names.get(key, {})) for key in records}
+    elif records is not None:
+        arguments["records"] = [renamed(record, names.get(record["id"], {})) for record in records]
+    return arguments
 
 
 def _overtaken_by(state: Mapping[str, Any], host: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         arguments["host"],
         {key: read_record(record, key) for key, record in arguments["records"].items()},
         arguments["public_keys"],
+        known_as=arguments["known_as"],
         recorded=arguments["recorded"],
         looked=arguments["looked"],
         allocatable=Allocatable.from_dict(arguments["allocatable"]) if arguments["allocatable"] else None,

@@ -200,6 +200,8 @@ def test_a_killed_launch_is_left_alone_while_a_host_of_it_is_away() -> None:
     assert view.records == {A: preparing("h1", "h2")}
     why = "The launch of session train was not finished, and h2 cannot be asked whether anybody still works on it."
     assert view.unknown == {A: why}
+    assert_untouched(facts, ("h3",))  # which may be what was called h2
+    facts["h2"] = host()
     assert removed(cluster_state(facts, ["h3"]).orphaned) == {"h1": False}, "h3 has no part in it"
 
 

@@ -127,7 +127,7 @@ def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_no_session_is_launched_where_a_host_carries_one_under_another_name(queued: bool) -> None:
+def test_no_session_is_launched_where_hosts_have_changed_their_names(queued: bool) -> None:
     """Before anything is cleaned up, and without a session from the queue leaving it."""
     idle = {"h1": host()}
     before = request(name="demo")
@@ -136,8 +136,10 @@ def test_no_session_is_launched_where_a_host_carries_one_under_another_name(queu
     here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
     for asked in (before, request(name="other")):
         with pytest.raises(RenamedHost, match="node1 is h1 in session demo"):
-            planner(asked, node1=here).decide(None, queued, cleaned_up=False)
-        assert planner(asked, h1=here).decide(None, queued, cleaned_up=False)["status"] == "SCHEDULED"
+            planner(asked, node1=here, h1=host()).decide(None, queued, cleaned_up=False)
+        for name in ("h1", "node1"):
+            found = planner(asked, **{name: here}).decide(None, queued, cleaned_up=False)
+            assert (found["status"], found["hosts"]) == ("SCHEDULED", [name])
 
 
 def test_a_port_of_the_site_is_refused_before_anything_is_placed() -> None:

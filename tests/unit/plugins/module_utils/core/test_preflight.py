@@ -395,13 +395,16 @@ def test_what_the_inventory_says_wrongly_is_told_of_its_host() -> None:
     assert "cluster_compute_cpus of host n2 is 'many'" in found[0].found
 
 
-def test_a_host_that_carries_a_session_under_another_name_is_told() -> None:
+def test_a_host_that_a_session_knows_by_the_name_of_another_is_told() -> None:
     results = group()
     objects = {"3614fdf3": {"name": "train", "kinds": ["container"]}}
     results.observed["n2"]["host"].update(objects=objects, host_names={"3614fdf3": "node2"})
+    assert found_in(results) == []
+    results = group()
+    results.observed["n2"]["host"].update(objects=objects, host_names={"3614fdf3": "n1"})
     (found,) = found_in(results)
     assert (found.severity, found.check, found.hosts) == (ERROR, "inventory", ("n2",))
-    assert found.found == "The host that the inventory calls n2 is node2 in session train, which runs there."
+    assert found.found == "The host that the inventory calls n2 is n1 in session train, which runs there."
 
 
 def test_400_hosts_with_a_few_faults_fit_a_screen() -> None:

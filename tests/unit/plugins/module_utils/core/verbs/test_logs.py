@@ -28,7 +28,15 @@ AWAY = {"unreachable": True}
 
 def session(key: str, status: str, end: float | None = None, **others: Any) -> dict[str, Any]:
     """Return what a host says of a session: id, status of its record, end of what it keeps."""
-    nothing: dict[str, Any] = {"revision": 0, "owner": "", "shared_with": [], "replicas": {}, "members": {}, "jobs": {}}
+    nothing: dict[str, Any] = {
+        "revision": 0,
+        "owner": "",
+        "shared_with": [],
+        "hosts": [],
+        "replicas": {},
+        "members": {},
+        "jobs": {},
+    }
     return {"id": key, "status": status, "ended": end, **nothing, **others}
 
 

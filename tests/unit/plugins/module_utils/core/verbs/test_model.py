@@ -177,7 +177,10 @@ class Host:
         for session_id, held in ledger.expired().items():
             add(session_id, held.claim.session_name, "lease")
         image = {"id": "sha256:" + "5" * 64, "digests": [], "architecture": "amd64"}
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import _own_public_keys
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import (
+            _host_names,
+            _own_public_keys,
+        )
 
         return facts(
             *records,
@@ -190,6 +193,7 @@ class Host:
             clock=ledger_file.time.clock_gettime(0),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             public_keys=_own_public_keys(state, [one for one in records if whole_records or one.name == name]),
+            host_names=_host_names(state, records),
         )
 
     def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,8 +213,8 @@ class Host:
                 asked = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **asked}
                 return call_of_record.call(asked, False)
             if module == "session_repair":
-                asked = {"records": {}, "recorded": [], "looked": None, **given, "state_directory": str(self.root)}
-                return session_repair.call(asked, False)
+                nothing: dict[str, Any] = {"records": {}, "known_as": {}, "recorded": [], "looked": None}
+                return session_repair.call({**nothing, **given, "state_directory": str(self.root)}, False)
             assert module == "session_host", module
             asked = {**GIVEN, "state_directory": str(self.root), **given}
             return session_host.call(asked, False)
@@ -251,13 +255,26 @@ def stages_in_memory(context: Context, _public_keys: Any, _check_mode: bool = Fa
 
 
 class World:
-    """Three hosts, and the verbs that are run on them."""
+    """Three hosts, and the verbs that are run on them.
+
+    A host keeps its own name here; the inventory may call h1 node1, and what it calls it is all that verbs know.
+    """
 
     def __init__(self, root: Path) -> None:
         self.now, self.ids = 1000.0, itertools.count(1)
         self.hosts = {name: Host(name, number, root / name) for number, name in enumerate(HOSTS, 1)}
         self.at: Host = self.hosts["h1"]
+        self.renamed: set[str] = set()
         self.has_ended: Callable[[str], bool] = lambda _lease_owner: False
+
+    @property
+    def known(self) -> list[str]:
+        """What the inventory calls the hosts."""
+        return [name.replace("h", "node") if name in self.renamed else name for name in HOSTS]
+
+    def named(self, name: str) -> Host:
+        """Return the host that an inventory, of now or earlier, calls so."""
+        return self.hosts[name.replace("node", "h")]
 
     def run(self, verb: Any, state: State, moment: int | None, happens: Callable[[], Any] | None) -> State:
         """Run a verb; after so many answers of hosts something happens, or else the controller is killed."""
@@ -271,11 +288,12 @@ class World:
         happens: Callable[[], Any] | None,
         answered: Iterator[int],
     ) -> State:
+        known = list(state.get("known") or self.known)  # an inventory is read once
         for _turn in range(200):
             outside = Outside(
                 now=self.now,
                 draw=lambda: f"{next(self.ids):08x}-0000-4000-8000-000000000000",
-                inventory={name: {} for name in HOSTS},
+                inventory={name: {} for name in known},
                 has_ended=self.has_ended,
             )
             if not state["step"]:
@@ -283,13 +301,13 @@ class World:
             answers: dict[str, Any] = {}
             if verb is schedule and state["step"] == "launch":
                 asked = state["launchable"][len(state["outcomes"])]
-                first = launch.begin(asked, list(HOSTS), self.now, attempts=3, from_queue=True)
+                first = launch.begin(asked, known, self.now, attempts=3, from_queue=True)
                 ended = self._run(launch, first, moment, happens, answered)
                 if "failure" in ended:
                     raise Killed  # the play ends there
                 answers["launch"] = ended["outcome"]
             for name in hosts_of(state):
-                host = self.at = self.hosts[name]
+                host = self.at = self.named(name)
                 if not host.is_up:
                     answers[name] = {"unreachable": True, "msg": "No route."}
                     continue
@@ -308,15 +326,15 @@ class World:
         raise AssertionError(f"{state['step']} goes on for ever")
 
     def launch(self, asked: Request, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        first = launch.begin(launch_request(asked, "alice"), list(HOSTS), self.now, attempts=3)
+        first = launch.begin(launch_request(asked, "alice"), self.known, self.now, attempts=3)
         return self.run(launch, first, moment, happens)
 
     def teardown(self, name: str, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        first = {**teardown.begin(name, list(HOSTS)), "calls": []}
+        first = {**teardown.begin(name, self.known), "calls": []}
         first["calls"] = [
             {
                 "module": "session_host",
-                "hosts": {host: {} for host in HOSTS},
+                "hosts": {host: {} for host in self.known},
                 "arguments": {"state": "absent", "session_name": name},
                 "of_state": [],
                 "variables": {},
@@ -325,13 +343,13 @@ class World:
         return self.run(teardown, first, moment, happens)
 
     def repair(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(repair, repair.begin(list(HOSTS)), moment, happens)
+        return self.run(repair, repair.begin(self.known), moment, happens)
 
     def gc(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(repair, repair.begin(list(HOSTS), leaks=True, puts_back=False), moment, happens)
+        return self.run(repair, repair.begin(self.known, leaks=True, puts_back=False), moment, happens)
 
     def schedule(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(schedule, schedule.begin(list(HOSTS)), moment, happens)
+        return self.run(schedule, schedule.begin(self.known), moment, happens)
 
     def act(self, kind: str, what: Any, moment: int | None, meanwhile: Any = None) -> set[str]:
         """Let one thing happen, and in the midst of it another; return the names of the sessions that are meant."""
@@ -344,6 +362,8 @@ class World:
             self.hosts[what].is_up = False
         elif kind == "bring back":
             self.hosts[what].is_up = True
+        elif kind == "rename":
+            self.renamed ^= {what}
         elif kind in ("fill", "empty"):
             self.hosts[what].is_full = kind == "fill"
         elif kind == "let time pass":
@@ -381,13 +401,13 @@ class World:
         }
 
     def is_intact(self, name: str, record: Record) -> bool:
-        host = self.hosts[name]
+        host = self.named(name)
         held = LedgerFile(str(host.root)).read().get(record.id)
         mine = [one["container"] for one in record.plan["replicas"] if one["host"] == name]
         return held is not None and held.stage == COMMITTED and all(one in host.containers for one in mine)
 
     def part(self, name: str, session_id: str) -> Any:
-        host = self.hosts[name]
+        host = self.named(name)
         files = sorted(StateDirectory(str(host.root)).session(session_id).path.rglob("*"))
         held = LedgerFile(str(host.root)).read()[session_id]
         labels = {docker_engine.LABEL_SESSION_ID: session_id}
@@ -459,6 +479,7 @@ SIMPLE = st.one_of(
     st.tuples(st.just("run"), st.sampled_from(["repair", "gc", "schedule"]), st.one_of(st.none(), MOMENTS)),
     st.tuples(st.just("lose"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("bring back"), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.just("rename"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.sampled_from(["fill", "empty"]), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
@@ -507,6 +528,43 @@ def end(world: World) -> None:
     world.launch(request(name="last", size=1))
     world.teardown("last")
     assert {name: host.left() for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("away", ["", "h2"])
+def test_hosts_get_other_names_between_any_two_verbs(
+    patched: list[World], tmp_path: Path, is_lost: bool, away: str
+) -> None:
+    """is_lost: whether h1 has lost its state directory. away: who does not answer while h1 has another name."""
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
+    try:
+        world.launch(asked)
+        before = world.running()
+        world.renamed = {"h1", "h2"}
+        if is_lost:
+            shutil.rmtree(world.hosts["h1"].root)
+        if away:
+            world.hosts[away].is_up = False
+        for verb in (world.gc, world.schedule, world.repair, world.gc):
+            verb()
+            assert "ash-main1" in world.hosts["h1"].containers
+        world.launch(request(name="birch", size=1, cpus="0.5"))
+        world.hosts["h2"].is_up = True
+        state = world.launch(replace(asked, hosts=("node1", "node2")))
+        assert (state["outcome"]["status"], state["hosts"]) == (RUNNING, ["node1", "node2"])
+        assert {one["name"]: one["host"] for one in state["replicas"]} == {"main1": "node1", "sub1": "node2"}
+        if not is_lost:
+            assert world.running()["ash"] == before["ash"]
+        world.renamed = {"h1"}
+        world.repair()
+        assert set(world.running()) == {"ash", "birch"}
+        world.teardown("ash")
+        world.teardown("birch")
+        end(world)
+    finally:
+        patched.pop()
 
 
 def test_a_host_with_a_full_disk_harms_nobody(patched: list[World], tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a host is called: in the inventory now, and in the records of sessions that it carries.
+
+A session keeps, on its hosts and in the variables of its replicas, the names that its hosts had when it was launched,
+and each of them has written down its own. So a host may get another name at any time: what hosts report is put into the
+inventory's names as soon as it is read, and what they are told of a session into the session's (`verb.calls_of`);
+nothing between the two knows that there are others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, is_stub, latest
+
+Names = Mapping[str, str]
+"""From what a host is called in one place to what it is called in another; of hosts that have two names."""
+
+
+def current_names(facts: Mapping[str, HostFacts], known: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return, by session, what the inventory calls hosts that the session's record calls otherwise.
+
+    known: every name of the group. Where the inventory has a host's name for another one, or two hosts claim a name,
+    that may be a mistake, and the session is left as it is (`cluster_state.ClusterState.check_names`).
+    """
+    whole: dict[str, list[Record]] = {}
+    for own in facts.values():
+        for record in own.records:
+            if not is_stub(record):
+                whole.setdefault(record.id, []).append(record)
+    found: dict[str, dict[str, str]] = {}
+    unclear = set()
+    for host, own in facts.items():
+        lost = {key: name for key, name in _names_by_replicas(own, whole).items() if name not in known}
+        for key, name in {**lost, **own.host_names}.items():
+            if (name != host and name in known) or name in found.get(key, {}):
+                unclear.add(key)
+            found.setdefault(key, {})[name] = host
+    other = {key: {name: host for name, host in names.items() if name != host} for key, names in found.items()}
+    return {key: names for key, names in other.items() if names and key not in unclear}
+
+
+def _names_by_replicas(own: HostFacts, whole: Mapping[str, list[Record]]) -> dict[str, str]:
+    """Return, by session, the name of a host that has lost what it wrote down: that of the replicas that it has."""
+    found = {}
+    for container in own.containers:
+        record = latest(whole.get(container.session_id, ()))
+        for replica in record.plan["replicas"] if record is not None and record.plan else ():
+            if replica["name"] == container.replica:
+                found[container.session_id] = replica["host"]
+    return found
+
+
+def in_current_names(facts: Mapping[str, HostFacts], names: Mapping[str, Names]) -> dict[str, HostFacts]:
+    """Return what hosts report in the inventory's names. names: of `current_names`."""
+    if not names:
+        return dict(facts)
+    return {
+        host: replace(
+            own,
+            records=tuple(_renamed_record(record, names.get(record.id, {})) for record in own.records),
+            host_names={key: names.get(key, {}).get(name, name) for key, name in own.host_names.items()},
+        )
+        for host, own in facts.items()
+    }
+
+
+def recorded_names(names: Mapping[str, Names]) -> dict[str, dict[str, str]]:
+    """Return, by session, from the inventory's names to the record's. names: of `current_names`."""
+    return {key: {current: recorded for recorded, current in own.items()} for key, own in names.items()}
+
+
+def renamed(record: Mapping[str, Any], names: Names) -> dict[str, Any]:
+    """Return the plain form of a record with other names of its hosts."""
+    return {
+        **record,
+        "hosts": [names.get(host, host) for host in record["hosts"]],
+        "request": _renamed_request(record["request"], names),
+        "plan": _renamed_plan(record["plan"], names),
+    }
+
+
+def _renamed_record(record: Record, names: Names) -> Record:
+    if not names:
+        return record
+    hosts = tuple(names.get(host, host) for host in record.hosts)
+    request, plan = _renamed_request(record.request, names), _renamed_plan(record.plan, names)
+    return replace(record, hosts=hosts, request=request, plan=plan)
+
+
+def _renamed_request(request: Any, names: Names) -> Any:
+    if not request:
+        return request
+    lists = {key: request[key] for key in ("hosts", "excluded_hosts") if request.get(key)}
+    # In the order of `parse_hosts`, by which requests are compared.
+    return {**request, **{key: sorted(names.get(host, host) for host in hosts) for key, hosts in lists.items()}}
+
+
+def _renamed_plan(plan: Any, names: Names) -> Any:
+    if not plan:
+        return plan
+
+    def keyed(of_hosts: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(host, host): value for host, value in of_hosts.items()}
+
+    images = {
+        reference: {**image, "ids": keyed(image["ids"])} for reference, image in (plan.get("images") or {}).items()
+    }
+    return {
+        **plan,
+        "hosts": keyed(plan["hosts"]),
+        "replicas": [{**replica, "host": names.get(replica["host"], replica["host"])} for replica in plan["replicas"]],
+        **({"request": _renamed_request(plan["request"], names)} if "request" in plan else {}),
+        **({"images": images} if "images" in plan else {}),
+    }

@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts that the inventory calls otherwise than sessions do: what is put into whose names, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    Record,
+    new_record,
+    prepared,
+    started,
+    stub_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Reservation,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import place
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import call, calls_of, step
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts, request
+
+SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+
+
+def session() -> Record:
+    """Return the record of a session that runs on h1 and h2."""
+    idle = typed({f"h{number}": facts(number=number) for number in (1, 2)})
+    asked = request(size=2, hosts=["h1", "h2"])
+    plan = build_plan(asked, place(asked, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    return started(prepared(new_record(SESSION, "alice", asked.to_dict()), encode(plan)))
+
+
+def host(number: int, called: str | None, *records: Record, replica: str = "", **more: Any) -> dict[str, Any]:
+    """Return the facts of a host. called: what it has written down that the session calls it; replica: what it has."""
+    container = {"name": f"train-{replica}", "session_id": SESSION, "session_name": "train", "replica": replica}
+    there = {**container, "cpus": 1, "memory": 1, "devices": {}, "state": "running"}
+    held = [Reservation(claims_of(read_plan(session().plan))[f"h{number}"], COMMITTED, "boot", None)] if called else []
+    return facts(
+        *records,
+        held=held,
+        number=number,
+        containers=[there] if replica else [],
+        objects={SESSION: {"name": "train", "kinds": ["container"]}} if replica else {},
+        host_names={} if called is None else {SESSION: called},
+        **more,
+    )
+
+
+def group(away: tuple[str, ...] = (), **hosts: dict[str, Any]) -> GroupFacts:
+    answers: dict[str, Any] = {name: {"host": found} for name, found in hosts.items()}
+    answers.update({name: {"unreachable": True} for name in away})
+    return GroupFacts.read(answers, {name: {} for name in answers})
+
+
+def pair(**names: str) -> GroupFacts:
+    """Return the session's hosts; names: by what the inventory calls a host what the session does."""
+    record = session()
+    replicas = {replica["host"]: replica["name"] for replica in record.plan["replicas"]}
+    return group(
+        **{name: host(int(called[1]), called, record, replica=replicas[called]) for name, called in names.items()}
+    )
+
+
+def test_all_that_a_record_says_of_hosts_is_in_the_inventory_s_names() -> None:
+    found = pair(node1="h1", h2="h2")
+    view = found.cluster_state()
+    view.check_names()
+    (record,) = view.records.values()
+    assert record.hosts == ("node1", "h2")
+    assert list(record.plan["hosts"]) == ["node1", "h2"]
+    assert [replica["host"] for replica in record.plan["replicas"]] == ["node1", "h2"]
+    assert record.request == record.plan["request"] == request(size=2, hosts=["node1", "h2"]).to_dict()
+    assert all(set(image["ids"]) <= {"node1", "h2"} for image in record.plan["images"].values())
+    assert "'h1'" not in str(encode(record))
+    assert (view.orphaned, view.leaked, view.stubs, view.unknown) == ({}, {}, {}, {})
+    assert pair(h1="h1", h2="h2").host_names == {}
+
+
+def test_hosts_are_told_of_a_session_in_the_names_that_it_was_launched_with() -> None:
+    found = pair(node1="h1", h2="h2")
+    record = encode(found.facts["node1"].records[0])
+    own = {name: {"host": name} for name in ("node1", "h2")}
+    asked = [
+        call("session_host", own, {"state": "started"}, ["record"]),
+        call("session_record", own, {"records": [record]}),
+        call("session_repair", own, {"records": {SESSION: record}}),
+    ]
+    state = {**step("start", "", "", asked), "record": record, "host_names": found.host_names}
+    of_host, of_record, of_repair = (arguments for _module, arguments, _variables in calls_of(state, "node1"))
+    assert of_host["record"] == of_record["records"][0] == of_repair["records"][SESSION] == encode(session())
+    assert (of_host["host"], of_repair["host"], of_repair["known_as"]) == ("h1", "node1", {SESSION: "h1"})
+    of_host, _of_record, of_repair = (arguments for _module, arguments, _variables in calls_of(state, "h2"))
+    assert (of_host["host"], of_repair["host"], "known_as" in of_repair) == ("h2", "h2", False)
+
+
+@pytest.mark.parametrize(
+    ("names", "why"),
+    [
+        ({"h1": "h2", "h2": "h1"}, "calls h1 is h2 in session train"),
+        ({"h2": "h1", "h3": "h2"}, "calls h2 is h1 in session train"),
+        ({"h1": "h1", "node1": "h1"}, "calls node1 is h1 in session train"),
+    ],
+)
+def test_names_that_were_swapped_or_given_twice_are_refused_by_name(names: dict[str, str], why: str) -> None:
+    found = pair(**names)
+    assert found.host_names == {}
+    with pytest.raises(RenamedHost, match=why):
+        found.cluster_state().check_names()
+
+
+def test_a_name_that_another_host_has_is_refused_also_while_that_does_not_answer() -> None:
+    found = group(("h1",), h2=host(1, "h1", session(), replica="main1"))
+    with pytest.raises(RenamedHost, match="calls h2 is h1 in session train"):
+        found.cluster_state().check_names()
+
+
+def test_a_host_that_lost_what_it_wrote_down_is_known_by_its_replicas() -> None:
+    lost, other = host(1, None, replica="main1"), host(2, "h2", session(), replica="sub1")
+    found = group(node1=lost, h2=other)
+    (record,) = found.cluster_state().records.values()
+    assert record.hosts == ("node1", "h2")
+    # Where nobody has the plan, or the replica is not the only one, what runs is left alone.
+    for view in (
+        group(node1=lost, h2=host(2, None, stub_of(session()))).cluster_state(),
+        group(("h9",), node1={**lost, "containers": []}, h2=other).cluster_state(),
+    ):
+        view.check_names()
+        assert (view.orphaned, view.leaked) == ({}, {})
+    assert "main1" in str(lost)
+
+
+def test_one_that_moved_is_still_removed_from_where_it_was() -> None:
+    """Its hosts all answer, so the other is none of them."""
+    both = [host(number, f"h{number}", session(), replica=name) for number, name in ((1, "main1"), (2, "sub1"))]
+    view = group(h1=both[0], h2=both[1], h3=host(3, None, replica="main1")).cluster_state()
+    view.check_names()
+    assert list(view.orphaned) == ["h3"]
+
+
+def test_a_host_that_does_not_answer_may_be_the_one_that_is_missing() -> None:
+    record = session()
+    launching = prepared(new_record(SESSION, "alice", record.request), record.plan)
+    view = group(("node1",), h2=host(2, None, launching)).cluster_state()
+    assert (view.orphaned, list(view.unknown)) == ({}, [SESSION])
+    assert list(group(h2=host(2, None, launching)).cluster_state().orphaned) == ["h2"]
