@@ -226,6 +226,10 @@ host:
       description: Seconds since the host's boot, by which C(reservations) run out.
       type: float
       returned: if usable
+    identity:
+      description: The host's own identity, whatever an inventory calls it; empty where it was not given any.
+      type: str
+      returned: if usable
     host_names:
       description: By session, the name under which this host carries replicas of it.
       type: dict

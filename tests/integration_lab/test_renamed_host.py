@@ -1,24 +1,29 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host gets another name in the inventory while a session runs on it: nothing of the session is harmed.
+"""A host gets another name in the inventory while a session runs on it: every verb goes on, and nothing is harmed.
 
-Only a lab shows that no verb gets as far as the containers and the firewall of the host.
+Only a lab shows that containers, keys, variables and the firewall of the host stay as they are.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    ADDRESSES,
     BUSYBOX,
     INVENTORY,
     Snapshot,
+    clear,
     differences,
     launch,
+    on,
     play,
     replicas,
     snapshot,
@@ -35,55 +40,99 @@ REQUEST: dict[str, Any] = {
     "session_memory": "32m",
     "session_command": ["sleep", "8888"],
 }
+RENAMED = {**REQUEST, "session_hosts": ["node1", "n2"]}
 OTHER = {**REQUEST, "session_name": "other", "session_hosts": ["n2", "n3"]}
-REFUSAL = (
-    "The host that the inventory calls node1 is n1 in session demo, which runs there. Call it n1 in the inventory "
-    "again, or tear the session down first."
+SWAPPED = (
+    "The host that the inventory calls n2 is n1 in session demo, which runs there. Call it n1 in the inventory again, "
+    "or tear the session down first."
 )
 
 
-def renamed(folder: Path) -> Path:
-    """Return an inventory of the lab in which n1 is called node1."""
-    inventory = folder / "inventory"
+def inventory_of(folder: Path, names: Mapping[str, str]) -> Path:
+    """Return an inventory of the lab in which hosts have other names."""
+    inventory = folder / "-".join(names.values())
     shutil.copytree(INVENTORY, inventory)
     hosts = inventory / "hosts.yml"
-    text, count = re.subn(r"\bn1:", "node1:", hosts.read_text(encoding="utf-8"))
-    assert count >= 1
+    pattern = rf"\b({'|'.join(names)}):"
+    text, count = re.subn(pattern, lambda found: f"{names[found[1]]}:", hosts.read_text(encoding="utf-8"))
+    assert count >= len(names)
     hosts.write_text(text, encoding="utf-8")
     return inventory
 
 
 def runs_since() -> dict[str, Any]:
-    """Return the session's containers with the moments at which they were started."""
+    """Return the session's containers with the moments at which they were started, and their variables."""
     return {
-        name: (replica.host, replica.about["Id"], replica.about["State"]) for name, replica in replicas("demo").items()
+        name: (replica.host, replica.about["Id"], replica.about["State"], replica.environment())
+        for name, replica in replicas("demo").items()
     }
 
 
-def test_a_session_survives_another_name_of_its_host(untouched_lab: Snapshot, tmp_path: Path) -> None:
+def test_every_verb_goes_on_when_a_host_has_another_name(untouched_lab: Snapshot, tmp_path: Path) -> None:
     launch(REQUEST).ok()
     try:
-        inventory = renamed(tmp_path)
+        inventory = inventory_of(tmp_path, {"n1": "node1"})
         before, since = snapshot(), runs_since()
-        assert len(since) == 2
-        for playbook, given in (
-            ("repair", {}),
-            ("gc", {}),
-            ("schedule_pending", {}),
-            ("launch_cluster", {**REQUEST, "session_hosts": ["node1", "n2"], "session_recreate": True}),
-            ("launch_cluster", OTHER),
-        ):
-            run = play(playbook, given, inventory=inventory)
-            assert run.code != 0, f"{playbook} did not refuse"
-            assert REFUSAL in run.failures, playbook
+        assert {replica[0] for replica in since.values()} == {"n1", "n2"}
+        for playbook in ("repair", "gc", "schedule_pending"):
+            run = play(playbook, {}, inventory=inventory).ok()
             assert set(run.recap) >= {"node1", "n2", "n3"}
             assert run.changed_hosts == set(), playbook
+        again = launch(RENAMED, inventory=inventory).ok()
+        assert (again.changed_hosts, set(again.placed.values())) == (set(), {"node1", "n2"})
+        assert differences(before, snapshot()) == []
+        job = play("run_job", {"session_name": "demo", "job_command": "hostname", "job_on": "all"}, inventory=inventory)
+        assert "main1 on node1: exit code 0" in job.ok().output or "sub1 on node1: exit code 0" in job.output
+        status = play("status", {}, inventory=inventory).ok()
+        assert "node1" in status.output
+        launch(OTHER, inventory=inventory).ok()
+        teardown("other").ok()
+        (name,) = [name for name, replica in since.items() if replica[0] == "n1"]
+        on("n1", "docker", "rm", "-f", f"demo-{name}")
+        repaired = play("repair", {}, inventory=inventory).ok()
+        assert repaired.changed_hosts == {"node1"}
+        now = runs_since()
+        assert {key: replica for key, replica in now.items() if key != name} == {
+            key: replica for key, replica in since.items() if key != name
+        }
+        assert now[name][3] == since[name][3]
+        assert now[name][3]["CLUSTER_COMPUTE_HOST"] == "n1"
+        assert launch(REQUEST).ok().changed_hosts == set()
+        assert runs_since() == now
+        teardown("demo", inventory=inventory).ok()
+        assert play("gc", {}).ok().changed_hosts == set()
+    finally:
+        clear("demo", "other")
+
+
+def test_hosts_that_cannot_be_told_apart_are_refused_by_name(untouched_lab: Snapshot, tmp_path: Path) -> None:
+    launch(REQUEST).ok()
+    try:
+        swapped = inventory_of(tmp_path, {"n1": "n2", "n2": "n1"})
+        twice = inventory_of(tmp_path, {"n3": "n3"})
+        twin = {"lab": {"hosts": {"twin": {"ansible_host": ADDRESSES["n3"], "lab_release": "trixie"}}}}
+        (twice / "twin.yml").write_text(json.dumps(twin), encoding="utf-8")
+        before, since = snapshot(), runs_since()
+        for inventory, why in (
+            (swapped, SWAPPED),
+            (twice, "n3 and twin are one host by their identity: the inventory has two names for it."),
+        ):
+            for playbook, given in (
+                ("repair", {}),
+                ("gc", {}),
+                ("schedule_pending", {}),
+                ("launch_cluster", {**REQUEST, "session_recreate": True}),
+                ("launch_cluster", OTHER),
+            ):
+                run = play(playbook, given, inventory=inventory)
+                assert run.code != 0, f"{playbook} did not refuse"
+                assert why in run.failures, playbook
+                assert run.changed_hosts == set(), playbook
+            status = play("status", {}, inventory=inventory).ok()
+            assert why in " ".join(status.output.split())
         assert differences(before, snapshot()) == []
         assert runs_since() == since
-        status = play("status", {}, inventory=inventory).ok()
-        assert REFUSAL in " ".join(status.output.split())
         assert launch(REQUEST).ok().changed_hosts == set()
-        teardown("demo", inventory=inventory).ok()
-        assert differences(untouched_lab, snapshot()) == []
+        teardown("demo", inventory=swapped).ok()
     finally:
-        teardown("demo").ok()
+        clear("demo", "other")

@@ -120,7 +120,7 @@ def test_repair_puts_back_exactly_what_is_missing(trio: dict[str, Any]) -> None:
 
 def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: dict[str, Any]) -> None:
     before = invariants()
-    script("n3", f"mv {STATE}/.reserve /root/reserve; rm -r {STATE}")
+    script("n3", f"mkdir /root/kept; mv {STATE}/.reserve {STATE}/identity.json /root/kept; rm -r {STATE}")
     broken = snapshot()
     assert len(told(play("audit", {}).ok())) > 4
     assert differences(broken, snapshot()) == []
@@ -132,7 +132,7 @@ def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: dict[str,
     reach_all()
     assert told(play("repair", {}).ok()) == ["Nothing was missing."]
     assert launch(REQUEST).ok().changed_hosts == set()
-    script("n3", f"mv /root/reserve {STATE}/.reserve")  # as the preparation of a host makes it
+    script("n3", f"mv /root/kept/* /root/kept/.reserve {STATE}; rmdir /root/kept")  # as the preparation makes them
 
 
 def test_leaks_are_found_and_removed(untouched_lab: Snapshot) -> None:

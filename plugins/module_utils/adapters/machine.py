@@ -42,6 +42,22 @@ def disk(path: str) -> dict[str, Any]:
     }
 
 
+def hardware_name() -> str:
+    """Return what the firmware names this machine by, of a virtual one its hypervisor; empty where it does not.
+
+    No copy of a disk takes it along, as it does /etc/machine-id and the engine's own id, and it stays when hosts are
+    booted or get other network cards.
+    """
+    for path in ("/sys/class/dmi/id/product_uuid", "/proc/device-tree/serial-number"):
+        try:
+            found = Path(path).read_text(encoding="ascii", errors="replace").strip("\0\n ")
+        except OSError:
+            continue
+        if found:
+            return found
+    return ""
+
+
 def setting(name: str) -> str:
     """Return a setting of the kernel, as sysctl(8) names it; empty where there is none."""
     try:

@@ -88,6 +88,30 @@ class Renamed:
         return f"{self.problem} {self.advice}"
 
 
+@dataclass(frozen=True)
+class Twin:
+    """A host that has the identity of another one. host, other: the inventory's names."""
+
+    host: str
+    other: str
+
+    @property
+    def problem(self) -> str:
+        """One sentence for people."""
+        return f"{self.other} and {self.host} are one host by their identity: the inventory has two names for it."
+
+    @property
+    def advice(self) -> str:
+        """What to do next, a sentence."""
+        return (
+            "Leave one of them out; if the disk of one is a copy of the other's, remove the containers of sessions and "
+            "the state directory from the copy and run the prepare_hosts playbook."
+        )
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.advice}"
+
+
 @dataclass
 class ClusterState:
     """The sessions of a resource group.
@@ -96,7 +120,7 @@ class ClusterState:
     an unfinished teardown left, and every verb may remove. leaked: by host, what no record explains; `gc` removes it.
     changed: new revisions that every host has to be told. stubs: by host, what takes the place of an old copy.
     cleaned: tombstones that have done their work, by id. unknown: ids that only hosts which cannot be reached could
-    explain, and why. renamed: hosts that carry a session under another name than the inventory's, by host and session.
+    explain, and why. renamed: hosts of which it is not clear who is who.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
@@ -106,12 +130,12 @@ class ClusterState:
     stubs: dict[str, list[Record]] = field(default_factory=dict)
     cleaned: list[str] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
-    renamed: list[Renamed] = field(default_factory=list)
+    renamed: list[Renamed | Twin] = field(default_factory=list)
 
     def check_names(self) -> None:
-        """Raise RenamedHost where a host has another name than in a session that runs on it.
+        """Raise RenamedHost where it is not clear which host of the inventory a session's record means.
 
-        Records name hosts by what the inventory called them, so with other names all that follows would be wrong.
+        A host that only has another name by now is none of them (`host_names`).
         """
         if self.renamed:
             raise RenamedHost(map(str, self.renamed))
@@ -161,6 +185,10 @@ def cluster_state(facts_by_host: Mapping[str, HostFacts], unreachable: Collectio
     facts_by_host: of the usable hosts. unreachable: hosts of the group that did not answer.
     """
     result = ClusterState()
+    first: dict[str, str] = {}
+    for host, facts in facts_by_host.items():
+        if facts.identity and first.setdefault(facts.identity, host) != host:
+            result.renamed.append(Twin(host, first[facts.identity]))
     tombstones = {tombstone.id: tombstone for facts in facts_by_host.values() for tombstone in facts.tombstones}
     # A host whose ledger cannot be read does not tell who is at work there.
     unheard = {*unreachable, *(host for host, facts in facts_by_host.items() if facts.ledger_is_damaged)}
@@ -275,7 +303,7 @@ def _judge_elsewhere(result: ClusterState, session: _Session, host: str, best: R
 
 
 def _judge_names(result: ClusterState, session: _Session) -> None:
-    """Tell which hosts carry a session that is at work under another name than the inventory's.
+    """Tell which hosts carry a session that is at work under a name that is not clear (`host_names`).
 
     What a host wrote down counts where the session's record names it so, or where there is no record to compare with.
     """

@@ -35,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
@@ -80,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _repair(state_directory: str) -> int:
     try:
+        read_identity(StateDirectory(state_directory))
         _need_libraries()
         await_engine(ENGINE_SECONDS)
         done = repair_host(StateDirectory(state_directory))
@@ -96,6 +98,11 @@ def _make_links(state: StateDirectory) -> int:
 
     One that cannot be made does not keep the others from it.
     """
+    try:
+        read_identity(state)
+    except SessionError as error:
+        _say(f"No link is made: {error}")
+        return 1
     nftables = firewall_rules.will_use_nftables()
     works: list[tuple[str, Callable[[], Sequence[Stage]]]] = [
         ("Overlays of the site", lambda: [firewall_rules.standing_steps(nftables)])

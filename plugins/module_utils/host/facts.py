@@ -49,6 +49,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_
     read_exit_code,
     read_failure,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
 
 
 def host_facts(
@@ -79,6 +80,7 @@ def host_facts(
         }
     try:
         # Before anything is read, and rounded down: what is torn down from now on is torn down after this look.
+        identity = read_identity(state)
         clock = math.floor(time.clock_gettime(time.CLOCK_BOOTTIME) * 10) / 10
         engine = Engine.connect()
         # Records first and the ledger last: whoever is recorded as being launched held its place before that, so that
@@ -101,7 +103,7 @@ def host_facts(
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["drained"] = encode(state.read_drain())
-        facts["clock"] = clock
+        facts["identity"], facts["clock"] = identity, clock
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
         in_full = {

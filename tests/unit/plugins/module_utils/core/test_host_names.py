@@ -150,6 +150,13 @@ def test_one_that_moved_is_still_removed_from_where_it_was() -> None:
     assert list(view.orphaned) == ["h3"]
 
 
+def test_two_names_for_one_host_are_refused_whatever_runs_there() -> None:
+    found = group(h1=facts(identity="6f1c"), h2=facts(identity="77aa"), other=facts(identity="6f1c"), h3=facts())
+    with pytest.raises(RenamedHost, match="h1 and other are one host by their identity"):
+        found.cluster_state().check_names()
+    group(h1=facts(identity="6f1c"), h2=facts(identity="77aa"), h3=facts(), h4=facts()).cluster_state().check_names()
+
+
 def test_a_host_that_does_not_answer_may_be_the_one_that_is_missing() -> None:
     record = session()
     launching = prepared(new_record(SESSION, "alice", record.request), record.plan)

@@ -1,0 +1,21 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Give this host an identity of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import identity_stage
+
+
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return what changed. Raises StateError where this machine is not the one that the state belongs to."""
+    stages = [identity_stage(StateDirectory(arguments["state_directory"]))]
+    if not check_mode:
+        steps.perform(stages)
+    return steps.outcome(stages)
