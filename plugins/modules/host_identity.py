@@ -14,7 +14,7 @@ description:
     names for one host are noticed.
   - Beside it stands a digest of what the firmware names the machine by. Where that does not fit any more, the disk was
     copied or moved; the host is left out then, and this module fails and says what to do.
-  - An identity that is there stays.
+  - An identity that is there stays; a new name is added.
 author:
   - The cluster_compute.session authors (@cluster-compute)
 extends_documentation_fragment:
@@ -26,6 +26,13 @@ attributes:
     support: full
   diff_mode:
     support: full
+options:
+  host:
+    description:
+      - What the inventory calls the host. Names that it had when it was prepared are kept, so that sessions that wait
+        for it, or have ended there, are known to mean it.
+    type: str
+    required: true
 seealso:
   - module: cluster_compute.session.host_info
 """
@@ -33,6 +40,7 @@ seealso:
 EXAMPLES = r"""
 - name: Give the host an identity of its own
   cluster_compute.session.host_identity:
+    host: "{{ inventory_hostname }}"
 """
 
 RETURN = r"""
@@ -41,7 +49,7 @@ actions:
   returned: success
   type: list
   elements: str
-  sample: ["create identity identity.json"]
+  sample: ["create identity h1"]
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -230,6 +230,11 @@ host:
       description: The host's own identity, whatever an inventory calls it; empty where it was not given any.
       type: str
       returned: if usable
+    names:
+      description: What inventories called the host when it was prepared.
+      type: list
+      elements: str
+      returned: if usable
     host_names:
       description: By session, the name under which this host carries replicas of it.
       type: dict

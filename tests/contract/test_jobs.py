@@ -251,7 +251,7 @@ def test_the_oldest_jobs_are_forgotten_but_no_batch_command_and_none_that_runs(
     (known,) = work.call("session_output", state="known", session_name="busy")["sessions"]
     assert {batch.id, runs.id, newest.id} <= set(known["jobs"])
     assert ended[0].id not in known["jobs"]
-    assert known["jobs"][newest.id] == {"on": {"main1": HERE}, "command": ["/bin/sh", "-c", "true"]}
+    assert known["jobs"][newest.id] == {"on": {"main1": HERE}, "here": ["main1"], "command": ["/bin/sh", "-c", "true"]}
     runs.stop()
     runs.end()
 

@@ -283,14 +283,14 @@ def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: Session) 
     assert trio.repair()["actions"] == []
 
 
-def test_a_host_that_the_inventory_calls_otherwise_is_what_its_session_calls_it(trio: Session, call: Call) -> None:
+def test_a_host_that_the_inventory_calls_otherwise_is_what_its_session_calls_it(trio: Session) -> None:
     before = invariants(trio)
     names = {"host": "node1", "known_as": {trio.id: HERE}}
     assert trio.repair(**names)["actions"] == []
     shell("docker rm -f trio-sub1", trio)
     assert trio.repair(**names)["actions"] == ["create container trio-sub1"]
     trio.files.host_file.unlink()
-    assert call("host_info")["host"]["host_names"] == {trio.id: HERE}, "its keys tell the name as well"
+    assert trio.call("host_info")["host"]["host_names"] == {trio.id: HERE}, "its keys tell the name as well"
     assert len(trio.repair(**names)["actions"]) == 1
     assert trio.files.read_host() == HERE
     assert invariants(trio) == before

@@ -18,11 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import (
-    current_names,
-    in_current_names,
-    recorded_names,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import in_current_names
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, encode
@@ -103,9 +99,8 @@ class GroupFacts:
             except Malformed as error:
                 why_missing[name] = str(error)
         inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
-        names = current_names(facts, results)
-        known, found = list(results), in_current_names(facts, names)
-        return cls(found, why_missing, known, unreachable, inventory, recorded_names(names))
+        found, names = in_current_names(facts, results)
+        return cls(found, why_missing, list(results), unreachable, inventory, names)
 
     @property
     def missing(self) -> list[str]:

@@ -17,27 +17,85 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, is_stub, latest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
+    PENDING,
+    Record,
+    is_stub,
+    latest,
+)
 
 Names = Mapping[str, str]
 """From what a host is called in one place to what it is called in another; of hosts that have two names."""
+EXCLUDED = "excluded_hosts"
 
 
-def current_names(facts: Mapping[str, HostFacts], known: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return, by session, what the inventory calls hosts that the session's record calls otherwise.
+def in_current_names(
+    facts: Mapping[str, HostFacts], known: Collection[str]
+) -> tuple[dict[str, HostFacts], dict[str, dict[str, str]]]:
+    """Return what hosts report in the inventory's names, and by session from those to the names in its record.
 
     known: every name of the group. Where the inventory has a host's name for another one, or two hosts claim a name,
     that may be a mistake, and the session is left as it is (`cluster_state.ClusterState.check_names`).
     """
-    whole: dict[str, list[Record]] = {}
+    former = _former_names(facts, known)
+    carried = _names_by_session(facts, known)
+    if not carried and not former:
+        return dict(facts), {}
+    names = {**_names_of_others(facts, former), **carried}
+    found = {
+        host: replace(
+            own,
+            records=tuple(_renamed_record(record, names.get(record.id, {})) for record in own.records),
+            host_names={key: names.get(key, {}).get(name, name) for key, name in own.host_names.items()},
+            tombstones=tuple(
+                replace(tombstone, hosts=tuple(former.get(name, name) for name in tombstone.hosts))
+                for tombstone in own.tombstones
+            ),
+        )
+        for host, own in facts.items()
+    }
+    return found, {key: {current: recorded for recorded, current in own.items()} for key, own in carried.items()}
+
+
+def _former_names(facts: Mapping[str, HostFacts], known: Collection[str]) -> dict[str, str]:
+    """Return what the inventory calls hosts now by what it called them when they were prepared."""
+    claimed: dict[str, set[str]] = {}
+    for host, own in facts.items():
+        for name in own.names:
+            claimed.setdefault(name, set()).add(host)
+    return {name: next(iter(hosts)) for name, hosts in claimed.items() if len(hosts) == 1 and name not in known}
+
+
+def _copies(facts: Mapping[str, HostFacts]) -> dict[str, list[Record]]:
+    copies: dict[str, list[Record]] = {}
     for own in facts.values():
         for record in own.records:
-            if not is_stub(record):
-                whole.setdefault(record.id, []).append(record)
+            copies.setdefault(record.id, []).append(record)
+    return copies
+
+
+def _names_of_others(facts: Mapping[str, HostFacts], former: Names) -> dict[str, dict[str, str]]:
+    """Return the same of sessions that wait or have ended: hosts carry nothing of them that says who they are."""
+    found = {}
+    for key, copies in _copies(facts).items() if former else ():
+        best = latest(copies)
+        if best is not None and best.status in (PENDING, *ENDED):
+            request = best.request or {}
+            mentioned = {*best.hosts, *request.get("hosts", ()), *request.get(EXCLUDED, ())}
+            given = {name: former[name] for name in mentioned if name in former}
+            if len({*given.values()} - mentioned) == len(given):
+                found[key] = given
+    return found
+
+
+def _names_by_session(facts: Mapping[str, HostFacts], known: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return, by session, what the inventory calls hosts that the session's record calls otherwise."""
+    copies = _copies(facts)
     found: dict[str, dict[str, str]] = {}
     unclear = set()
     for host, own in facts.items():
-        lost = {key: name for key, name in _names_by_replicas(own, whole).items() if name not in known}
+        lost = {key: name for key, name in _names_by_replicas(own, copies).items() if name not in known}
         for key, name in {**lost, **own.host_names}.items():
             if (name != host and name in known) or name in found.get(key, {}):
                 unclear.add(key)
@@ -46,34 +104,17 @@ def current_names(facts: Mapping[str, HostFacts], known: Collection[str]) -> dic
     return {key: names for key, names in other.items() if names and key not in unclear}
 
 
-def _names_by_replicas(own: HostFacts, whole: Mapping[str, list[Record]]) -> dict[str, str]:
+def _names_by_replicas(own: HostFacts, copies: Mapping[str, list[Record]]) -> dict[str, str]:
     """Return, by session, the name of a host that has lost what it wrote down: that of the replicas that it has."""
     found = {}
     for container in own.containers:
-        record = latest(whole.get(container.session_id, ()))
+        if container.session_id in own.host_names:
+            continue
+        record = latest(copy for copy in copies.get(container.session_id, ()) if not is_stub(copy))
         for replica in record.plan["replicas"] if record is not None and record.plan else ():
             if replica["name"] == container.replica:
                 found[container.session_id] = replica["host"]
     return found
-
-
-def in_current_names(facts: Mapping[str, HostFacts], names: Mapping[str, Names]) -> dict[str, HostFacts]:
-    """Return what hosts report in the inventory's names. names: of `current_names`."""
-    if not names:
-        return dict(facts)
-    return {
-        host: replace(
-            own,
-            records=tuple(_renamed_record(record, names.get(record.id, {})) for record in own.records),
-            host_names={key: names.get(key, {}).get(name, name) for key, name in own.host_names.items()},
-        )
-        for host, own in facts.items()
-    }
-
-
-def recorded_names(names: Mapping[str, Names]) -> dict[str, dict[str, str]]:
-    """Return, by session, from the inventory's names to the record's. names: of `current_names`."""
-    return {key: {current: recorded for recorded, current in own.items()} for key, own in names.items()}
 
 
 def renamed(record: Mapping[str, Any], names: Names) -> dict[str, Any]:
@@ -97,7 +138,7 @@ def _renamed_record(record: Record, names: Names) -> Record:
 def _renamed_request(request: Any, names: Names) -> Any:
     if not request:
         return request
-    lists = {key: request[key] for key in ("hosts", "excluded_hosts") if request.get(key)}
+    lists = {key: request[key] for key in ("hosts", EXCLUDED) if request.get(key)}
     # In the order of `parse_hosts`, by which requests are compared.
     return {**request, **{key: sorted(names.get(host, host) for host in hosts) for key, hosts in lists.items()}}
 

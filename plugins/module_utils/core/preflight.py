@@ -32,10 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.findi
     Finding,
     Pair,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import (
-    current_names,
-    in_current_names,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import in_current_names
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import (
     Measured,
     slow_pairs,
@@ -270,7 +267,7 @@ class Results:
             for host, host_facts in self.observed.items()
             if host_facts.get("root") and host_facts.get("host", {}).get("usable")
         }
-        return in_current_names(found, current_names(found, self.known))
+        return in_current_names(found, self.known)[0]
 
     def tried(self) -> list[Pair]:
         """Return the pairs that were really tried: both hosts did their part."""

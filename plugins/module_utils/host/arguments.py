@@ -55,7 +55,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         },
         "supports_check_mode": True,
     },
-    "host_identity": {"argument_spec": {"state_directory": STATE_DIRECTORY}, "supports_check_mode": True},
+    "host_identity": {
+        "argument_spec": {"host": {"type": "str", "required": True}, "state_directory": STATE_DIRECTORY},
+        "supports_check_mode": True,
+    },
     "host_kernel": {
         "argument_spec": {"max_replicas": {"type": "str", "default": ""}},
         "supports_check_mode": True,

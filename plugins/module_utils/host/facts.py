@@ -103,7 +103,7 @@ def host_facts(
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["drained"] = encode(state.read_drain())
-        facts["identity"], facts["clock"] = identity, clock
+        facts["identity"], facts["names"], facts["clock"] = identity.id, list(identity.names), clock
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
         in_full = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from functools import partial
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import machine
@@ -19,7 +20,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 IDENTITY = "identity.json"
-"""In the state directory: ``id``, drawn by chance, and ``machine``, a digest of what names the machine, if anything."""
+"""In the state directory: ``id``, drawn by chance; ``machine``, a digest of what names the machine, if anything; and
+``names``, by which inventories called the host when it was prepared."""
+MOST_NAMES = 20
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a host knows of itself; empty where it was prepared by an earlier release. names: the oldest first."""
+
+    id: str = ""
+    names: tuple[str, ...] = ()
 
 
 class OtherMachine(StateError):
@@ -28,17 +39,15 @@ class OtherMachine(StateError):
     is_of_host = True
 
 
-def read_identity(state: StateDirectory) -> str:
-    """Return the host's identity; empty where it has none, having been prepared by an earlier release.
-
-    Raises OtherMachine where this disk was copied from another machine, or moved here.
-    """
+def read_identity(state: StateDirectory) -> Identity:
+    """Return the host's identity. Raises OtherMachine where this disk was copied or moved here from another machine."""
     path = state.root / IDENTITY
     try:
         found = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-        identity, known = str(found["id"]), str(found["machine"])
+        identity = Identity(str(found["id"]), tuple(map(str, found["names"])))
+        known = str(found["machine"])
     except (FileNotFoundError, ValueError, LookupError, TypeError):
-        return ""  # a damaged one tells nothing, and the next preparation makes it anew
+        return Identity()  # a damaged one tells nothing, and the next preparation makes it anew
     here = _machine()
     if known and here and known != here:
         raise OtherMachine(
@@ -49,15 +58,20 @@ def read_identity(state: StateDirectory) -> str:
     return identity
 
 
-def identity_stage(state: StateDirectory) -> Stage:
-    """Return what is missing of the host's identity: one step or none. Raises OtherMachine."""
-    if read_identity(state):
+def identity_stage(state: StateDirectory, name: str) -> Stage:
+    """Return what is missing of the host's identity: one step or none. name: the inventory's. Raises OtherMachine."""
+    identity = read_identity(state)
+    if name in identity.names:
         return []
     import uuid  # only who is prepared needs it
 
-    content = {"id": str(uuid.uuid4()), "machine": _machine()}
+    content = {
+        "id": identity.id or str(uuid.uuid4()),
+        "machine": _machine(),
+        "names": [*identity.names, name][-MOST_NAMES:],
+    }
     write = partial(write_file, state.root / IDENTITY, json.dumps(content, sort_keys=True) + "\n", mode=0o600)
-    return [Step("create", "identity", IDENTITY, write)]
+    return [Step("update" if identity.id else "create", "identity", name, write)]
 
 
 def _machine() -> str:

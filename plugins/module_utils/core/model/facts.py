@@ -135,19 +135,20 @@ class PathFacts:
 class HostFacts:
     """The facts of one host; what was not asked for is empty.
 
-    problem: why it is not usable. identity: its own, empty where it has none. drained: why it takes no new sessions;
-    None where it does. containers: of sessions; foreign_containers: names of others that are in the way of the session
-    that is looked for. objects: by session. overlays: those that containers here are kept out of. images: by the
-    reference that was asked for, volumes by name, as the engine describes them. encryption: why there can be no
-    encrypted session; None where nobody tried. accelerators: by class, as they were detected. batches: what can be said
-    of batch commands, by session. public_keys, users: by session and replica. host_names: by session, what this host is
-    called in its plan. clock: seconds since its boot, by which reservations run out. signature: tells whether anything
-    has changed that a session may wait for.
+    problem: why it is not usable. identity: its own, empty where it has none. names: those under which it was prepared.
+    drained: why it takes no new sessions; None where it does. containers: of sessions; foreign_containers: names of
+    others that are in the way of the session that is looked for. objects: by session. overlays: those that containers
+    here are kept out of. images: by the reference that was asked for, volumes by name, as the engine describes them.
+    encryption: why there can be no encrypted session; None where nobody tried. accelerators: by class, as they were
+    detected. batches: what can be said of batch commands, by session. public_keys, users: by session and replica.
+    host_names: by session, what this host is called in its plan. clock: seconds since its boot, by which reservations
+    run out. signature: tells whether anything has changed that a session may wait for.
     """
 
     usable: bool = True
     problem: str = ""
     identity: str = ""
+    names: tuple[str, ...] = ()
     drained: Optional[Drain] = None
     engine: EngineFacts = field(default_factory=EngineFacts)
     topology: Topology = field(default_factory=Topology)

@@ -90,6 +90,7 @@ def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, A
                 _in_recorded_names(
                     state,
                     host,
+                    step_call["module"],
                     {
                         **{key: state[key] for key in step_call["of_state"]},
                         **step_call["arguments"],
@@ -104,7 +105,7 @@ def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, A
     ]
 
 
-def _in_recorded_names(state: Mapping[str, Any], host: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _in_recorded_names(state: Mapping[str, Any], host: str, module: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with sessions' records, and the host, by the names that the hosts keep (core.host_names)."""
     names = state.get("host_names") or {}
     record, records = arguments.get("record"), arguments.get("records")
@@ -115,7 +116,7 @@ def _in_recorded_names(state: Mapping[str, Any], host: str, arguments: dict[str,
         arguments["record"] = renamed(record, own)
         if "host" in arguments:
             arguments["host"] = own.get(host, host)
-    elif "host" in arguments and (known_as := {key: own[host] for key, own in names.items() if host in own}):
+    elif module == "session_repair" and (known_as := {key: own[host] for key, own in names.items() if host in own}):
         arguments["known_as"] = known_as
     if isinstance(records, Mapping):
         arguments["records"] = {key: renamed(records[key], names.get(key, {})) for key in records}

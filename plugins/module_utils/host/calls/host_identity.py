@@ -15,7 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.ident
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what changed. Raises StateError where this machine is not the one that the state belongs to."""
-    stages = [identity_stage(StateDirectory(arguments["state_directory"]))]
+    stages = [identity_stage(StateDirectory(arguments["state_directory"]), arguments["host"])]
     if not check_mode:
         steps.perform(stages)
     return steps.outcome(stages)

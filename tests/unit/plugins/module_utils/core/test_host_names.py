@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    PENDING,
+    TERMINATED,
+    QueueTicket,
     Record,
+    advance,
     new_record,
     prepared,
     started,
@@ -32,6 +37,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts, request
 
+OTHER = "00000000-0e04-4a3c-9d2a-53a1f7b2c8aa"
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 
 
@@ -97,12 +103,14 @@ def test_hosts_are_told_of_a_session_in_the_names_that_it_was_launched_with() ->
         call("session_host", own, {"state": "started"}, ["record"]),
         call("session_record", own, {"records": [record]}),
         call("session_repair", own, {"records": {SESSION: record}}),
+        call("session_job", own, {"session_id": SESSION}),
     ]
     state = {**step("start", "", "", asked), "record": record, "host_names": found.host_names}
-    of_host, of_record, of_repair = (arguments for _module, arguments, _variables in calls_of(state, "node1"))
+    of_host, of_record, of_repair, of_job = (arguments for _module, arguments, _variables in calls_of(state, "node1"))
     assert of_host["record"] == of_record["records"][0] == of_repair["records"][SESSION] == encode(session())
     assert (of_host["host"], of_repair["host"], of_repair["known_as"]) == ("h1", "node1", {SESSION: "h1"})
-    of_host, _of_record, of_repair = (arguments for _module, arguments, _variables in calls_of(state, "h2"))
+    assert of_job == {"host": "node1", "session_id": SESSION}
+    of_host, _of_record, of_repair, _of_job = (arguments for _module, arguments, _variables in calls_of(state, "h2"))
     assert (of_host["host"], of_repair["host"], "known_as" in of_repair) == ("h2", "h2", False)
 
 
@@ -155,6 +163,27 @@ def test_two_names_for_one_host_are_refused_whatever_runs_there() -> None:
     with pytest.raises(RenamedHost, match="h1 and other are one host by their identity"):
         found.cluster_state().check_names()
     group(h1=facts(identity="6f1c"), h2=facts(identity="77aa"), h3=facts(), h4=facts()).cluster_state().check_names()
+
+
+def test_what_waits_or_has_ended_means_the_host_that_was_prepared_by_that_name() -> None:
+    asked = request(size=2, hosts=["h1", "h2"]).to_dict()
+    waiting = advance(new_record(SESSION, "alice", asked), PENDING, "No room.", queue=QueueTicket(1))
+    ended = advance(session(), TERMINATED, "It has ended.")
+    tombstone = {"schema": 1, "id": OTHER, "name": "old", "hosts": ["h1"]}
+    for record in (waiting, ended):
+        kept = facts(record, tombstones=[tombstone], identity="6f1c", names=["h1", "node1"])
+        found = group(node1=kept, h2=facts(record, identity="77aa", names=["h2"]))
+        view = found.cluster_state()
+        assert found.host_names == {}, "what becomes of it is written down in the names that hosts have by then"
+        assert view.cleaned == [OTHER]
+        (now,) = view.records.values()
+        assert (now.request or {"hosts": ["h2", "node1"]})["hosts"] == ["h2", "node1"]
+        assert now.hosts == (("node1", "h2") if record is ended else ())
+        assert found.settled(view) == ([SESSION] if record is ended else [])
+        # Neither a name that another host has, nor that of one that is mentioned itself.
+        assert group(h1=facts(), node1=kept, h2=facts()).facts["node1"].records == (record,)
+        mentioned = replace(record, request=request(size=2, hosts=["h1", "node1"]).to_dict())
+        assert group(node1={**kept, "records": encode([mentioned])}).facts["node1"].records == (mentioned,)
 
 
 def test_a_host_that_does_not_answer_may_be_the_one_that_is_missing() -> None:

@@ -26,20 +26,20 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
 
 
 def test_an_identity_is_made_once_and_stays(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {"state_directory": str(state.root)}
-    assert identity.read_identity(state) == ""
+    asked = {"host": "h1", "state_directory": str(state.root)}
+    assert identity.read_identity(state) == identity.Identity()
     assert host_identity.call(asked, True)["changed"]
-    assert identity.read_identity(state) == ""
-    assert host_identity.call(asked, False)["actions"] == ["create identity identity.json"]
+    assert identity.read_identity(state) == identity.Identity()
+    assert host_identity.call(asked, False)["actions"] == ["create identity h1"]
     first = identity.read_identity(state)
-    assert len(first) == 36
+    assert (len(first.id), first.names) == (36, ("h1",))
     assert not host_identity.call(asked, False)["changed"]
     assert identity.read_identity(state) == first
     assert "4c4c4544" not in (state.root / "identity.json").read_text(encoding="utf-8")
     monkeypatch.setattr(machine, "hardware_name", lambda: "")
     assert identity.read_identity(state) == first, "a kernel may not tell the machine's name"
     (state.root / "identity.json").write_text("{", encoding="utf-8")
-    assert identity.read_identity(state) == ""
+    assert identity.read_identity(state) == identity.Identity()
     assert host_identity.call(asked, False)["changed"]
     assert json.loads((state.root / "identity.json").read_text(encoding="utf-8"))["machine"] == ""
 
@@ -47,7 +47,7 @@ def test_an_identity_is_made_once_and_stays(state: StateDirectory, monkeypatch: 
 def test_a_disk_on_another_machine_is_left_out_and_starts_nothing(
     state: StateDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = {"state_directory": str(state.root)}
+    asked = {"host": "h1", "state_directory": str(state.root)}
     host_identity.call(asked, False)
     monkeypatch.setattr(machine, "hardware_name", lambda: "4c4c4544-0043")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -61,4 +61,4 @@ def test_a_disk_on_another_machine_is_left_out_and_starts_nothing(
         assert "was made on another machine" in capsys.readouterr().out
     (state.root / "identity.json").unlink()  # it was moved
     assert host_identity.call(asked, False)["changed"]
-    assert identity.read_identity(state) != ""
+    assert identity.read_identity(state).names == ("h1",)

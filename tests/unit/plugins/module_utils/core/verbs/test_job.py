@@ -187,3 +187,18 @@ def test_nobody_runs_reads_or_stops_jobs_of_others(given: dict[str, Any]) -> Non
     with pytest.raises(InvalidInput, match=r"It belongs to alice, who shares it with bob. You are eve."):
         begun(there(), asker=Asker("eve", is_admin=False), **given)
     assert begun(there(), asker=Asker("bob", is_admin=False), **given)[0]["hosts"]
+
+
+def test_hosts_that_have_other_names_since_are_called_by_those() -> None:
+    """The session and the job know h1, which is node1 by now."""
+    answers = known({JOB: {"on": ON, "command": ["sleep", "9"], "here": []}})
+    for name, replica in (("h1", "main1"), ("h2", "sub1")):
+        (session,) = answers[name]["sessions"]
+        session.update(host=name, jobs={JOB: {**session["jobs"][JOB], "here": [replica]}})
+    answers = {name.replace("h1", "node1"): answer for name, answer in answers.items()}
+    back, _outside = begun(answers, id=JOB)
+    new, _outside = begun(answers, command="true", on="all")
+    for state in (back, new):
+        assert (hosts_of(state), state["on"]) == (["h2", "node1"], {"main1": "node1", "sub1": "h2"})
+    ((_module, arguments, _variables),) = calls_of(new, "node1")
+    assert (arguments["host"], arguments["on"]["main1"]) == ("node1", "node1")
