@@ -43,6 +43,9 @@ LABEL_VOLUME = "cluster-compute.volume"
 LABEL_RECORD = "cluster-compute.record"
 """On the default network of a session: its record, from which a lost state directory is made anew."""
 
+PATIENCE = 180.0
+"""Seconds for which an engine may say nothing where it makes or removes parts of a session: one that two dozen launches
+keep busy was seen to take more than a minute for a network."""
 MINIMUM_API = (1, 41)
 """Docker Engine 20.10, the oldest release that is supported."""
 NEWEST_API = (1, 52)

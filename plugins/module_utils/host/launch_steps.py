@@ -16,7 +16,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
@@ -116,7 +116,7 @@ def roll_back(
     actions: list[str] = []
     if mine and record.status == PREPARING:
         # While the lease still stands nobody else begins to make anything of the session here.
-        engine = Engine.connect()
+        engine = Engine.connect(PATIENCE)
         kept = record.queue is not None
         with state.working_on(record.id):
             # What a run has begun here goes on when its controller has ended, and the session may run by now.
@@ -155,7 +155,7 @@ def start(
     Returns the outcome of the steps, ``seconds``, and either ``replicas`` or, where only peers did not answer in time,
     ``unproven``, why. Raises LedgerError where the lease has run out, and what `session_stages` and `verify` raise.
     """
-    engine = Engine.connect()
+    engine = Engine.connect(PATIENCE)
     with state.working_on(record.id):
         if not check_mode:
             was_removed = ledger.was_removed(record.name, record.id, looked, lease_owner)

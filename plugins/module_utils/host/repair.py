@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
     DamagedLedger,
     LedgerFile,
@@ -99,7 +99,7 @@ def repair_host(
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
-    engine = Engine.connect()
+    engine = Engine.connect(PATIENCE)
     result = Repair()
     repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode)
     repairer.set_damaged_aside()

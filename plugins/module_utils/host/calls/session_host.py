@@ -136,11 +136,11 @@ def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Remove everything the session has on this host."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
     from ansible_collections.cluster_compute.session.plugins.module_utils.host import owner, removal, steps
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records
 
-    engine = Engine.connect()
+    engine = Engine.connect(PATIENCE)
     state = StateDirectory(arguments["state_directory"])
     ledger = LedgerFile(arguments["state_directory"], forgiving=True)
     meant = (arguments["session_name"], arguments["session_id"])

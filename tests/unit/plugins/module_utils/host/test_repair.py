@@ -33,7 +33,7 @@ def record(session_id: str) -> Record:
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     """Return a state directory with three sessions, on a host whose engine has nothing."""
     engine = SimpleNamespace(networks=list, uses_nftables=lambda: False)
-    monkeypatch.setattr(repair.Engine, "connect", lambda: engine)
+    monkeypatch.setattr(repair.Engine, "connect", lambda _timeout: engine)
     monkeypatch.setattr(state_directory, "LOCKS", str(tmp_path))
     monkeypatch.setattr(repair.firewall_rules, "standing_steps", lambda _nftables: [])
     found = StateDirectory(str(tmp_path / "state"))

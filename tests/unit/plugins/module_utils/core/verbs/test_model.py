@@ -439,7 +439,7 @@ def patched() -> Iterator[list[World]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "mkstemp", write)
-        patch.setattr(Engine, "connect", classmethod(lambda _cls: worlds[-1].at))
+        patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: worlds[-1].at))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
         patch.setattr(
             launch_steps,
