@@ -202,7 +202,7 @@ def test_a_session_that_ended_says_how(show: Show, small: dict[str, Any]) -> Non
     assert "1 error" in one(page, ".tiles").text
     opener(page, "broken").click()
     assert "exit code 3 after 3 restarts" in one(drawer(page), ".report").text
-    assert [one(step, ".badge").text.split()[-1] for step in every(drawer(page), ".history li")] == ["RUNNING", "ERROR"]
+    assert [one(step, ".badge").text.split()[-1] for step in every(drawer(page), ".history li")] == ["ERROR"]
 
 
 def test_everything_can_be_done_with_the_keyboard(show: Show, small: dict[str, Any]) -> None:

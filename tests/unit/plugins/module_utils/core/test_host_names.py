@@ -84,7 +84,7 @@ def test_all_that_a_record_says_of_hosts_is_in_the_inventory_s_names() -> None:
     found = pair(node1="h1", h2="h2")
     view = found.cluster_state()
     view.check_names()
-    (record,) = view.records.values()
+    (record,) = list(view.records.values())
     assert record.hosts == ("node1", "h2")
     assert list(record.plan["hosts"]) == ["node1", "h2"]
     assert [replica["host"] for replica in record.plan["replicas"]] == ["node1", "h2"]
@@ -138,7 +138,7 @@ def test_a_name_that_another_host_has_is_refused_also_while_that_does_not_answer
 def test_a_host_that_lost_what_it_wrote_down_is_known_by_its_replicas() -> None:
     lost, other = host(1, None, replica="main1"), host(2, "h2", session(), replica="sub1")
     found = group(node1=lost, h2=other)
-    (record,) = found.cluster_state().records.values()
+    (record,) = list(found.cluster_state().records.values())
     assert record.hosts == ("node1", "h2")
     # Where nobody has the plan, or the replica is not the only one, what runs is left alone.
     for view in (
@@ -176,7 +176,7 @@ def test_what_waits_or_has_ended_means_the_host_that_was_prepared_by_that_name()
         view = found.cluster_state()
         assert found.host_names == {}, "what becomes of it is written down in the names that hosts have by then"
         assert view.cleaned == [OTHER]
-        (now,) = view.records.values()
+        (now,) = list(view.records.values())
         assert (now.request or {"hosts": ["h2", "node1"]})["hosts"] == ["h2", "node1"]
         assert now.hosts == (("node1", "h2") if record is ended else ())
         assert found.settled(view) == ([SESSION] if record is ended else [])
