@@ -73,4 +73,5 @@ class ActionModule(ActionBase):
         action = ACTIONS.get(module, HostAction)(
             task, self._connection, self._play_context, self._loader, self._templar, self._shared_loader_obj
         )
+        action.asks = False
         return dict(action.run(task_vars=task_vars))

@@ -277,7 +277,7 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
                 _judge_elsewhere(result, session, host, best, reached)
     if best.status == RUNNING and records.is_stub(best) and not missing:
         is_missing = not any(session.parts(host) or host in session.stages for host in best.hosts)
-        if is_missing and set(best.hosts) <= reached:
+        if is_missing and set(best.hosts) <= reached and not session.has(CONTAINER):
             for host in session.hosts:
                 why = f"Only stub records of it are left; its hosts {', '.join(best.hosts)} have nothing of it."
                 _add(result.leaked, host, Removal(session.id, session.name, False, why, best.revision))

@@ -76,8 +76,12 @@ def is_of_host(error: BaseException | None) -> bool:
 
 
 def failed(error: BaseException) -> dict[str, Any]:
-    """Return the result of a call that ended with an error; ``sick`` says that it is the host's own."""
-    return {"failed": True, "msg": message_of(error), **({"sick": True} if is_of_host(error) else {})}
+    """Return the result of a call that ended with an error.
+
+    ``sick`` says that it is the host's own, ``refused`` that the session is somebody else's.
+    """
+    marks = {"sick": is_of_host(error), "refused": isinstance(error, NotTheirs)}
+    return {"failed": True, "msg": message_of(error), **{mark: True for mark, holds in marks.items() if holds}}
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,10 @@ class SessionError(Exception):
 
     def __str__(self) -> str:
         return str(spoken(super().__str__()))
+
+
+class NotTheirs(SessionError):
+    """The session is somebody else's."""
 
 
 class CoreError(SessionError):

@@ -38,6 +38,7 @@ def in_current_names(
     known: every name of the group. Where the inventory has a host's name for another one, or two hosts claim a name,
     that may be a mistake, and the session is left as it is (`cluster_state.ClusterState.check_names`).
     """
+    facts = _with_doubts(facts, known)
     former = _former_names(facts, known)
     carried = _names_by_session(facts, known)
     if not carried and not former:
@@ -56,6 +57,26 @@ def in_current_names(
         for host, own in facts.items()
     }
     return found, {key: {current: recorded for recorded, current in own.items()} for key, own in carried.items()}
+
+
+def _with_doubts(facts: Mapping[str, HostFacts], known: Collection[str]) -> Mapping[str, HostFacts]:
+    """Return what hosts report, each that has lost what it wrote down with the name that replicas give it.
+
+    Only where another host has that name now and has nothing of the session: then it is not clear who is who.
+    """
+    copies = _copies(facts)
+
+    def is_doubtful(host: str, key: str, name: str) -> bool:
+        other = facts.get(name)
+        return name != host and other is not None and all(found.session_id != key for found in other.containers)
+
+    found = dict(facts)
+    for host, own in facts.items():
+        by_replicas = _names_by_replicas(own, copies)
+        doubts = {key: name for key, name in by_replicas.items() if name in known and is_doubtful(host, key, name)}
+        if doubts:
+            found[host] = replace(own, host_names={**own.host_names, **doubts})
+    return found
 
 
 def _former_names(facts: Mapping[str, HostFacts], known: Collection[str]) -> dict[str, str]:

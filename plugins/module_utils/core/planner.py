@@ -138,6 +138,7 @@ class Planner:
         self.view: ClusterState = group.cluster_state()
         self.problems: list[str] = []
         self.archive: Archive | None = None
+        self.has_waited = False
 
     def decide(self, waits: Record | None, queued: bool, cleaned_up: bool) -> dict[str, Any]:
         """Return the decision.
@@ -146,6 +147,7 @@ class Planner:
         comes from the queue. cleaned_up: whether what nobody owns has been removed already. Raises InvalidInput where
         somebody waits for a session that has left the queue, and RenamedHost.
         """
+        self.has_waited = queued or waits is not None
         self.view.check_names()
         answer = self.answer_to_one_that_waits(waits) if waits is not None else None
         if answer is None:
@@ -240,8 +242,13 @@ class Planner:
         return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
 
     def _shared_with(self, current: Record) -> tuple[str, ...]:
-        """Return with whom a session is shared by this launch: others than its owner leave that as it is."""
-        return self.shared_with if self.owner == current.owner else current.shared_with
+        """Return with whom a session is shared by this launch.
+
+        Others than its owner leave that as it is, and so does a launch that has waited: its request is an older one.
+        """
+        is_owner = self.asker.is_admin or self.asker.name == current.owner
+        is_new = is_owner and self.owner == current.owner and not self.has_waited
+        return self.shared_with if is_new else current.shared_with
 
     def _launchers(self) -> dict[str, dict[str, Any]]:
         """Return, by host, what runs hold that may still be launching a session of this name.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import NotTheirs
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.labels import labelled_records
@@ -19,7 +19,7 @@ def check(engine: Engine, state: StateDirectory, session_name: str, name: str | 
     """Refuse what this host has of a session that has not ended, where it is somebody else's.
 
     Whose it is says its record, or where that is lost the label of its network. name: of who asks; None for an admin.
-    Raises SessionError.
+    Raises NotTheirs.
     """
     if name is None:
         return
@@ -29,9 +29,10 @@ def check(engine: Engine, state: StateDirectory, session_name: str, name: str | 
     entries = [*engine.session_containers(meant), *engine.networks(meant)]
     lost = {docker_engine.session_id_of(entry["Labels"]) for entry in entries} - records.keys() - {""}
     labelled = labelled_records(engine) if lost else {}
-    judged = [record for record in records.values() if record.status not in ENDED]
-    for record in [*judged, *(labelled.get(key) for key in sorted(lost))]:
-        whose = ("", ()) if record is None else (record.owner, record.shared_with)
-        why = asker.refusal(session_name, *whose)
+    # A label is as old as the network: it tells the owner, and not with whom the session is shared by now.
+    owners = [labelled[key].owner if key in labelled else "" for key in sorted(lost)]
+    running = [(record.owner, record.shared_with) for record in records.values() if record.status not in ENDED]
+    for owner, shared_with in [*running, *((owner, ()) for owner in owners)]:
+        why = asker.refusal(session_name, owner, shared_with)
         if why is not None:
-            raise SessionError(why)
+            raise NotTheirs(why)

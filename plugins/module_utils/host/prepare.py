@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     is_stub,
     line_of,
+    says_the_same,
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
@@ -120,7 +121,7 @@ def keep_records(
     for record in records:
         directory = state.session(record.id)
         found = directory.read_record()
-        if is_stub(record) and found is not None and _says_the_same(found, record):
+        if is_stub(record) and found is not None and says_the_same(found, record):
             continue
         if found is None and record.id in recorded:
             continue
@@ -167,11 +168,6 @@ def keep_lines(
             if not check_mode:
                 state.session(record.id).write_record(line_of(record))
     return actions
-
-
-def _says_the_same(found: Record, stub: Record) -> bool:
-    """Tell whether a copy says what a stub says, in whatever revision: which hosts carry the session, and how it is."""
-    return (found.status, found.hosts) == (stub.status, stub.hosts)
 
 
 def keep_tombstones(

@@ -183,6 +183,11 @@ def stub_of(record: Record) -> Record:
     return replace(record, status=status, tunnel=tunnel, request=None, plan=None, report=(), history=())
 
 
+def says_the_same(found: Record, stub: Record) -> bool:
+    """Tell whether a copy says what a stub says, in whatever revision: who carries the session, how it is, whose."""
+    return all(getattr(found, name) == getattr(stub, name) for name in ("status", "hosts", "owner", "shared_with"))
+
+
 def is_stub(record: Record) -> bool:
     """Tell whether a copy is a stub only."""
     return record.request is None

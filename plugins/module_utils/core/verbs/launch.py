@@ -48,6 +48,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     is_stub,
     read_record,
+    says_the_same,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     advance as revise,
@@ -961,7 +962,7 @@ def _has_stub(facts: HostFacts, record: Record) -> bool:
         if copy.id == record.id and is_stub(copy):
             has_rules = RULES in (facts.objects[copy.id].kinds if copy.id in facts.objects else ())
             is_apart = has_rules or copy.tunnel is None or is_kept_out(facts, copy)
-            return is_apart and (copy.status, copy.hosts) == (record.status, record.hosts)
+            return is_apart and says_the_same(copy, record)
     return False
 
 

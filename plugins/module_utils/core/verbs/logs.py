@@ -107,9 +107,10 @@ def choose(
         if not wanted or any(wanted in copy["jobs"] for copy in session_copies)
     }
     if not meant and copies:
-        for session_copies in copies.values():
+        theirs = [session_copies for session_copies in copies.values() if _refusal(asker, name, session_copies) is None]
+        for session_copies in [] if theirs else copies.values():
             _check(asker, name, session_copies)
-        jobs = {key for session_copies in copies.values() for copy in session_copies for key in copy["jobs"]}
+        jobs = {key for session_copies in theirs for copy in session_copies for key in copy["jobs"]}
         listed = ", ".join(sorted(jobs)) or "none"
         raise InvalidInput.single(job_variable, job, f"Session {name} has no such job. It has {listed}.")
     if not meant:
@@ -141,10 +142,17 @@ def choose(
     )
 
 
-def _check(asker: Asker, name: str, copies: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a session of somebody else, by what the newest of its copies says. Raises InvalidInput."""
+def _refusal(asker: Asker, name: str, copies: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return why a session is somebody else's, by what the newest of its copies says; None where it is not."""
     newest = max(copies, key=lambda copy: (copy["revision"], bool(copy["owner"])))
-    asker.check(name, newest["owner"], newest["shared_with"])
+    return asker.refusal(name, newest["owner"], newest["shared_with"])
+
+
+def _check(asker: Asker, name: str, copies: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a session of somebody else. Raises InvalidInput."""
+    why = _refusal(asker, name, copies)
+    if why is not None:
+        raise InvalidInput.single("session_name", name, why)
 
 
 def _no_batch(name: str, session_id: str, statuses: set[str]) -> str:

@@ -70,6 +70,9 @@ def tombstones_for(answers: Answers) -> Tombstones:
     for name in failed:
         reasons.setdefault(why_not(answers[name]), []).append(name)
     report = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
+    if any(answers[name].get("refused") for name in failed):
+        # A tombstone has the session removed by whatever runs next, whoever runs it.
+        return Tombstones([], [], list(done), unreachable, failed, report)
     if failed:
         report.append("Correct this and tear the session down again.")
     if unreachable:

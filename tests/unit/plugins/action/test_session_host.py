@@ -259,3 +259,13 @@ def test_a_removal_by_name_says_who_asks_whatever_it_was_given(
     found = host.run(**{**variables, "cluster_compute_admins": [7]})
     assert "cluster_compute_admins[0] is 7" in found["msg"]
     assert (found["failed"], host.calls) == (True, [])
+
+
+def test_a_verb_that_has_judged_does_not_ask_again(host: Any) -> None:
+    host.say = answer
+    host.action._task.action = "session_host"
+    host.action._load_name = "session_host"
+    host.action._task.args = {"state": "absent", "session_name": "train", "asker": "alice"}
+    host.action.asks = False
+    host.run(awx_user_name="eve")
+    assert question_in(*host.calls[0])["arguments"]["asker"] is None

@@ -158,6 +158,12 @@ def test_one_that_moved_is_still_removed_from_where_it_was() -> None:
     assert list(view.orphaned) == ["h3"]
 
 
+def test_a_host_that_has_lost_all_while_another_has_its_name_by_now_is_no_leftover() -> None:
+    found = group(node1=host(1, None, replica="main1"), h1=host(3, None), h2=host(2, "h2", session(), replica="sub1"))
+    with pytest.raises(RenamedHost, match="node1 is h1 in session train"):
+        found.cluster_state().check_names()
+
+
 def test_two_names_for_one_host_are_refused_whatever_runs_there() -> None:
     found = group(h1=facts(identity="6f1c"), h2=facts(identity="77aa"), other=facts(identity="6f1c"), h3=facts())
     with pytest.raises(RenamedHost, match="h1 and other are one host by their identity"):

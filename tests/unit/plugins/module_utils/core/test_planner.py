@@ -285,3 +285,20 @@ def test_others_leave_it_its_owners(asker: Asker) -> None:
     made = replacing.run(cleaned_up=True)
     assert made["replaces"]
     assert (made["record"]["owner"], made["record"]["shared_with"]) == ("alice", ["bob"])
+
+
+def test_nobody_it_is_shared_with_shares_it_with_others_by_naming_its_owner() -> None:
+    _record, here = running(request(), shared_with=["bob"])
+    given = {"owner": "alice", "shared_with": ("bob", "eve"), "h1": here}
+    found = planner(request(), asker=Asker("bob", is_admin=False), **given).run(cleaned_up=True)
+    assert found["record"]["shared_with"] == ["bob"]
+    for asker in (Asker("alice", is_admin=False), ADMIN):
+        assert planner(request(), asker=asker, **given).run(cleaned_up=True)["record"]["shared_with"] == ["bob", "eve"]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_a_launch_that_has_waited_does_not_share_it_as_it_was_shared_before(queued: bool) -> None:
+    before = replace(waiting(request()), shared_with=("bob",))
+    now = advance(before, PENDING, "It was asked for differently.", shared_with=())
+    found = planner(request(), shared_with=("bob",), h1=host(now)).decide(before, queued, cleaned_up=True)
+    assert (found["status"], found["record"].get("shared_with")) == ("SCHEDULED", None)

@@ -155,9 +155,15 @@ def test_nobody_reads_what_others_wrote() -> None:
     now = session(NOW, "RUNNING", revision=2, jobs={JOB: {"on": {}}}, **theirs)
     hosts = {"h1": known(now, session(OLD, "", 9.0, **mine)), "h2": known({**now, "owner": "", "shared_with": []})}
     eve = Asker("eve", is_admin=False)
-    for given in ({}, {"session_id": NOW}, {"job": JOB}, {"job": "0" * 12}):
+    alone = {"h1": known(now)}
+    for answers, given in (
+        (hosts, {}),
+        (hosts, {"job": JOB}),
+        (alone, {"session_id": NOW}),
+        (alone, {"job": "0" * 12}),
+    ):
         with pytest.raises(InvalidInput, match=r"session_name is 'train': It belongs to alice.* You are eve"):
-            chosen({key: known(now) for key in hosts} if "session_id" in given else hosts, asker=eve, **given)
+            chosen(answers, asker=eve, **given)
     read = chosen({"h1": known(session(OLD, "", 9.0, **mine))}, asker=eve)
     assert calls_of(read, "h1")[0][1]["session_id"] == OLD
     assert calls_of(chosen(hosts, asker=Asker("bob", is_admin=False)), "h1")[0][1]["session_id"] == NOW
@@ -169,3 +175,10 @@ def test_the_newest_copy_says_who_may() -> None:
     before, after = (session(NOW, "RUNNING", revision=n, owner="alice", shared_with=["bob"][: 3 - n]) for n in (2, 3))
     with pytest.raises(InvalidInput, match=r"You are bob"):
         chosen({"h1": known(before), "h2": known(after)}, asker=Asker("bob", is_admin=False))
+
+
+def test_jobs_are_listed_of_sessions_that_are_theirs() -> None:
+    mine = session(NOW, "RUNNING", revision=2, owner="eve", jobs={JOB: {"on": {}}})
+    other = session(OLD, "", 9.0, owner="alice", jobs={"1" * 12: {"on": {}}})
+    with pytest.raises(InvalidInput, match=f"It has {JOB}\\.$"):
+        chosen({"h1": known(mine, other)}, asker=Asker("eve", is_admin=False), job="0" * 12)

@@ -104,3 +104,10 @@ def test_hosts_that_say_the_same_are_named_together() -> None:
     state = answered(refused, refused)
     assert (state["step"], state["tombstones"]) == ("", [])
     assert state["failure"].splitlines()[1] == "h1, h2: It belongs to alice."
+
+
+def test_a_refusal_leaves_no_tombstone_by_which_others_would_remove_the_session() -> None:
+    refused = {"failed": True, "refused": True, "msg": "It belongs to alice."}
+    state = answered(refused, done(KNOWN))
+    assert (state["step"], state["tombstones"], state["forget"]) == ("", [], [])
+    assert state["failure"].splitlines()[1:] == ["h1: It belongs to alice."]
