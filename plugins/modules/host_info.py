@@ -222,6 +222,12 @@ host:
       description: Why this host takes no new sessions, with C(reason), C(by) and C(since); null where it takes them.
       type: dict
       returned: if usable
+    suspect:
+      description:
+        - Why this host gets new sessions only where no other has room, C(reason), and for how many seconds more,
+          C(left); null where it is trusted.
+      type: dict
+      returned: if usable
     clock:
       description: Seconds since the host's boot, by which C(reservations) run out.
       type: float

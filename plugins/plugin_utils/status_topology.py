@@ -97,7 +97,7 @@ class Topology:
         name = host["name"]
         placed = self.placed.get(name, [])
         labels = [f"{key} {value}" for key, value in sorted((host["labels"] or {}).items())]
-        labels += ["drained"] if host["drained"] else []
+        labels += [word for word in ("drained", "suspect") if host[word]]
         found = [name, *labels, *(session["name"] for session, _replicas in placed)]
         found += [session["owner"] for session, _replicas in placed]
         found.append("" if is_ready(host) else "not usable")

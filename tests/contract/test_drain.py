@@ -48,3 +48,21 @@ def test_a_damaged_note_is_no_reason_to_take_sessions(host: Host, call: Call) ->
     assert "is damaged" in refused["reasons"][0]
     assert call("host_drain", **WHY)["actions"] == ["update drain new memory"]
     call("host_drain", state="undrained")
+
+
+def test_a_suspect_host_says_so_until_a_session_is_started(host: Host, call: Call) -> None:
+    try:
+        assert call("host_suspect", check_mode=True, reason="A card is lost.")["changed"]
+        assert call("host_info")["host"]["suspect"] is None
+        assert call("host_suspect", reason="A card is lost.")["changed"]
+        found = call("host_info")["host"]["suspect"]
+        assert found["reason"] == "A card is lost."
+        assert 0 < found["left"] <= 1800
+        session = host.launch(size=1)
+        assert call("host_info")["host"]["suspect"] is None
+        call("host_suspect", reason="A card is lost.")
+        assert session.repair()["actions"] == []
+        assert call("host_info")["host"]["suspect"] is not None, "a repair is no proof"
+    finally:
+        call("host_suspect")
+    assert not call("host_suspect")["changed"]

@@ -65,6 +65,11 @@ class DamagedLedger(LedgerError):
     is_of_host = True
 
 
+def key_of(state_directory: str) -> str:
+    """Return what names a state directory where things of several lie."""
+    return hashlib.sha256(os.path.abspath(state_directory).encode()).hexdigest()[:16]
+
+
 class LedgerFile:
     """The ledger of one host."""
 
@@ -84,8 +89,7 @@ class LedgerFile:
         self.path = Path(state_directory) / "ledger.json"
         self._boot = boot
         self._clock = clock or (lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
-        key = hashlib.sha256(os.path.abspath(state_directory).encode()).hexdigest()[:16]
-        self._removals = Path(REMOVALS) / f"cluster-compute-removed-{key}.json"
+        self._removals = Path(REMOVALS) / f"cluster-compute-removed-{key_of(state_directory)}.json"
 
     def read(self) -> dict[str, Reservation]:
         """Return the live reservations by session id. Writes are atomic, so reading takes no lock."""

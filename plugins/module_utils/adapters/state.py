@@ -43,7 +43,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     message_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.drain import Drain
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     InvalidRecord,
     Record,

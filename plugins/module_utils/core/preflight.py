@@ -418,6 +418,15 @@ def _prepared(settings: Settings, results: Results) -> Check:
         drain = results.facts[host].drained if host in results.facts else None
         if drain is not None:
             check.bad(WARNING, host, str(drain), "It takes new sessions.", "Run the undrain_hosts playbook.")
+        suspicion = results.facts[host].suspect if host in results.facts else None
+        if suspicion is not None:
+            check.bad(
+                WARNING,
+                host,
+                str(suspicion),
+                "It gets sessions as the others do.",
+                "See to what it says. This check has it trusted again where it finds no error.",
+            )
         if host in results.facts and not _is_kept_out(settings, results.facts[host]):
             check.bad(
                 WARNING,

@@ -55,6 +55,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         },
         "supports_check_mode": True,
     },
+    "host_suspect": {
+        "argument_spec": {"reason": {"type": "str", "default": ""}, "state_directory": STATE_DIRECTORY},
+        "supports_check_mode": True,
+    },
     "host_identity": {
         "argument_spec": {"host": {"type": "str", "required": True}, "state_directory": STATE_DIRECTORY},
         "supports_check_mode": True,

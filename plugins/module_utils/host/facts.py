@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     DamagedFile,
     StateDirectory,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
@@ -102,7 +103,7 @@ def host_facts(
             facts["accelerators"] = detect(accelerators)
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
-        facts["drained"] = encode(state.read_drain())
+        facts["drained"], facts["suspect"] = encode(state.read_drain()), encode(SuspicionFile(str(state.root)).read())
         facts["identity"], facts["names"], facts["clock"] = identity.id, list(identity.names), clock
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.drain import Drain
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain, Suspicion
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Topology
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
@@ -136,13 +136,13 @@ class HostFacts:
     """The facts of one host; what was not asked for is empty.
 
     problem: why it is not usable. identity: its own, empty where it has none. names: those under which it was prepared.
-    drained: why it takes no new sessions; None where it does. containers: of sessions; foreign_containers: names of
-    others that are in the way of the session that is looked for. objects: by session. overlays: those that containers
-    here are kept out of. images: by the reference that was asked for, volumes by name, as the engine describes them.
-    encryption: why there can be no encrypted session; None where nobody tried. accelerators: by class, as they were
-    detected. batches: what can be said of batch commands, by session. public_keys, users: by session and replica.
-    host_names: by session, what this host is called in its plan. clock: seconds since its boot, by which reservations
-    run out. signature: tells whether anything has changed that a session may wait for.
+    drained: why it takes no new sessions; None where it does. suspect: why others are asked first. containers: of
+    sessions; foreign_containers: names of others that are in the way of the session that is looked for. objects: by
+    session. overlays: those that containers here are kept out of. images: by the reference that was asked for, volumes
+    by name, as the engine describes them. encryption: why there can be no encrypted session; None where nobody tried.
+    accelerators: by class, as they were detected. batches: what can be said of batch commands, by session. public_keys,
+    users: by session and replica. host_names: by session, what this host is called in its plan. clock: seconds since
+    its boot, by which reservations run out. signature: tells whether anything has changed that a session may wait for.
     """
 
     usable: bool = True
@@ -150,6 +150,7 @@ class HostFacts:
     identity: str = ""
     names: tuple[str, ...] = ()
     drained: Optional[Drain] = None
+    suspect: Optional[Suspicion] = None
     engine: EngineFacts = field(default_factory=EngineFacts)
     topology: Topology = field(default_factory=Topology)
     capacity: EngineCapacity = field(default_factory=EngineCapacity)

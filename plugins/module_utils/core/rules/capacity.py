@@ -44,7 +44,7 @@ def hosts_from_facts(
     Allocatable is what ``cluster_compute_cpus`` and ``cluster_compute_memory`` say; where they say nothing, what was
     detected less ``cluster_compute_reserved_*``. Free is that less what the host's ledger holds and less what
     labelled containers hold that the ledger does not know, running or not. A host that is drained takes no replica
-    more.
+    more; one that is suspect is marked so.
     ignore_session: name of the session being placed, whose own share does not count against it. with_tentative:
     whether leases count, whose sessions do not know yet whether they start.
     Raises InvalidInput naming host, variable and value.
@@ -128,6 +128,7 @@ def _host(
         devices=devices,
         free_devices=free_devices,
         threads=pinnable.threads,
+        is_suspect=facts.suspect is not None,
     )
 
 

@@ -69,7 +69,7 @@ class Host:
     allocatable: what sessions may use in all. free: what no other session holds now. labels: (key, value).
     max_replicas: how many replicas more it may take, None for no limit. replica_limit: how many it may have in all.
     devices, free_devices: what it gives out by name, all of it and what no other session holds. threads: how many CPUs
-    a core counts for, where whole ones are given away.
+    a core counts for, where whole ones are given away. is_suspect: whether it is used only where others are no choice.
     """
 
     name: str
@@ -81,6 +81,7 @@ class Host:
     devices: Devices = ()
     free_devices: Devices = ()
     threads: int = 1
+    is_suspect: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def place(
     topology_keys: Sequence[str] = (),
     known_hosts: Iterable[str] | None = None,
 ) -> Placement | Shortfall:
-    """Place *request* on *hosts*, which are in inventory order.
+    """Place *request* on *hosts*, which are in inventory order; on those that are suspect only where it has to be.
 
     topology_keys: host labels, coarse to fine. known_hosts: every name of the resource group, unusable hosts
     included, so that naming a host that is down is no error; default are the names of *hosts*.
@@ -162,6 +163,16 @@ def place(
     """
     candidates = _candidates(request, hosts, known_hosts)
     _check_allocatable(request, candidates)
+    trusted = [host for host in candidates if not host.is_suspect]
+    if trusted and len(trusted) < len(candidates):
+        found = _place(request, trusted, topology_keys)
+        if isinstance(found, Placement):
+            return found
+    return _place(request, candidates, topology_keys)
+
+
+def _place(request: Request, candidates: Sequence[Host], topology_keys: Sequence[str]) -> Placement | Shortfall:
+    """Place a request on hosts that all may be used."""
     numbers = _Shapes(request, candidates, [host.free for host in candidates])
     task = numbers.task
     alone = task.one_host()

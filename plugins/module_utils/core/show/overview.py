@@ -62,6 +62,8 @@ def overview(
             found.append(f"{name}: {host['problem']}")
         if name in facts and facts[name].drained is not None:
             found.append(f"{name}: {facts[name].drained}")
+        if name in facts and facts[name].suspect is not None:
+            found.append(f"{name}: {facts[name].suspect}")
         hosts.append(host)
     return {
         "resource_group": resource_group,
@@ -88,6 +90,7 @@ def _host(
         "usable": facts is not None,
         "problem": problem,
         "drained": None,
+        "suspect": None,
         "labels": {},
         "engine": None,
         "underlay": None,
@@ -98,7 +101,7 @@ def _host(
     }
     if facts is None:
         return shown
-    shown["drained"] = encode(facts.drained)
+    shown["drained"], shown["suspect"] = encode(facts.drained), encode(facts.suspect)
     shown["engine"] = encode(facts.engine)
     shown["underlay"] = encode(facts.underlay)
     try:

@@ -6,11 +6,12 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| examine | every host looks at itself | listen, or the end where no two can try each other |
+| examine | every host looks at itself | listen, or remember where no two can try each other |
 | listen | those of the probe plan hold a link as sessions have it, and listen | reach |
 | reach | those that listen speak to the others | measure, or hear |
 | measure | in a round of the matrix, each is in one pair at most | measure, until no round is left; hear |
-| hear | those that listen tell what arrived, and end | the end |
+| hear | those that listen tell what arrived, and end | remember |
+| remember | every host keeps what speaks against it, or that nothing does | the end |
 
 What hosts start here ends by itself, also where the controller does not come to the last step.
 """
@@ -23,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.findings import ERROR
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import pick
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import read_measured
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import (
@@ -52,6 +54,8 @@ OF_HOST = {
     "accelerators": "preflight_accelerators",
     "state_directory": "preflight_state_directory",
 }
+REMEMBER = "Keep what speaks against a host, or that nothing does"
+OF_STATE = {"state_directory": "preflight_state_directory"}
 TOKEN = {"token": "preflight_token"}
 """What those name who speak to the hosts' processes; a secret, which no state holds."""
 
@@ -84,6 +88,8 @@ def begin(settings: Mapping[str, Any], hosts: Sequence[str], outside: Outside) -
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step."""
     name = state["step"]
+    if name == "remember":
+        return {**state, **step("", "", "")}
     if name == "measure":
         pairs, *rest = state["rounds"]
         found = [{**answers[pair["from"]], **pair} for pair in pairs if answers.get(pair["from"])]
@@ -92,7 +98,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
         state = {**state, "answers": {**state["answers"], name: dict(answers)}}
     if name == "examine":
         state = _planned(state, outside)
-    if name == "hear" or not state["ahead"]:
+    if name == "hear" or len(state["ahead"]) == 1:
         return _judged(state, outside)
     if name == "examine":
         return _listen(state, outside)
@@ -154,7 +160,7 @@ def _planned(state: State, outside: Outside) -> State:
             },
         },
         "rounds": [[{"from": names[source], "to": names[other]} for source, other in pairs] for pairs in measured],
-        "ahead": [*titles, "Hear what arrived, and end"] if len(names) > 1 else [],
+        "ahead": [*([*titles, "Hear what arrived, and end"] if len(names) > 1 else []), REMEMBER],
     }
 
 
@@ -192,7 +198,7 @@ def _measure(state: State) -> State:
             **state,
             **step(
                 "hear",
-                state["ahead"][-1],
+                state["ahead"][-2],
                 "Judge",
                 [call("host_preflight", hosts, {"state": "ended"}, variables=TOKEN)],
             ),
@@ -201,24 +207,31 @@ def _measure(state: State) -> State:
     pairs = [pair for pair in state["rounds"][0] if pair["from"] in ports and pair["to"] in ports]
     hosts = {pair["from"]: {"host": pair["from"], "target": pair["to"]} for pair in pairs}
     measure = call("host_preflight", hosts, {"state": "measured", "ports": ports}, of_state=["plan"], variables=TOKEN)
-    title = state["ahead"][-1 - len(state["rounds"])]
+    title = state["ahead"][-2 - len(state["rounds"])]
     return {**state, **step("measure", title, "Keep what was measured", [measure])}
 
 
 def _judged(state: State, outside: Outside) -> State:
-    """Return the last state: answer, for programs; table, for people; problems, for which preflight fails."""
+    """Return what is found: answer, for programs; table, for people; problems, for which preflight fails.
+
+    What is left to do is that each host keeps whether something speaks against it.
+    """
     options, settings, inventory = _read(state, outside)
     results = _results(state, inventory)
     plan = results.plan = ProbePlan(**state["plan"]["probe"])
     results.failed = dict(plan.left_out)
-    if state["ahead"]:
+    if len(state["ahead"]) > 1:
         _add_probe(results, list(plan.hosts), state)
     examined = state["answers"]["examine"]
     clocks = {host: _clock(answer) for host, answer in examined.items() if answer.get("times")}
     findings = judge(options, settings, results, clocks)
+    # What is wrong between two hosts speaks against neither alone.
+    errors = [finding for finding in findings if finding.severity == ERROR]
+    reasons = {host: f"{finding.check}: {finding.found}" for finding in reversed(errors) for host in finding.hosts}
+    own = {host: {"reason": reasons.get(host, "")} for host in results.observed}
     return {
         **{key: state[key] for key in ("verb", "hosts", "ahead")},
-        **step("", "", ""),
+        **step("remember", REMEMBER, "Say what was found", [call("host_suspect", own, variables=OF_STATE)]),
         "answer": answer_of(findings, results, clocks),
         "table": report(findings, results),
         "problems": problems_of(findings, results, options.strict),

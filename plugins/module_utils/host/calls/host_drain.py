@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.drain import Drain
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
 
 DRAINED, UNDRAINED = STATES = ("drained", "undrained")

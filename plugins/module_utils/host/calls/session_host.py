@@ -11,7 +11,12 @@ from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    SessionError,
+    is_of_host,
+    message_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import read_record
 
 # Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
@@ -199,8 +204,20 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
 }
 
 
+MAKING = ("held", "started", "probe_written", "probe_checked", "verified")
+"""States in which a failure of the host's own speaks against giving it sessions."""
+
+
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Bring about the state that is asked for. Raises SessionError, OSError."""
     if arguments["record"] is not None:
         arguments = {**arguments, "record": read_record(arguments["record"])}
-    return STATES[arguments["state"]](arguments, check_mode)
+    try:
+        answer = STATES[arguments["state"]](arguments, check_mode)
+    except (SessionError, OSError) as error:
+        if is_of_host(error) and arguments["state"] in MAKING and not check_mode:
+            SuspicionFile(arguments["state_directory"]).remember(message_of(error))
+        raise
+    if arguments["state"] == "started" and not check_mode:
+        SuspicionFile(arguments["state_directory"]).forget()
+    return answer

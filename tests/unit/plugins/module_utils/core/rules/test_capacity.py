@@ -61,6 +61,14 @@ def test_a_host_that_is_drained_takes_no_replica_more():
     assert drained.free == free.free, "what runs there keeps its place"
 
 
+def test_a_host_that_is_suspect_is_marked_and_keeps_what_it_has():
+    facts = make_facts(2)
+    facts["h2"]["suspect"] = {"reason": "The engine has gone.", "left": 900}
+    free, suspect = hosts_from_facts(typed(facts), {})
+    assert (free.is_suspect, suspect.is_suspect) == (False, True)
+    assert (suspect.free, suspect.max_replicas) == (free.free, free.max_replicas)
+
+
 def test_accelerators_in_use_are_not_free():
     facts = make_facts(1)
     held = {"gpu": ["/dev/b"], PINNED: ["3"]}

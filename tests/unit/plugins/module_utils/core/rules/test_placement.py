@@ -693,3 +693,21 @@ def test_many_distinct_hosts_with_three_shapes_end_in_time():
     result = place(make_request(roles=roles), hosts, KEYS)
     assert time.process_time() - begin < 20
     assert len(result.assignments) == 1006
+
+
+@pytest.mark.parametrize("mode", ["single-node", "multi-node"])
+def test_a_host_that_is_suspect_is_used_only_where_others_are_no_choice(mode):
+    def used(*suspect, **given):
+        hosts = [replace(make_host(name, 2), is_suspect=name in suspect) for name in ("h1", "h2", "h3")]
+        found = place(make_request(size=2, cpus=1, mode=mode, **given), hosts)
+        assert isinstance(found, Placement)
+        return found.hosts
+
+    assert used() == ("h1",)
+    assert used("h1") == ("h2",)
+    assert used("h1", "h2") == ("h3",)
+    assert used("h1", "h2", "h3") == ("h1",), "where all are suspect they are used as ever"
+    assert used("h1", hosts=["h1"]) == ("h1",), "who names it gets it"
+    if mode == "multi-node":
+        assert used("h1", max_replicas_per_host=1) == ("h2", "h3")
+        assert used("h1", "h2", max_replicas_per_host=1) == ("h1", "h2")

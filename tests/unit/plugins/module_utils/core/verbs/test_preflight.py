@@ -42,8 +42,10 @@ class Preflight:
     def good_answer(self, host: str) -> dict[str, Any]:
         """Return what a host answers where all is well."""
         ((module, arguments, _variables),) = calls_of(self.state, host)
-        assert module == "host_preflight"
+        assert module == ("host_suspect" if self.state["step"] == "remember" else "host_preflight")
         self.calls.setdefault(self.state["step"], {})[host] = arguments
+        if self.state["step"] == "remember":
+            return {"changed": False}
         if self.state["step"] == "examine":
             return {"observed": observation(int(host[1:])), "times": [5.0, 6.0], "controller": [5.0, 6.0]}
         if self.state["step"] == "listen":
@@ -79,7 +81,8 @@ class Preflight:
 def test_hosts_that_are_well_go_through_all_steps_and_nothing_is_found() -> None:
     request = {"session_image": "train:1", "session_mounts": ["/srv/shared:/data"], "session_encrypted": True}
     run = Preflight(request=request, matrix=True, matrix_rounds=2).until("")
-    assert run.steps == ["examine", "listen", "reach", "measure", "measure", "hear"]
+    assert run.steps == ["examine", "listen", "reach", "measure", "measure", "hear", "remember"]
+    assert run.calls["remember"] == {host: {"reason": ""} for host in ("n0", "n1", "n2")}
     assert run.found() == []
     assert run.state["problems"] == []
     assert run.calls["examine"]["n1"]["images"] == ["train:1"]
@@ -101,14 +104,15 @@ def test_every_title_that_was_announced_is_that_of_a_step() -> None:
             run.state, {host: run.good_answer(host) for host in hosts_of(run.state)}, run.outside
         )
     assert titles == run.state["ahead"]
-    assert titles[2:-1] == ["Measure pairs, round 1 of 3", "Measure pairs, round 2 of 3", "Measure pairs, round 3 of 3"]
+    assert titles[2:-2] == ["Measure pairs, round 1 of 3", "Measure pairs, round 2 of 3", "Measure pairs, round 3 of 3"]
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_a_host_that_nobody_else_can_try_is_judged_by_itself(hosts: int) -> None:
     run = Preflight(hosts).until("", examine={"n1": AWAY})
-    assert run.steps == ["examine"]
-    assert run.state["ahead"] == []
+    assert run.steps == ["examine", "remember"]
+    assert run.state["ahead"] == [preflight.REMEMBER]
+    assert set(run.calls["remember"]) == {"n0"}
     assert run.found() == [("error", "reach")] * (hosts - 1)
 
 
@@ -141,6 +145,11 @@ def test_a_host_that_fails_later_is_told_with_its_reason(step: str, answer: dict
     run = Preflight().until("", **{step: {"n1": answer}})
     assert run.found() == [("error", "tunnel")]
     assert words in run.state["problems"][0]
+    assert {host: given["reason"] for host, given in run.calls["remember"].items()} == {
+        "n0": "",
+        "n1": f"tunnel: {words}",
+        "n2": "",
+    }
 
 
 def test_a_pair_that_could_not_be_measured_is_named() -> None:

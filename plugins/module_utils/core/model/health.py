@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""That a host takes no new sessions, while what runs there runs on.
+"""The health of a host: drained, so that it takes no new sessions, or suspect, so that others are asked first.
+
+What runs there runs on.
 
 Annotations are types here, not text, as the decoder reads them.
 """
@@ -24,3 +26,15 @@ class Drain:
         """Return it as a sentence."""
         who = printable(f"{self.by}, {self.since}") if self.by else "nobody knows by whom"
         return f"It is drained ({who}): {printable(self.reason)}"
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Why a host gets new sessions only where no other has room. left: seconds until it is trusted again."""
+
+    reason: str
+    left: int
+
+    def __str__(self) -> str:
+        """Return it as a sentence."""
+        return f"It is suspect for {self.left} s more: {printable(self.reason)}"

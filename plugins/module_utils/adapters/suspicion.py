@@ -1,0 +1,55 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""That a host failed lately for reasons of its own; kept where no disk is full and a boot ends it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import REMOVALS, key_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Suspicion
+
+SECONDS = 1800
+"""For which a host is suspect after it has failed: a person has time to look, and a mishap is forgotten."""
+LONGEST_REASON = 500
+
+
+def _boot_clock() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class SuspicionFile:
+    """What one host remembers of its last failure."""
+
+    def __init__(self, state_directory: str, clock: Callable[[], float] = _boot_clock) -> None:
+        self._clock = clock
+        self.path = Path(REMOVALS) / f"cluster-compute-suspect-{key_of(state_directory)}.json"
+
+    def read(self) -> Suspicion | None:
+        """Return why this host is suspect, and for how long; None where it is not. A damaged note counts as none."""
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8", errors="replace"))
+            left = round(found["since"] + SECONDS - self._clock())
+            return Suspicion(str(found["reason"]), left) if 0 < left <= SECONDS else None
+        except (OSError, ValueError, LookupError, TypeError, OverflowError):
+            return None
+
+    def remember(self, reason: str) -> None:
+        """Be suspect from now on. A note that cannot be written is none: it must not hide the failure itself."""
+        content = {"reason": reason.strip()[:LONGEST_REASON], "since": self._clock()}
+        with suppress(OSError):
+            write_file(self.path, json.dumps(content) + "\n", mode=0o600)
+
+    def forget(self) -> bool:
+        """Be trusted again; return whether the host was suspect."""
+        was = self.read() is not None
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+        return was

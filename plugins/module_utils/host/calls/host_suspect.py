@@ -1,0 +1,23 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Have this host be suspect for a while, or trusted again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
+
+
+def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Return whether what the host says of itself has changed."""
+    file = SuspicionFile(arguments["state_directory"])
+    before = file.read()
+    changed = (before is not None) != bool(arguments["reason"])
+    if not check_mode and arguments["reason"]:
+        file.remember(arguments["reason"])
+    elif not check_mode:
+        file.forget()
+    return {"changed": changed}
