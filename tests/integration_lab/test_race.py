@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,37 +93,35 @@ class Sampler:
             thread.join()
 
 
-def race(requests: Mapping[str, Mapping[str, Any]], folder: Path, cpus: str) -> dict[str, str]:
-    """Launch all at once, each by a process of its own, and return what became of them by name."""
+def race(names: Sequence[str], folder: Path, cpus: str) -> list[tuple[str, str]]:
+    """Launch all at once, each by a process of its own, and return each name with what became of that launch."""
     site = folder / "site.json"
     site.write_text(json.dumps({"all": {"hosts": {host: {"cluster_compute_cpus": cpus} for host in HOSTS}}}))
-    running = {}
-    for name, request in requests.items():
-        variables = folder / f"{name}.json"
-        variables.write_text(json.dumps({**BASE, **request, "session_name": name}), encoding="utf-8")
-        output = (folder / f"{name}.log").open("wb")
+    running = []
+    for number, name in enumerate(names):
+        variables = folder / f"{number}.json"
+        variables.write_text(json.dumps({**BASE, "session_name": name}), encoding="utf-8")
+        output = (folder / f"{number}.log").open("wb")
         argv = command("launch_cluster", variables, overlay=site)
-        running[name] = subprocess.Popen(
-            argv, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        running.append(
+            subprocess.Popen(argv, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         )
     deadline = time.monotonic() + 900
-    outcome = {}
-    for name, process in running.items():
+    outcome = []
+    for number, (name, process) in enumerate(zip(names, running)):
         code = process.wait(max(1.0, deadline - time.monotonic()))
-        text = (folder / f"{name}.log").read_text(encoding="utf-8")
+        text = (folder / f"{number}.log").read_text(encoding="utf-8")
         assert code == 0, text
-        if re.search(rf"Session {name} is PENDING", text):
-            outcome[name] = "PENDING"
-        else:
-            assert re.search(r"main1 .* RUNNING", text), text
-            outcome[name] = "RUNNING"
+        is_pending = re.search(rf"Session {name} is PENDING", text) is not None
+        assert is_pending or re.search(r"main1 .* RUNNING", text), text
+        outcome.append((name, "PENDING" if is_pending else "RUNNING"))
     return outcome
 
 
 def why(folder: Path) -> str:
     """Return what tells of each launch why it went as it did: reports, hosts out of reach, rounds."""
     words = re.compile(r"PENDING|Room that|faster|waits for|UNREACHABLE|fatal|FAILED|out of reach|Look at the hosts")
-    logs = sorted(folder.glob("race*.log"))
+    logs = sorted(folder.glob("*.log"))
     return "\n".join(
         f"{log.stem}: {line.strip()[:300]}"
         for log in logs
@@ -158,7 +156,7 @@ def test_of_24_launches_9_run_and_15_wait(cleared: list[str], tmp_path: Path) ->
     cleared += [f"race{number}" for number in range(24)]
     with Sampler() as sampler:
         # 1.8 CPUs a host hold nine replicas of 0.2, and every session wants one on each host.
-        outcome = race({name: {} for name in cleared}, tmp_path, "1.8")
+        outcome = dict(race(cleared, tmp_path, "1.8"))
     assert Counter(outcome.values()) == {"RUNNING": 9, "PENDING": 15}, why(tmp_path)
     assert running_replicas() == {name: 3 for name, status in outcome.items() if status == "RUNNING"}
     for host, samples in sampler.samples.items():
@@ -171,3 +169,13 @@ def test_of_24_launches_9_run_and_15_wait(cleared: list[str], tmp_path: Path) ->
     queue = [line for one in waiting.of("Say what was launched and who waits on") for line in one["values"]["msg"]]
     assert sum(line[0].isdigit() for line in queue) == 15
     assert not [line for line in queue if "It can start" in line], queue
+
+
+def test_of_24_launches_of_6_names_6_run(cleared: list[str], tmp_path: Path) -> None:
+    cleared += [f"race{number}" for number in range(6)]
+    # Who is later finds the session that runs as it was asked for, or waits until it does.
+    outcome = race(cleared * 4, tmp_path, "1.8")
+    assert outcome == [(name, "RUNNING") for name in cleared * 4], why(tmp_path)
+    assert running_replicas() == dict.fromkeys(cleared, 3)
+    ids = {on(host, "docker", "ps", "--format", '{{.Label "cluster-compute.session-id"}}') for host in HOSTS}
+    assert len({session_id for text in ids for session_id in text.split()}) == 6
