@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import output
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import JobOutput, OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
@@ -252,6 +253,11 @@ def test_the_oldest_jobs_are_forgotten_but_no_batch_command_and_none_that_runs(
     assert {batch.id, runs.id, newest.id} <= set(known["jobs"])
     assert ended[0].id not in known["jobs"]
     assert known["jobs"][newest.id] == {"on": {"main1": HERE}, "here": ["main1"], "command": ["/bin/sh", "-c", "true"]}
+    monkeypatch.setattr(output, "PARTS", 10**18)  # as if what is kept took more than its share of the disk
+    last = Job(work).start("true")
+    last.end()
+    (known,) = work.call("session_output", state="known", session_name="busy")["sessions"]
+    assert set(known["jobs"]) == {batch.id, runs.id, last.id}
     runs.stop()
     runs.end()
 

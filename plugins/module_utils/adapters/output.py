@@ -39,6 +39,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
 )
 
 ABOUT_SCHEMA = 1
+PARTS = 20
+"""Of so many parts of its file system the output that a host keeps takes one at most."""
 
 
 class OutputDirectory:
@@ -60,21 +62,47 @@ class OutputDirectory:
         except FileNotFoundError:
             return []
 
-    def surplus(self, now: float, seconds: float, most: int, running: Collection[str]) -> list[str]:
+    def surplus(
+        self, now: float, seconds: float, most: int, running: Collection[str], share: int | None = None
+    ) -> list[str]:
         """Return the sessions whose output has been kept for long enough, or that are beyond the newest *most*.
 
         now: seconds since 1970. seconds: for how long output is kept after a session has ended. running: sessions of
-        which nothing goes.
+        which nothing goes. share: bytes that all of it may take, those that run included; None for no limit.
         """
-        ended = {key: self.session(key).ended() for key in self.session_ids() if key not in running}
+        ids = self.session_ids()
+        ended = {key: self.session(key).ended() for key in ids if key not in running}
         newest = sorted(ended, key=lambda key: -ended[key])
-        return sorted(key for number, key in enumerate(newest) if number >= most or ended[key] < now - seconds)
+        found = {key for number, key in enumerate(newest) if number >= most or ended[key] < now - seconds}
+        taken = 0
+        for key in [*sorted(set(ids) & set(running)), *newest] if share is not None else ():
+            taken += 0 if key in found else self.session(key).size()
+            if key in ended and taken > (share or 0):
+                found.add(key)
+        return sorted(found)
+
+    def share(self) -> int:
+        """Return how many bytes all of it may take: a part of the file system, as that is the host's as well."""
+        try:
+            found = os.statvfs(self.root)
+        except FileNotFoundError:
+            return 0
+        return found.f_blocks * found.f_frsize // PARTS
 
     def remove(self, session_id: str) -> None:
         """Remove what is kept of a session; nothing is fine."""
         shutil.rmtree(self.session(session_id).path, ignore_errors=True)
         with suppress(OSError):  # it holds something of others, or is gone
             self.root.rmdir()
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes on disk of all files below a folder; what goes meanwhile counts as nothing."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.lstat().st_blocks * 512
+    return total
 
 
 def whose(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,6 +148,10 @@ class SessionOutput:
         owner = owner if owner["owner"] else whose(self.read_about())
         description = {"schema": ABOUT_SCHEMA, "name": name, **owner, "ended": ended, "replicas": dict(replicas)}
         write_file(self.about_file, json.dumps(description, sort_keys=True) + "\n", mode=0o600)
+
+    def size(self) -> int:
+        """Return the bytes on disk of all that is kept of the session."""
+        return size_of(self.path)
 
     def ended(self) -> float:
         """Return when the session ended here, in seconds since 1970, or else when anything was last kept of it."""

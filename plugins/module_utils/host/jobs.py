@@ -31,6 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.o
     JobOutput,
     JobWriter,
     OutputDirectory,
+    size_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
@@ -94,7 +95,9 @@ def start(
     if not_running:
         raise JobError(f"Not running: {', '.join(not_running)}. Run the repair playbook.")
     output = OutputDirectory(str(state.root)).session(session_id)
-    _forget([earlier for earlier in output.jobs() if earlier.id != batch_job(session_id)])
+    kept = OutputDirectory(str(state.root))
+    room = kept.share() - size_of(kept.root)
+    _forget([earlier for earlier in output.jobs() if earlier.id != batch_job(session_id)], room)
     job = output.job(job_id)
     env = {**command.env, MARK: job_id}
     prepared = {
@@ -118,10 +121,16 @@ def start(
     job.write_about({**description, "runner": runner})
 
 
-def _forget(jobs: Sequence[JobOutput]) -> None:
-    """Remove the oldest jobs that have ended where there are too many."""
-    for job in jobs[: max(0, len(jobs) - MOST_JOBS + 1)]:
+def _forget(jobs: Sequence[JobOutput], room: int) -> None:
+    """Remove the oldest jobs that have ended where there are too many, or where they take too much of the disk.
+
+    room: bytes that output may take beyond what it does; negative where it takes too much.
+    """
+    for number, job in enumerate(jobs):
+        if room >= 0 and len(jobs) - number < MOST_JOBS:
+            return
         if all(outcome["status"] != RUNNING for outcome in outcomes(job)):
+            room += size_of(job.path)
             shutil.rmtree(job.path, ignore_errors=True)
 
 

@@ -98,10 +98,10 @@ class LogArchive:
 
 
 def prune(state: StateDirectory, seconds: float, most: int, check_mode: bool = False) -> list[str]:
-    """Remove output that has been kept for long enough, and return whose."""
+    """Remove output that has been kept for long enough, or takes too much of the disk, and return whose."""
     directory = OutputDirectory(str(state.root))
     running = {key for key in directory.session_ids() if state.session(key).host_file.exists()}
-    surplus = directory.surplus(time.time(), seconds, most, running)
+    surplus = directory.surplus(time.time(), seconds, most, running, directory.share())
     if not check_mode:
         for session_id in surplus:
             directory.remove(session_id)

@@ -52,6 +52,23 @@ def test_what_is_old_goes_and_what_is_beyond_the_number(tmp_path: Path) -> None:
     assert directory.surplus(1004.0, 2.5, 50, {IDS[0]}) == [IDS[1]]
 
 
+def test_what_takes_more_than_its_share_of_the_disk_goes_the_oldest_first(tmp_path: Path) -> None:
+    directory = OutputDirectory(str(tmp_path))
+    assert (directory.share(), directory.surplus(0.0, 100.0, 50, (), 0)) == (0, [])
+    for number, key in enumerate(IDS):
+        directory.session(key).write_about("train", ALICE, 1000.0 + number, {})
+        (directory.session(key).path / f"main1@{number}").write_bytes(b"x" * 100_000)
+    one = directory.session(IDS[0]).size()
+    assert 100_000 < one < 150_000
+    assert directory.surplus(1004.0, 100.0, 50, (), 5 * one) == []
+    assert directory.surplus(1004.0, 100.0, 50, (), 5 * one - 1) == IDS[:1]
+    assert directory.surplus(1004.0, 100.0, 50, (), 2 * one) == IDS[:3]
+    assert directory.surplus(1004.0, 100.0, 50, {IDS[0]}, 2 * one) == IDS[1:4], "what runs counts and stays"
+    assert directory.surplus(1004.0, 3.5, 50, (), 4 * one) == IDS[:1], "what goes anyway takes nothing"
+    assert directory.surplus(1004.0, 100.0, 50, (), 0) == IDS
+    assert directory.share() > 10 * one
+
+
 def test_no_path_is_made_of_what_is_no_id(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="not a UUID"):
         OutputDirectory(str(tmp_path)).session("../sessions")
