@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
@@ -25,6 +26,9 @@ PIECE = 256 * 1024
 LONGEST_LINE = 64 * 1024
 """Most bytes of a status line, a header or the size of a chunk."""
 MOST_HEADERS = 100
+
+_FULL = re.compile(rf"{os.strerror(errno.ENOSPC)}[\"']*(: unknown)?[\"'.\s]*$", re.IGNORECASE)
+"""How the engine ends where a disk is full; what it quotes before, such as an image's user, others chose."""
 
 Body = Union[Mapping[str, Any], bytes, Iterable[bytes]]
 """What is sent: an object as JSON, bytes as they are, or pieces whose number is not known before."""
@@ -40,7 +44,7 @@ class ApiError(Exception):
     def __init__(self, reason: str, status: int = 0, is_gone: bool = False) -> None:
         super().__init__(reason)
         self.status = status
-        self.is_of_host = is_gone or os.strerror(errno.ENOSPC).lower() in reason.lower()
+        self.is_of_host = is_gone or _FULL.search(reason) is not None
 
 
 def _failure(error: OSError) -> ApiError:

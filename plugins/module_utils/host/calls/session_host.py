@@ -218,6 +218,6 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if is_of_host(error) and arguments["state"] in MAKING and not check_mode:
             SuspicionFile(arguments["state_directory"]).remember(message_of(error))
         raise
-    if arguments["state"] == "started" and not check_mode:
+    if arguments["state"] == "started" and answer.get("changed") and not check_mode:
         SuspicionFile(arguments["state_directory"]).forget()
     return answer

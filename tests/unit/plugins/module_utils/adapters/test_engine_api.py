@@ -292,3 +292,17 @@ def test_a_stream_may_pause_for_as_long_as_it_likes(server: EngineServer, api: A
         answer._connection.socket.settimeout(0.2)
         answer.wait_forever()
         assert b"".join(data for _stream, data in answer.frames()) == b"outerr!"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_of_host"),
+    [
+        ("write /var/lib/docker/tmp: no space left on device", True),
+        ('failed to mount: "No space left on device": unknown.', True),
+        ("unable to find user no space left on device: no matching entries in passwd file", False),
+        ("No such image: debian:12", False),
+    ],
+)
+def test_a_full_disk_is_told_by_how_the_engine_ends(words: str, is_of_host: bool) -> None:
+    """What stands before may be quoted of an image, which somebody else has made."""
+    assert ApiError(words).is_of_host is is_of_host

@@ -79,7 +79,11 @@ def test_what_a_host_fails_at_for_reasons_of_its_own_is_remembered(
         with pytest.raises(SessionError):
             session_host.call(given, check_mode)
         assert (SuspicionFile("/var/lib/x").read() is not None) == (is_remembered and not check_mode)
-    monkeypatch.setitem(session_host.STATES, "started", lambda _arguments, _check_mode: {"replicas": []})
+    changed = [False]
+    monkeypatch.setitem(session_host.STATES, "started", lambda _arguments, _check_mode: {"changed": changed[0]})
+    session_host.call({**given, "state": "started"}, False)
+    assert (SuspicionFile("/var/lib/x").read() is not None) == is_remembered, "nothing was started, so nothing is shown"
+    changed[0] = True
     session_host.call({**given, "state": "started"}, True)
     assert (SuspicionFile("/var/lib/x").read() is not None) == is_remembered
     session_host.call({**given, "state": "started"}, False)
