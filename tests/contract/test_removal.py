@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
@@ -52,12 +54,21 @@ def test_everything_goes_and_no_other_session(host: Host, engine: Engine) -> Non
     assert things(engine) == before
 
 
+def settled(engine: Engine) -> dict[str, Any]:
+    """Return what is on this host when its containers have started whole: their init forks before it runs a program."""
+    before: dict[str, Any] = {}
+    while before != (found := things(engine)):
+        before = found
+        time.sleep(0.3)
+    return found
+
+
 @pytest.mark.parametrize("lost", ["nothing", "state"])
 def test_nothing_of_a_session_goes_for_others(lost: str, host: Host, engine: Engine) -> None:
     session = host.launch(size=1)
     if lost == "state":
         shutil.rmtree(session.files.path)  # the label of its network says whose it is
-    before = things(engine)
+    before = settled(engine)
     for check_mode in (True, False):
         with pytest.raises(SessionError, match=r"It belongs to somebody\. You are eve\."):
             session.call("session_host", check_mode, state="absent", session_name="demo", asker="eve")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 SSH_MOUNT = f"{environment.DIRECTORY}/ssh"
+
+LISTENING_SECONDS = 2.0
+"""For how long a server that was just started may not listen yet."""
 
 SERVER_ENVIRONMENT = {"LD_PRELOAD": "", "LD_AUDIT": "", "OPENSSL_CONF": "/dev/null"}
 """What an image sets for its own programs must not reach the SSH server, which has its own loader and libraries."""
@@ -60,6 +64,8 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
         return []
     place = (replica.address, SSH_PORT) if replica.address is not None else (EVERY_ADDRESS, LOGIN_PORT)
     wanted = public_keys[replica.name]["host"]  # None for one that check mode keeps from being made
+    if pid in context.server_starts:
+        _await_listening(pid, place)
     if wanted is not None and listens(pid, *place) and _is_newer_than_its_key(context, replica, pid):
         return []
     answer = ssh_server.host_key(pid, *place) if pid else wanted
@@ -74,6 +80,13 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
         start()
 
     return [Step("restart", "SSH server", replica.container, renew, before=answer, after=wanted)]
+
+
+def _await_listening(pid: int, place: tuple[str, int]) -> None:
+    """Give a server that runs the time to listen: OpenSSH leaves whoever starts it before it does (sshd(8))."""
+    deadline = time.monotonic() + LISTENING_SECONDS
+    while not listens(pid, *place) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _is_newer_than_its_key(context: Context, replica: Replica, pid: int) -> bool:
