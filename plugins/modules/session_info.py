@@ -198,7 +198,8 @@ overview:
             - Its replicas in rank order. What the plan says of each (C(name), C(role), C(index), C(rank),
               C(local_rank), C(node_rank), C(host), C(address), C(container), C(image), C(resources), C(devices),
               C(ports), C(mounts), and more), C(image_id) and C(image_digest), which say what its image is, and
-              C(status), C(exit_code), C(oom_killed), C(finished), C(restarts) and C(usage).
+              C(status), C(exit_code), C(oom_killed), C(finished), C(restarts), C(stopped) (why the host stopped
+              it, empty where it did not) and C(usage).
             - The status is that of its container in capitals, such as V(RUNNING) or V(EXITED); V(FAILED) for one that
               failed, V(MISSING) for none, V(UNKNOWN) where its host cannot be
               asked.

@@ -165,6 +165,8 @@ def _replicas(session: Mapping[str, Any]) -> Html:
         ended = NOTHING if exit_code is None else element("span", {}, exit_code)
         if replica["oom_killed"]:
             ended = join((ended, element("small", {}, "out of memory")))
+        elif replica["stopped"]:
+            ended = join((ended, element("small", {"title": replica["stopped"]}, "stopped by the host")))
         held = devices(replica["devices"])
         if replica["memory_nodes"]:
             held.append(f"NUMA-node={','.join(map(str, replica['memory_nodes']))}")

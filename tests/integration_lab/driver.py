@@ -152,7 +152,9 @@ class Run:
 def environment(**more: str) -> dict[str, str]:
     """Return the environment of a command of the checkout's own tools and settings."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", **more}
+    own = {"PATH": path, "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    # Into a pipe Ansible writes in blocks otherwise, and a line that is shown as it comes would come with the last.
+    return {**os.environ, **own, "PYTHONUNBUFFERED": "1", **more}
 
 
 def command(

@@ -190,7 +190,7 @@ def test_preparing_again_changes_nothing_and_the_unit_can_be_removed(phoenix: di
     program = "/usr/local/lib/cluster-compute/host.pyz"
     files = f"ls -d {program} /etc/init.d/cluster-compute* /etc/rc?.d/S??cluster-compute* || true"
     assert all(program in script(host, files) and script(host, files).count("\n") > 3 for host in HOSTS)
-    without = {"prepare_hosts_boot_unit": False}
+    without = {"prepare_hosts_boot_unit": False, "prepare_hosts_disk_timer": False}
     one = ("--limit", "n2")
     assert play("prepare_hosts", without, *one, "--check").ok().changed_hosts == {"n2"}
     assert script("n2", files)

@@ -38,6 +38,8 @@ LABEL_SPEC = "cluster-compute.spec"
 LABEL_CPUS = "cluster-compute.millicpus"
 LABEL_MEMORY = "cluster-compute.memory"
 LABEL_DEVICES = "cluster-compute.devices"
+LABEL_DISK = "cluster-compute.disk-size"
+"""On a replica that has a limit of its own for what it may write outside its mounts: bytes."""
 LABEL_VOLUME = "cluster-compute.volume"
 """On a volume that sessions may mount: the id of the session that made it, or whatever else its maker wrote."""
 LABEL_RECORD = "cluster-compute.record"
@@ -255,6 +257,7 @@ class Engine:
             **self._facts_of(info),
             "storage_driver": str(info.get("Driver")),
             "root": str(info.get("DockerRootDir") or "/var/lib/docker"),
+            "backing": dict(info.get("DriverStatus") or []).get("Backing Filesystem", ""),
             "cgroup": str(info.get("CgroupVersion") or "1"),
             "live_restore": bool(info.get("LiveRestoreEnabled")),
         }

@@ -48,12 +48,13 @@ class FolderError(SessionError):
 
 @dataclass(frozen=True)
 class Mounted:
-    """One line of /proc/PID/mountinfo (proc(5)). options: those of the mount, not of its file system."""
+    """One line of /proc/PID/mountinfo (proc(5)). options: those of the mount; details: those of its file system."""
 
     point: str
     options: tuple[str, ...]
     filesystem: str
     origin: str
+    details: tuple[str, ...] = ()
 
 
 def mounted(pid: int | str = "self") -> list[Mounted]:
@@ -63,7 +64,8 @@ def mounted(pid: int | str = "self") -> list[Mounted]:
     found = []
     for fields in lines:
         kind = fields.index("-") + 1
-        found.append(Mounted(_plain(fields[4]), tuple(fields[5].split(",")), fields[kind], _plain(fields[kind + 1])))
+        options, details = (tuple(fields[place].split(",")) for place in (5, kind + 2))
+        found.append(Mounted(_plain(fields[4]), options, fields[kind], _plain(fields[kind + 1]), details))
     return found
 
 

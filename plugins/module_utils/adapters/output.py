@@ -99,9 +99,10 @@ class OutputDirectory:
 def size_of(folder: Path) -> int:
     """Return the bytes on disk of all files below a folder; what goes meanwhile counts as nothing."""
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            total += path.lstat().st_blocks * 512
+    for parent, _folders, files in os.walk(folder):
+        for name in files:
+            with suppress(OSError):
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
     return total
 
 

@@ -293,6 +293,21 @@ class SessionDirectory:
         """Remember how often the replica *name* was started again."""
         write_file(self.replicas / f"{name}.restarts", f"{count}\n")
 
+    def read_stop(self, name: str) -> dict[str, str]:
+        """Return of the replica *name*, where this host stopped it for what it wrote on a disk, ``started``, since when
+        it had run, as the engine says, and ``reason``, sentences. Else the same keys, empty.
+        """
+        nothing = {"started": "", "reason": ""}
+        try:
+            found = json.loads((self.replicas / f"{name}.stopped").read_text(encoding="utf-8", errors="replace"))
+        except (OSError, ValueError):
+            return nothing
+        return {**nothing, **found} if isinstance(found, dict) else nothing
+
+    def write_stop(self, name: str, stop: Mapping[str, Any]) -> None:
+        """Write down why the replica *name* is about to be stopped, in the form of `read_stop`."""
+        write_file(self.replicas / f"{name}.stopped", json.dumps(stop, sort_keys=True) + "\n")
+
     def read_made(self) -> dict[str, list[str]]:
         """Return what the session's launch made here that is not the session's own: kind to names."""
         try:

@@ -4,7 +4,8 @@
 """What follows when a replica fails.
 
 A replica has failed when its first process ended with another exit code than 0, or was killed for want of memory,
-while its engine was at work. One that went down with its host or its engine has not failed: it is started again.
+while its engine was at work, or when its host stopped it for what it wrote on a disk. One that went down with its host
+or its engine has not failed: it is started again.
 
 ``restart``: a failed replica is started again, at most `restart_limit` times; then its session ends.
 ``keep``: a failed replica stays as it is, and the session goes on as long as main1 runs.
@@ -22,7 +23,11 @@ FAILURE_POLICIES = (RESTART, KEEP, STRICT)
 
 @dataclass(frozen=True)
 class Failure:
-    """One replica that failed. finished: when, as its host's engine says. restarts: how often it was started again."""
+    """One replica that failed.
+
+    finished: when, as its host's engine says. restarts: how often it was started again. stopped: why its host stopped
+    it (`rules.disk`); empty where it ended otherwise.
+    """
 
     replica: str
     host: str
@@ -30,18 +35,21 @@ class Failure:
     oom_killed: bool
     finished: str
     restarts: int
+    stopped: str = ""
 
     def describe(self) -> str:
         """Return what happened as a sentence."""
+        if self.stopped:
+            return f"Replica {self.replica} on {self.host} was stopped. {self.stopped}"
         cause = ", killed for want of memory" if self.oom_killed else ""
         times = "1 restart" if self.restarts == 1 else f"{self.restarts} restarts"
         again = "" if not self.restarts else f" after {times}"
         return f"Replica {self.replica} on {self.host} ended with exit code {self.exit_code}{cause}{again}."
 
 
-def may_restart(policy: str, limit: int, restarts: int) -> bool:
-    """Tell whether a failed replica is started again, having been *restarts* times already."""
-    return policy == RESTART and restarts < limit
+def may_restart(policy: str, limit: int, failure: Failure) -> bool:
+    """Tell whether a failed replica is started again; one that was stopped would go on where it was."""
+    return policy == RESTART and failure.restarts < limit and not failure.stopped
 
 
 def end_of(policy: str, limit: int, failures: Iterable[Failure]) -> Failure | None:
@@ -51,7 +59,7 @@ def end_of(policy: str, limit: int, failures: Iterable[Failure]) -> Failure | No
         for failure in failures
         if policy == STRICT
         or (policy == KEEP and failure.replica == "main1")
-        or (policy == RESTART and not may_restart(policy, limit, failure.restarts))
+        or (policy == RESTART and not may_restart(policy, limit, failure))
     ]
     return min(fatal, key=lambda failure: (_in_order(failure.finished), failure.replica), default=None)
 

@@ -140,6 +140,11 @@ class GroupFacts:
         return {name: [record.id for record in facts.records] for name, facts in self.facts.items()}
 
     @property
+    def identities(self) -> dict[str, str]:
+        """The own identity of each host that answers, empty where it has none."""
+        return {name: facts.identity for name, facts in self.facts.items()}
+
+    @property
     def looked(self) -> dict[str, float]:
         """When each host was looked at, by its own clock."""
         return {name: facts.clock for name, facts in self.facts.items()}
@@ -155,7 +160,7 @@ class GroupFacts:
             policy = record.request["failure_policy"]
             last = end_of(policy, record.request["restart_limit"], failures.get(session_id, []))
             # What replicas do once the batch command has ended is no failure; what it was lost by is.
-            if batch and batch["status"] == ENDED_JOB:
+            if batch and batch["status"] == ENDED_JOB and not (last and last.stopped):
                 why = failure_of(batch)
                 self._end(view, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
             elif last is not None:

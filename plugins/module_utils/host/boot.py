@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,8 +33,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     is_stub,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
@@ -69,12 +69,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="where this host keeps what belongs to sessions; %(default)s if not given",
     )
     parser.add_argument("--links", action="store_true", help="make the overlays' links only, before the engine starts")
+    parser.add_argument("--disks", action="store_true", help="stop replicas that fill this host's disks, and no more")
     chosen = parser.parse_args(argv)
+    if chosen.disks:
+        return disk.look(StateDirectory(chosen.state_directory))
     if chosen.links:
         return _make_links(StateDirectory(chosen.state_directory))
     with _alone() as alone:
         if not alone:
-            _say("Another run is at work already; this one does nothing.")
+            say("Another run is at work already; this one does nothing.")
             return 0
         return _repair(chosen.state_directory)
 
@@ -86,10 +89,10 @@ def _repair(state_directory: str) -> int:
         await_engine(ENGINE_SECONDS)
         done = repair_host(StateDirectory(state_directory))
     except (SessionError, OSError) as error:
-        _say(f"Nothing could be repaired: {error}")
+        say(f"Nothing could be repaired: {error}")
         return 1
     for line in (*done.actions, *done.problems):
-        _say(line)
+        say(line)
     return 1 if done.problems else 0
 
 
@@ -101,7 +104,7 @@ def _make_links(state: StateDirectory) -> int:
     try:
         read_identity(state)
     except SessionError as error:
-        _say(f"No link is made: {error}")
+        say(f"No link is made: {error}")
         return 1
     nftables = firewall_rules.will_use_nftables()
     works: list[tuple[str, Callable[[], Sequence[Stage]]]] = [
@@ -111,7 +114,7 @@ def _make_links(state: StateDirectory) -> int:
     try:
         records, _damaged = state.records()
     except (SessionError, OSError) as error:
-        _say(f"No link could be made: {error}")
+        say(f"No link could be made: {error}")
         records, code = [], 1
     works += [(f"Session {record.name}", partial(_early_stages, state, record, nftables)) for record in records]
     for whose, plan in works:
@@ -119,11 +122,11 @@ def _make_links(state: StateDirectory) -> int:
             stages = plan()
             perform(stages)
         except Exception as error:  # as in a repair: whatever it is, the others get theirs
-            _say(f"{whose}: {message_of(error)}")
+            say(f"{whose}: {message_of(error)}")
             code = 1
         else:
             for line in descriptions(stages):
-                _say(line)
+                say(line)
     return code
 
 
@@ -179,10 +182,3 @@ def _alone() -> Iterator[bool]:
             yield False
         else:
             yield True
-
-
-def _say(text: str) -> None:
-    """Write one line; the journal puts the time before it, a plain file does not."""
-    stamp = "" if "JOURNAL_STREAM" in os.environ else time.strftime("%Y-%m-%d %H:%M:%S ")
-    sys.stdout.write(stamp + "; ".join(text.splitlines()) + "\n")
-    sys.stdout.flush()

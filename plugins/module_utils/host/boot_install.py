@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, disk
 
 PATH = "/usr/local/lib/cluster-compute/host.pyz"
 MODE = 0o755
@@ -83,6 +84,11 @@ def build(state_directory: str) -> bytes:
                 sources.setdefault(f"{folder}/__init__.py", "")
     sources["__main__.py"] = (
         "import sys\n\n"
+        # The timer that looks at disks runs often, and all that a repair needs would be read each time.
+        'if sys.argv[1:] == ["--disks"]:\n'
+        f"    from {disk.__name__} import look\n"
+        f"    from {state.__name__} import StateDirectory\n\n"
+        f"    sys.exit(look(StateDirectory({state_directory!r})))\n\n"
         f"from {boot.__name__} import main\n\n"
         f'sys.exit(main(["--state-directory", {state_directory!r}, *sys.argv[1:]]))\n'
     )

@@ -34,19 +34,24 @@ def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str
     """Return how a container that does not run has failed, or None where it did not.
 
     Only what was started since the engine was can have failed by itself: everything else went down with the engine.
+    What this host stopped for its use of a disk stays stopped, whatever became of the engine.
     """
     if entry["State"] in ALIVE:
         return None
     state = (engine.inspect(entry["Id"]) or {}).get("State") or {}
     code = int(state.get("ExitCode") or 0)
     killed = bool(state.get("OOMKilled"))
-    if (code == 0 and not killed) or _seconds(str(state.get("StartedAt") or "")) < docker_engine.engine_start():
+    replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
+    started = str(state.get("StartedAt") or "")
+    stop = directory.read_stop(replica)
+    stopped = stop["reason"] if stop["started"] == started else ""
+    by_itself = (code != 0 or killed) and _seconds(started) >= docker_engine.engine_start()
+    if not (by_itself or stopped):
         return None
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
 
-    replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
     finished = str(state.get("FinishedAt") or "")
-    return Failure(replica, host, code, killed, finished, directory.read_restarts(replica))
+    return Failure(replica, host, code, killed, finished, directory.read_restarts(replica), stopped)
 
 
 def _seconds(stamp: str) -> float:

@@ -336,6 +336,7 @@ def _container(engine: Engine, state: StateDirectory, entry: dict[str, Any]) -> 
             "oom_killed": failed.oom_killed,
             "finished": failed.finished,
             "restarts": failed.restarts,
+            "stopped": failed.stopped,
         },
     }
 

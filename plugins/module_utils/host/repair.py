@@ -23,7 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     DamagedFile,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     RUNNING,
@@ -33,7 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, labels
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, firewall_rules, labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, has_ssh
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
@@ -104,6 +104,8 @@ def repair_host(
     repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode)
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
+    if session_name is None:
+        repairer.stop_who_fills_disks()
     ledger = repairer.ledger
     known, _damaged = state.records()
     here = {*recorded, *(record.id for record in known)}
@@ -173,6 +175,16 @@ class _Repairer:
             self._perform([firewall_rules.standing_steps(self.engine.uses_nftables())])
         except Exception as error:
             self.result.faults.append(message_of(error))
+
+    def stop_who_fills_disks(self) -> None:
+        """Stop replicas that write too much outside their mounts; they are not started again."""
+        try:
+            done, problems = disk.stop_who_fills_disks(self.engine, self.state, self.check_mode)
+        except (SessionError, OSError) as error:
+            done, problems = {}, [f"What replicas write is not known: {error}"]
+        for container, reason in done.items():
+            self._did(f"stop container {container}: {reason}", "container", container, "running", "stopped")
+        self.result.faults += problems
 
     def repair(self, record: Record, host: str | None, was_here: bool) -> None:
         """Make what this host owes the session as its record says, or write down why that cannot be, whatever it is.

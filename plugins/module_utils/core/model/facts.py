@@ -56,6 +56,7 @@ class ContainerFailure:
     oom_killed: bool
     finished: str
     restarts: int
+    stopped: str = ""
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import MISSING, PULL_POLICIES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
+    MINIMUM_DISK,
     format_cpus,
     format_memory,
     parse_accelerators,
@@ -120,7 +121,8 @@ class Field:
     part of. default: as a user would give it, None where there is none; otherwise: what counts then, in words, and
     empty: that value. write: from the value to its stored form (JSON), restore: from there to what is parsed again.
     show: the value in words, empty for none, or several by place. add: what a role that says otherwise has of both.
-    secret: whether differences keep silent about the value. bounds, choices: what is allowed, where that is all.
+    secret: whether differences keep silent about the value. optional: whether the stored form, which earlier releases
+    wrote without it, is without it where it is empty. bounds, choices: what is allowed, where that is all.
     """
 
     name: str
@@ -136,6 +138,7 @@ class Field:
     show: Callable[[Any], str | Mapping[str, str]] = _words
     add: Callable[[Any, Any], Any] = lambda _inherited, own: own
     secret: bool = False
+    optional: bool = False
     bounds: tuple[int, int] | None = None
     choices: tuple[str, ...] = ()
     question: Question | None = None
@@ -306,6 +309,16 @@ FIELDS = (
         otherwise="the engine's",
         write=lambda amount: "unlimited" if amount == UNLIMITED else amount,
         show=lambda amount: "" if amount is None else format_memlock(amount),
+    ),
+    Field(
+        "disk_size",
+        "memory",
+        "How much a replica may write outside its mounts, see below.",
+        converted(lambda value: parse_memory(value, minimum=MINIMUM_DISK)),
+        ROLE,
+        otherwise="what the host has",
+        optional=True,
+        show=lambda amount: "" if amount is None else format_memory(amount),
     ),
     Field(
         "mounts",

@@ -8,11 +8,15 @@
 plan; that its classes are not frozen halves what a host needs to import them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import (
+    OPTIONAL,
+    Malformed,
+    decode,
+)
 
 BRIDGE = "bridge"
 VXLAN = "vxlan"
@@ -121,7 +125,7 @@ class Share:
 class Replica:
     """One container. index: one-based in its role. rank, local_rank, node_rank: zero-based in the session, on its host,
     and of the host. devices: names by class, pinned CPUs among them. memlock: bytes, None for the engine's own limit.
-    mounts: as the request has them.
+    mounts: as the request has them. disk_size: bytes that it may write outside them, None for what the host has.
     """
 
     name: str
@@ -144,6 +148,7 @@ class Replica:
     memlock: Optional[int]
     ports: tuple[PublishedPort, ...]
     mounts: tuple[dict[str, Any], ...]
+    disk_size: Optional[int] = field(default=None, metadata=OPTIONAL)
 
 
 @dataclass

@@ -59,7 +59,8 @@ class Role:
     """One role: its replicas are all alike.
 
     env holds (name, value) sorted by name; command None is the image's. capabilities: beyond the default ones, sorted.
-    memlock: bytes that a process may lock, UNLIMITED, or None for what the engine sets.
+    memlock: bytes that a process may lock, UNLIMITED, or None for what the engine sets. disk_size: bytes that a replica
+    may write outside its mounts, None for what the host has.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Role:
     command: tuple[str, ...] | None
     capabilities: tuple[str, ...] = ()
     memlock: int | None = None
+    disk_size: int | None = None
 
     @classmethod
     def of(cls, name: str, replicas: int, values: Mapping[str, Any]) -> Role:
@@ -128,7 +130,11 @@ class Request:
         stored = {field.name: field.write(getattr(self, field.name)) for field in _of(REQUEST, self.fields)}
         stored["roles"] = []
         for role in self.roles:
-            values = {field.name: field.write(role.value(field)) for field in _of(ROLE, self.fields)}
+            values = {
+                field.name: field.write(role.value(field))
+                for field in _of(ROLE, self.fields)
+                if not (field.optional and role.value(field) == field.empty)
+            }
             resources = {key: values.pop(key) for key in _AMOUNTS}
             stored["roles"].append({"name": role.name, "replicas": role.replicas, "resources": resources, **values})
         return stored

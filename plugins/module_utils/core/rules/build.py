@@ -204,6 +204,7 @@ def entries_of(
                 memlock=role.memlock,
                 ports=tuple(ports) if rank == 0 else (),
                 mounts=mounts,
+                disk_size=role.disk_size,
             )
         )
     return tuple(entries)

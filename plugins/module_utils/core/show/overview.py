@@ -219,7 +219,14 @@ def _mounts(mounts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _seen(container: Container | None, answers: bool) -> dict[str, Any]:
     """Return what a host says of a replica. answers: whether it could be asked."""
-    nothing: dict[str, Any] = {"exit_code": None, "oom_killed": False, "finished": None, "restarts": 0, "usage": None}
+    nothing: dict[str, Any] = {
+        "exit_code": None,
+        "oom_killed": False,
+        "finished": None,
+        "restarts": 0,
+        "stopped": "",
+        "usage": None,
+    }
     if container is None:
         return {"status": MISSING if answers else UNKNOWN, **nothing}
     return {

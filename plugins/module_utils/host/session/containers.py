@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     is_device_path,
     is_nvidia_uuid,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import mount_entries
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import read_failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
@@ -143,7 +144,7 @@ def _start_steps(context: Context, found: dict[str, Any], replica: Replica) -> S
     if failed is None:
         return [Step("start", "container", name, start, before=before, after="running")]
     request = context.plan.request
-    if not failure.may_restart(request["failure_policy"], request["restart_limit"], failed.restarts):
+    if not failure.may_restart(request["failure_policy"], request["restart_limit"], failed):
         return []
     count = partial(context.directory.write_restarts, replica.name, failed.restarts + 1)
 
@@ -291,6 +292,7 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
             docker_engine.LABEL_CPUS: str(resources.cpus),
             docker_engine.LABEL_MEMORY: str(resources.memory),
             docker_engine.LABEL_DEVICES: json.dumps(replica.devices, sort_keys=True, separators=(",", ":")),
+            **({} if replica.disk_size is None else {docker_engine.LABEL_DISK: str(replica.disk_size)}),
         },
         "ExposedPorts": {port: {} for port in bindings},
         "HostConfig": {
@@ -309,6 +311,7 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
             "CapAdd": [*DEFAULT_CAPABILITIES, *replica.capabilities],
             "Ulimits": _ulimits(replica),
             **_devices(replica),
+            **_disk(context, replica),
         },
     }
     if replica.command is not None:
@@ -329,6 +332,13 @@ def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
     return [
         {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only} for source, target, read_only in own
     ] + mount_entries(context.session.id, list(replica.mounts))
+
+
+def _disk(context: Context, replica: Replica) -> dict[str, Any]:
+    """Return what the engine is told of the disk: a limit where it can hold to it; elsewhere `host.disk` watches."""
+    if replica.disk_size is None or not context.once("engine limits disk", lambda: disk.is_limited(context.engine)):
+        return {}
+    return {"StorageOpt": {"size": str(replica.disk_size)}}
 
 
 def _ulimits(replica: Replica) -> list[dict[str, Any]]:

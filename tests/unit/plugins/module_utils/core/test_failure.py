@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
@@ -24,9 +25,17 @@ def failure(replica: str, second: int = 0, restarts: int = 0, *, oom_killed: boo
 
 
 def test_only_restart_starts_again_and_no_more_often_than_allowed() -> None:
-    assert [may_restart(RESTART, 2, restarts) for restarts in range(4)] == [True, True, False, False]
-    assert not may_restart(RESTART, 0, 0)
-    assert not any(may_restart(policy, 1000, 0) for policy in (KEEP, STRICT))
+    times = [failure("sub1", restarts=restarts) for restarts in range(4)]
+    assert [may_restart(RESTART, 2, failed) for failed in times] == [True, True, False, False]
+    assert not may_restart(RESTART, 0, times[0])
+    assert not any(may_restart(policy, 1000, times[0]) for policy in (KEEP, STRICT))
+
+
+def test_what_its_host_stopped_is_not_started_again_and_ends_the_session() -> None:
+    stopped = dataclasses.replace(failure("sub1"), stopped="It has written too much.")
+    assert not may_restart(RESTART, 1000, stopped)
+    assert end_of(RESTART, 1000, [stopped]) == stopped
+    assert stopped.describe() == "Replica sub1 on h1 was stopped. It has written too much."
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,13 @@ from ansible_collections.cluster_compute.session.tests.host_facts import typed
 ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"
 
 
-def facts(status: str | None, code: int | None = None, problem: str = "", failed: bool = False) -> GroupFacts:
+def facts(
+    status: str | None, code: int | None = None, problem: str = "", failed: bool = False, stopped: str = ""
+) -> GroupFacts:
     """Return what two hosts say of a session that runs on one of them; status: of its batch command.
 
-    failed: whether a replica has failed as well. The other host has the rules that keep others out, and a job that was
-    lost, as of a launch that was undone.
+    failed: whether a replica has failed as well. stopped: why its host stopped it. The other host has the rules that
+    keep others out, and a job that was lost, as of a launch that was undone.
     """
     variables = {
         "session_name": "train",
@@ -50,6 +52,7 @@ def facts(status: str | None, code: int | None = None, problem: str = "", failed
     here = {**nothing, "records": [encode(record)], "batches": {ID: outcome} if status else {}}
     if failed:
         end = {"exit_code": 9, "oom_killed": False, "finished": "2026-01-01T00:00:00Z", "restarts": 0}
+        end["stopped"] = stopped
         here["containers"] = [{"session_id": ID, "replica": "sub1", "failure": end}]
     there = {"objects": {ID: {"name": "train", "kinds": ["rules"]}}, "batches": {ID: {**outcome, "status": "LOST"}}}
     return GroupFacts(typed({"h1": here, "h2": {**nothing, **there}}), {}, ["h1", "h2"], [], {})
@@ -77,6 +80,11 @@ def test_what_fails_after_the_batch_command_has_ended_is_no_failure() -> None:
     for outcome in (("RUNNING",), ("LOST", None, "Gone.")):
         (why,) = facts(*outcome, failed=True).cluster_state().records[ID].report
         assert why.startswith("Replica sub1 ")
+
+
+def test_a_command_that_ended_with_its_replica_says_why_the_host_stopped_that() -> None:
+    (why,) = facts("ENDED", 137, failed=True, stopped="It has written too much.").cluster_state().records[ID].report
+    assert why == "Replica sub1 on h1 was stopped. It has written too much. Its failure policy is strict."
 
 
 @pytest.mark.parametrize("queue", [None, QueueTicket(1)])

@@ -646,6 +646,7 @@ def test_a_difference_is_seen_exactly_where_there_is_one(old, other):
         ({"pin_cpus": "true"}, "roles.main.pin_cpus"),
         ({"capabilities": "NET_RAW"}, "roles.sub.capabilities"),
         ({"memlock": "unlimited"}, "roles.main.memlock"),
+        ({"disk_size": "8g"}, "roles.main.disk_size"),
         ({"env": "A=1"}, "roles.main.env.A"),
         ({"command": "sleep 1"}, "roles.sub.command"),
         ({"mounts": "/a:/b"}, "mounts./b"),
@@ -821,6 +822,16 @@ def test_capabilities_and_memory_locks_of_roles():
     assert f"session_roles[0].capabilities[0] is 'cap_sys_time': {allowed}" in said
     assert "session_memlock is 'much'" in said
     assert "Or say unlimited." in said
+
+
+def test_a_limit_of_the_disk_is_stored_where_there_is_one_alone() -> None:
+    request = parse(disk_size="8g", roles=[{"name": "main", "disk_size": "1g"}, {"name": "sub", "replicas": 1}])
+    assert [role.disk_size for role in request.roles] == [1024**3, 8 * 1024**3]
+    assert Request.from_dict(request.to_dict()) == request
+    assert parse().roles[0].disk_size is None
+    assert "disk_size" not in parse().to_dict()["roles"][0], "earlier releases wrote none"
+    with pytest.raises(InvalidInput, match="session_disk_size is '1k'"):
+        parse(disk_size="1k")
 
 
 def test_a_batch_command_is_text_for_the_shell_or_words() -> None:

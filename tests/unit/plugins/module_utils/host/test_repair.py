@@ -29,10 +29,14 @@ def record(session_id: str) -> Record:
     return advance(waiting, PENDING, "There was no room for it.", queue=QueueTicket(1))
 
 
+def _details() -> dict[str, str]:
+    return {"root": "/"}
+
+
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     """Return a state directory with three sessions, on a host whose engine has nothing."""
-    engine = SimpleNamespace(networks=list, uses_nftables=lambda: False)
+    engine = SimpleNamespace(networks=list, session_containers=list, details=_details, uses_nftables=lambda: False)
     monkeypatch.setattr(repair.Engine, "connect", lambda _timeout: engine)
     monkeypatch.setattr(state_directory, "LOCKS", str(tmp_path))
     monkeypatch.setattr(repair.firewall_rules, "standing_steps", lambda _nftables: [])

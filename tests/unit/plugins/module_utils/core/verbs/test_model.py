@@ -455,6 +455,7 @@ def patched() -> Iterator[list[World]]:
         patch.setattr(folders, "bind_mounts", lambda _session: [])
         patch.setattr(prepare, "_keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)
+        patch.setattr(host_repair.disk, "stop_who_fills_disks", lambda *_given: ({}, []))
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Which replica is stopped for what it wrote on its host's disks, outside its mounts.
+
+A replica has a limit of its own where its session asked for one. Without one it may write until a file system is short:
+of that, one who holds more than half goes. At most one replica of a host can, so nobody goes for what others wrote. It
+is kubelet's way at its eviction thresholds (Kubernetes, node-pressure eviction), which stops one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_memory
+
+PARTS = 20
+"""Of so many parts of a file system, and of its inodes, one stays free."""
+LARGEST_FILE = 16 * 1024**2
+"""Bytes that the engine's own files of a replica (``/etc/hosts``, ``/etc/hostname``, ``/etc/resolv.conf``) may take,
+each; a line for each of 4,096 replicas takes less than 1 MiB."""
+INODES = "the inodes of "
+"""How the name of a room of inodes begins."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a file system has, in bytes or in inodes: all, and what is free."""
+
+    size: int
+    free: int
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a replica has written outside its mounts.
+
+    container: its name. limit: bytes, None for none of its own. taken: by what a `Room` is called. file: the largest of
+    the engine's own files, in bytes.
+    """
+
+    container: str
+    limit: int | None = None
+    taken: Mapping[str, int] = field(default_factory=dict)
+    file: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes on all file systems."""
+        return sum(amount for name, amount in self.taken.items() if not name.startswith(INODES))
+
+
+def engine_limits(driver: str, backing: str, options: Iterable[str]) -> bool:
+    """Tell whether an engine can limit what a container writes: overlay2 on XFS with project quotas alone.
+
+    driver, backing: its storage driver and the file system below it. options: of that file system's mount.
+    Source: Docker documentation, dockerd, "Storage driver options", overlay2.size.
+    """
+    return (driver, backing) == ("overlay2", "xfs") and not {"prjquota", "pquota"}.isdisjoint(options)
+
+
+def is_short(room: Room) -> bool:
+    """Tell whether less is free than has to be; a file system that does not count its inodes is never short of them."""
+    return room.free * PARTS < room.size
+
+
+def to_stop(rooms: Mapping[str, Room], uses: Iterable[Use]) -> dict[str, str]:
+    """Return the containers to be stopped, of those that run, and of each the reason as sentences.
+
+    rooms: by what each is called, where they are known.
+    """
+    found = {}
+    for use in uses:
+        if use.limit is not None and use.bytes > use.limit:
+            found[use.container] = (
+                f"It has written {_rounded(use.bytes)} outside its mounts, and its session_disk_size is "
+                f"{format_memory(use.limit)}."
+            )
+        elif use.file > LARGEST_FILE:
+            found[use.container] = (
+                f"Its /etc/hosts, /etc/hostname or /etc/resolv.conf takes {_rounded(use.file)}, and "
+                f"{format_memory(LARGEST_FILE)} is the most."
+            )
+        for name, room in rooms.items():
+            taken = use.taken.get(name, 0)
+            if is_short(room) and taken * 2 > room.size:
+                amount = str(taken) if name.startswith(INODES) else _rounded(taken)
+                found[use.container] = (
+                    f"Less than a twentieth of {name} was free, and it had taken more than half outside its mounts: "
+                    f"{amount}."
+                )
+    return found
+
+
+def _rounded(amount: int) -> str:
+    """Return bytes in whole MiB, rounded up."""
+    return format_memory(-(-amount // 1024**2) * 1024**2)

@@ -1,0 +1,203 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Stop replicas that write too much outside their mounts: what `rules.disk` decides of this host's disks.
+
+A timer looks again and again (`prepare_hosts`), and so does each repair: at each replica's writable layer, the volumes
+that its image asked for, and the files that the engine and the session put into its ``/etc``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders, machine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.disk import (
+    INODES,
+    Room,
+    Use,
+    engine_limits,
+    is_short,
+    to_stop,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
+
+Measure = Callable[[str], Mapping[str, Any]]
+
+_OWN_FILES = ("HostsPath", "HostnamePath", "ResolvConfPath")
+"""Where the engine keeps what it puts into a container's /etc (Docker Engine API, ContainerInspect)."""
+
+
+SECONDS = 60
+"""For how long one folder of a replica is walked."""
+
+
+class DiskError(SessionError):
+    """What replicas write could not be measured, or one could not be stopped; the message is a full sentence."""
+
+
+def is_limited(engine: Engine) -> bool:
+    """Tell whether this engine itself can limit what a container writes."""
+    details = engine.details()
+    mount = folders.mount_of(os.path.realpath(details["root"]))
+    return engine_limits(details["storage_driver"], details["backing"], mount.details)
+
+
+def look(state: StateDirectory) -> int:
+    """Stop replicas that fill this host's disks, say so, and return the exit code: 1 where that could not be done."""
+    try:
+        engine = Engine.connect()
+    except SessionError:
+        return 0  # without an engine no replica can be stopped, and others say so
+    try:
+        done, problems = stop_who_fills_disks(engine, state)
+    except (SessionError, OSError) as error:
+        done, problems = {}, [f"What replicas write is not known: {error}"]
+    for line in (*(f"stop container {container}: {reason}" for container, reason in done.items()), *problems):
+        say(line)
+    return 1 if problems else 0
+
+
+def stop_who_fills_disks(
+    engine: Engine, state: StateDirectory, check_mode: bool = False, measure: Measure = machine.disk
+) -> tuple[dict[str, str], list[str]]:
+    """Stop them, and return the containers with the reason, and what went wrong, as sentences.
+
+    measure: of a path, what its file system has (`machine.disk`). Raises EngineError where the engine does not answer,
+    OSError where the state directory is not there.
+    """
+    replicas = [_Replica(engine, state, entry) for entry in engine.session_containers() if entry["State"] == "running"]
+    running = [replica for replica in replicas if replica.runs]
+    root = engine.details()["root"]
+    for replica in running:
+        replica.find_folders(root)
+    places = [root, str(state.root), *(path for replica in running for path in replica.folders)]
+    # By number of the device: several places may be on the same.
+    names = {os.stat(place).st_dev: place for place in reversed(places) if os.path.exists(place)}
+    rooms = dict(_rooms(names.values(), measure))
+    short = any(is_short(room) for room in rooms.values())
+    uses: list[Use] = []
+    done: dict[str, str] = {}
+    problems = []
+    for replica in running:
+        try:
+            uses.append(replica.use(names, short))
+        except FileNotFoundError:
+            continue  # it has ended just now
+        except (SessionError, OSError) as error:
+            problems.append(f"What {replica.container} has written is not known: {message_of(error)}")
+    for container, reason in to_stop(rooms, uses).items():
+        (replica,) = (replica for replica in running if replica.container == container)
+        try:
+            if not check_mode:
+                replica.stop(reason)
+        except (SessionError, OSError) as error:
+            problems.append(f"{container} was to be stopped. {reason} {message_of(error)}")
+        else:
+            done[container] = reason
+    return done, problems
+
+
+def _rooms(places: Any, measure: Measure) -> Iterator[tuple[str, Room]]:
+    for place in places:
+        found = measure(place)
+        yield place, Room(found["size"], found["free"])
+        yield f"{INODES}{place}", Room(found["files"], found["files_free"])
+
+
+class _Replica:
+    """A replica's container, and where on this host it writes."""
+
+    def __init__(self, engine: Engine, state: StateDirectory, entry: Mapping[str, Any]) -> None:
+        self.engine = engine
+        self.container = docker_engine.container_name(dict(entry))
+        self.labels = entry["Labels"]
+        self.name = self.labels[docker_engine.LABEL_REPLICA]
+        self.directory = state.session(self.labels[docker_engine.LABEL_SESSION_ID])
+        self.description = engine.inspect(entry["Id"]) or {}
+        self.status = self.description.get("State") or {}
+        self.runs = bool(self.status.get("Pid"))
+        self.folders: list[str] = []
+
+    def find_folders(self, root: str) -> None:
+        """Find its writable layer and the volumes that its image asked for. root: the engine's folder."""
+        wanted = {mount["Target"] for mount in self.description["HostConfig"].get("Mounts") or []}
+        layer = ((self.description.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir") or self._layer(root)
+        self.folders = [layer] if layer else []
+        self.folders += [
+            mount["Source"]
+            for mount in self.description["Mounts"]
+            if mount["Type"] == "volume" and mount["Destination"] not in wanted
+        ]
+
+    def _layer(self, root: str) -> str:
+        """Return the writable layer as the kernel tells it, for engines that keep it to themselves; empty without."""
+        try:
+            mounts = [mount for mount in folders.mounted(self.status["Pid"]) if mount.point == "/"]
+        except OSError:
+            return ""  # it has ended just now
+        found = [detail for mount in mounts for detail in mount.details if detail.startswith("upperdir=")]
+        # Of very many layers an engine names each from where they all lie.
+        return os.path.join(root, "overlay2", found[0][len("upperdir=") :]) if found else ""
+
+    def use(self, names: Mapping[int, str], short: bool) -> Use:
+        """Return what it has written; a folder is walked only where that may matter.
+
+        names: of the file systems by their device. short: whether one of them has too little left.
+        """
+        limit = docker_engine.number_of(self.labels, docker_engine.LABEL_DISK) or None
+        if limit is not None and not self.folders:
+            raise DiskError(f"where it lies on this host is not known, so nobody holds it to {limit} bytes")
+        taken: dict[str, int] = {}
+        largest = 0
+        for path in {*(self.description[key] for key in _OWN_FILES), str(self.directory.hosts_file(self.name))}:
+            try:
+                found = os.lstat(path)
+            except OSError:
+                continue  # the only replica of a session has no such file of the session's
+            largest = max(largest, found.st_blocks * 512)
+            _add(taken, names.get(found.st_dev), found.st_blocks * 512)
+        for folder in self.folders if short or limit is not None else ():
+            name = names.get(os.stat(folder).st_dev)
+            _add(taken, name, _used(folder, "--block-size=1"))
+            if short and name is not None:
+                _add(taken, INODES + name, _used(folder, "--inodes"))
+        return Use(self.container, limit, taken, largest)
+
+    def stop(self, reason: str) -> None:
+        """Write down why, and stop it at once, as it writes on until then; also where nothing can be written down."""
+        unwritten = ""
+        try:
+            self.directory.write_stop(self.name, {"started": self.status["StartedAt"], "reason": reason})
+        except OSError as error:
+            unwritten = message_of(error)
+        self.engine.stop_container(self.container, 0)
+        if unwritten:
+            raise DiskError(f"it is stopped, but why could not be written down: {unwritten}")
+
+
+def _add(taken: dict[str, int], name: str | None, amount: int) -> None:
+    if name is not None:
+        taken[name] = taken.get(name, 0) + amount
+
+
+def _used(folder: str, unit: str) -> int:
+    """Return what du(1) counts below a folder, whatever is made or removed there meanwhile; it follows no links."""
+    command = ["du", "--summarize", "--one-file-system", unit, folder]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise DiskError(f"du has not come to the end of {folder} within {SECONDS} seconds") from error
+    amount = done.stdout.split("\t", maxsplit=1)[0]
+    if not amount.isdigit():
+        os.stat(folder)  # FileNotFoundError where it has gone meanwhile
+        raise DiskError(f"du does not say what {folder} holds: {done.stderr.strip()}")
+    return int(amount)

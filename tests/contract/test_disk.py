@@ -1,0 +1,140 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What replicas write outside their mounts: whoever writes too much is stopped, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk
+from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+    BUSYBOX,
+    HERE,
+    Host,
+    Session,
+    output_of,
+)
+
+MIB = 1024**2
+Look = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def look(host: Host) -> Look:
+    """Return what looks once at the disks of this host, and returns who was stopped for what."""
+
+    def look_once(**measured: int) -> dict[str, str]:
+        nothing = {"size": 100 * MIB, "free": 100 * MIB, "files": 0, "files_free": 0}
+        given = {"measure": lambda _path: {**nothing, **measured}} if measured else {}
+        done, problems = disk.stop_who_fills_disks(host.engine, host.state, **given)
+        assert problems == []
+        return done
+
+    return look_once
+
+
+@pytest.fixture
+def with_volume() -> Iterator[str]:
+    """Return an image that asks for a volume at /scratch."""
+    image = "cluster-compute/with-volume:latest"
+    output_of("docker", "create", "--name", "for-the-image", BUSYBOX, "true")
+    output_of("docker", "commit", "--change", "VOLUME /scratch", "for-the-image", image)
+    output_of("docker", "rm", "for-the-image")
+    yield image
+    output_of("docker", "rmi", image)
+
+
+def write(session: Session, replica: str, path: str, mebibytes: int) -> None:
+    session.run_in(replica, "dd", "if=/dev/zero", f"of={path}", "bs=1048576", f"count={mebibytes}")
+
+
+def failures(host: Host) -> dict[str, Any]:
+    containers = host.call("host_info")["host"]["containers"]
+    return {container["replica"]: container["failure"] for container in containers}
+
+
+def test_who_is_above_its_own_limit_is_stopped_and_stays_so(host: Host, look: Look) -> None:
+    session = host.launch(size=3, disk_size="8m")
+    write(session, "main1", "/large", 20)
+    session.run_in("sub1", "dd", "if=/dev/null", "of=/sparse", "bs=1048576", "seek=100000")
+    write(session, "sub2", "/dev/shm/elsewhere", 1)
+    told = host.call("session_repair", True, host=HERE, allocatable=session.allocatable)["actions"]
+    assert told[0].startswith("stop container demo-main1: It has written")
+    assert failures(host)["main1"] is None, "check mode stops nobody"
+    stopped = look()
+    assert list(stopped) == ["demo-main1"]
+    assert stopped["demo-main1"].endswith("outside its mounts, and its session_disk_size is 8MiB.")
+    assert look() == {}
+    found = failures(host)
+    assert found["main1"]["stopped"] == stopped["demo-main1"]
+    assert found["sub1"] is None
+    assert found["sub2"] is None
+    assert session.repair()["actions"] == [], "its failure policy is restart, and it would go on where it was"
+    output_of("docker", "start", "demo-main1")
+    assert failures(host)["main1"] is None
+    output_of("docker", "stop", "--time", "0", "demo-main1")
+    assert failures(host)["main1"]["stopped"] == "", "what it was stopped for once is not why it ended now"
+
+
+def test_a_volume_that_the_image_asks_for_counts(with_volume: str, host: Host, look: Look) -> None:
+    session = host.launch(image=with_volume, disk_size="8m")
+    write(session, "main1", "/scratch/large", 6)
+    assert look() == {}
+    write(session, "main1", "/large", 6)
+    assert list(look()) == ["demo-main1"]
+
+
+@pytest.mark.parametrize("path", ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"])
+def test_a_file_of_the_engine_that_is_made_large_is_found_without_a_limit(host: Host, look: Look, path: str) -> None:
+    session = host.launch(size=2)
+    write(session, "sub1", path, 20)
+    stopped = look()
+    assert list(stopped) == ["demo-sub1"]
+    assert "/etc/hosts" in stopped["demo-sub1"]
+
+
+def test_on_a_full_disk_who_holds_half_of_it_is_stopped(host: Host, look: Look) -> None:
+    session = host.launch(size=3)
+    write(session, "main1", "/some", 40)
+    write(session, "sub1", "/most", 60)
+    assert look(free=6 * MIB) == {}
+    stopped = look(free=4 * MIB)
+    assert list(stopped) == ["demo-sub1"]
+    assert "it had taken more than half" in stopped["demo-sub1"]
+    assert look(free=4 * MIB) == {}
+    assert failures(host)["main1"] is None
+
+
+def test_inodes_run_out_as_well(host: Host, look: Look) -> None:
+    session = host.launch(size=2)
+    session.run_in("sub1", "sh", "-c", "mkdir /many && cd /many && seq 1 600 | xargs touch")
+    stopped = look(files=1000, files_free=10)
+    assert list(stopped) == ["demo-sub1"]
+    assert "inodes" in stopped["demo-sub1"]
+
+
+def test_it_is_stopped_where_why_cannot_be_written_down(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = host.launch(disk_size="8m")
+    write(session, "main1", "/large", 20)
+
+    def full(*_given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(SessionDirectory, "write_stop", full)
+    done, problems = disk.stop_who_fills_disks(host.engine, host.state)
+    assert done == {}
+    assert "it is stopped, but why could not be written down" in problems[0]
+    assert not session.containers()["main1"]["State"]["Running"]
+
+
+def test_what_the_timer_runs_says_what_it_did(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    session = host.launch(disk_size="8m")
+    assert disk.look(host.state) == 0
+    assert capsys.readouterr().out == ""
+    write(session, "main1", "/large", 20)
+    assert disk.look(host.state) == 0
+    assert "stop container demo-main1: It has written" in capsys.readouterr().out
