@@ -471,7 +471,11 @@ class Planner:
             "session_name": self.request.name,
             "lease_owner": f"{self.draw()} {self.run_name}".strip(),
             "reachable": list(self.facts),
-            "name_hosts": [name for name in name_hosts(self.request.name, self.group.known) if name in self.facts],
+            "name_hosts": [
+                name
+                for name in name_hosts(self.request.name, self.group.known, self.group.identities)
+                if name in self.facts
+            ],
             "fresh": True,
             "replaces": False,
             "hosts": [],

@@ -12,19 +12,21 @@ hold it as well: everybody who asks for the name asks them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 NAME_HOSTS = 3
 """How many there are: all of them have to be lost with the session's own before its name is free."""
 
 
-def name_hosts(session_name: str, known: Iterable[str]) -> list[str]:
+def name_hosts(session_name: str, known: Iterable[str], identities: Mapping[str, str]) -> list[str]:
     """Return the hosts that know the name, of all *known* of the resource group, the first one first.
 
-    A host that joins or leaves the group changes one of them at most (rendezvous hashing, Thaler and Ravishankar 1998).
+    identities: by host its own identity, as far as it has one and answers, so that inventories which call hosts
+    otherwise find the same ones; the others count by their names. A host that joins or leaves the group, or goes away,
+    changes one of them at most (rendezvous hashing, Thaler and Ravishankar 1998).
     """
 
     def weight(host: str) -> bytes:
-        return hashlib.sha256(f"{session_name} {host}".encode()).digest()
+        return hashlib.sha256(f"{session_name} {identities.get(host) or host}".encode()).digest()
 
     return sorted(known, key=weight)[:NAME_HOSTS]

@@ -140,12 +140,13 @@ def _records_by_host(group: GroupFacts, view: ClusterState) -> dict[str, dict[st
     put into its plain form once for all hosts.
     """
     known = {host: {record.id for record in facts.records} for host, facts in group.facts.items()}
+    identities = group.identities
     found: dict[str, dict[str, Any]] = {host: {} for host in group.facts}
     for key, record in sorted(view.records.items()):
         stub = record if is_stub(record) else stub_of(record)
         whole, plain_stub = encode(record), encode(stub)
         is_for_all = record.plan is None and not is_stub(record)
-        knows_name = name_hosts(record.name, group.known)
+        knows_name = name_hosts(record.name, group.known, identities)
         for host, facts in group.facts.items():
             if record.status in ENDED and key not in known[host]:
                 continue

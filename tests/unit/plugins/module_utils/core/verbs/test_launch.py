@@ -187,7 +187,7 @@ def kept_out(hosts: int, size: int = 2, **overlays: Any) -> Launch:
 
 
 def test_of_hosts_without_a_replica_only_those_that_know_the_name_are_called_again() -> None:
-    names = name_hosts("train", [f"h{number}" for number in range(1, 9)])
+    names = name_hosts("train", [f"h{number}" for number in range(1, 9)], {})
     run = kept_out(8).until("hold")
     own = run.state["hosts"]
     others = [host for host in names if host not in own]
@@ -583,7 +583,7 @@ def test_who_would_wait_looks_once_more_at_a_host_that_did_not_answer() -> None:
 
 def test_a_name_is_held_before_a_request_is_kept_under_it() -> None:
     run = without_room()
-    assert (run.step, sorted(hosts_of(run.state))) == ("name", sorted(name_hosts("train", list(run.hosts))))
+    assert (run.step, sorted(hosts_of(run.state))) == ("name", sorted(name_hosts("train", list(run.hosts), {})))
     told = run.told(hosts_of(run.state)[0])
     assert (told["state"], told["claim"]["session_id"]) == ("named", run.state["pending"]["id"])
     assert run.answer().step == "queue"
@@ -739,7 +739,7 @@ def test_what_a_run_held_that_has_ended_for_sure_is_taken_over() -> None:
     assert run.step == "takeover"
     told = {host: run.told(host) for host in hosts_of(run.state)}
     assert {host for host, arguments in told.items() if "host" in arguments} == {"h1", "h2"}
-    assert set(told) >= set(name_hosts("train", list(run.hosts)))
+    assert set(told) >= set(name_hosts("train", list(run.hosts), {}))
     assert {(arguments["state"], arguments["lease_owner"]) for arguments in told.values()} == {
         ("released", "it has ended")
     }
