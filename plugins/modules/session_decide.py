@@ -27,7 +27,7 @@ options:
       - The verb.
     type: str
     required: true
-    choices: [launch, logs, preflight, repair, run_job, schedule, teardown]
+    choices: [check_pairs, launch, logs, preflight, repair, run_job, schedule, teardown]
   after:
     description:
       - The step after which to decide; where the state names another, it is returned as it is.

@@ -29,7 +29,7 @@ options:
       - The verb whose step it is.
     type: str
     required: true
-    choices: [launch, logs, preflight, repair, run_job, schedule, teardown]
+    choices: [check_pairs, launch, logs, preflight, repair, run_job, schedule, teardown]
   step:
     description:
       - The step that is meant; where the state names another, the host is skipped. Any step where this is not given.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
+    check_pairs,
     job,
     launch,
     logs,
@@ -19,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 
 VERBS: dict[str, Any] = {
+    "check_pairs": check_pairs,
     "launch": launch,
     "logs": logs,
     "preflight": preflight,

@@ -66,6 +66,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "audit": {"session_name": ""},
     "gc": {},
     "preflight": {"session_mounts": "/srv/shared:/data:ro\r\n"},
+    "check_pairs": {"session_image": BUSYBOX},
     "prepare_hosts": {},
     "drain_hosts": {"drain_hosts": "n1", "drain_reason": "new memory"},
     "undrain_hosts": {"drain_hosts": "n1"},
@@ -252,7 +253,7 @@ def outcome(awx: Awx) -> Outcome:
 
 def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
     """Return a job of every template that is in no workflow."""
-    verbs = sorted(set(ANSWERS) - {WORKFLOW, "job_result", "undrain_hosts"})
+    verbs = sorted(set(ANSWERS) - {WORKFLOW, "job_result", "undrain_hosts", "check_pairs"})
 
     def run(verb: str) -> Job:
         check = ["--check"] if awx.named("job_templates", PREFIX + verb)["job_type"] == "check" else []
@@ -261,7 +262,8 @@ def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
     # More of them at a time are more than the lab's hosts answer in time on a machine of two cores.
     with ThreadPoolExecutor(2) as pool:
         done = dict(zip(verbs, pool.map(run, verbs)))
-    return {**done, "undrain_hosts": run("undrain_hosts")}
+    # It takes hosts that are not drained, and has a session of its own, which audit and the queue would tell of.
+    return {**done, **{verb: run(verb) for verb in ("undrain_hosts", "check_pairs")}}
 
 
 def test_the_choices_are_those_of_the_lab(awx: Awx) -> None:
@@ -352,6 +354,7 @@ def test_what_jobs_say(outcome: Outcome) -> None:
     (found,) = verbs["session_info"].artifacts["cluster_compute_info"]["sessions"]
     assert (found["name"], len(found["replicas"])) == (SESSION, 3)
     assert verbs["preflight"].artifacts["cluster_compute_preflight"]["counts"]["error"] == 0
+    assert verbs["check_pairs"].artifacts["cluster_compute_pairs"]["named"] == {}
     assert verbs["plan_cluster"].artifacts["cluster_compute_plan"]["status"] == "SCHEDULED"
 
 

@@ -55,6 +55,15 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         },
         "supports_check_mode": True,
     },
+    "replica_transfer": {
+        "argument_spec": {
+            "session_name": {"type": "str", "required": True},
+            "peer": {"type": "str", "default": ""},
+            "size": {"type": "int", "default": 67108864},
+            "seconds": {"type": "int", "default": 120},
+        },
+        "supports_check_mode": True,
+    },
     "host_suspect": {
         "argument_spec": {"reason": {"type": "str", "default": ""}, "state_directory": STATE_DIRECTORY},
         "supports_check_mode": True,

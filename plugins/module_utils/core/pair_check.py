@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Find the slow or broken host of many by letting pairs of them work together, in few rounds.
+
+In each round every host works with one other at the same time, so all pairs have the same conditions, and a pair is
+slow in comparison with the others of its round. Of a slow pair nobody knows which host it is; so in the next round each
+of the two works with one that was good. A host is named when it was slow with several others, each of which was good
+without it. So a moment in which the machine or the network had something else to do names nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+MOST_ROUNDS = 4
+PROOFS = 3
+"""With how many others a host has to be slow before it is named; with all others where there are fewer."""
+FACTOR = 2.0
+"""How many times as long as the others' a pair takes that is slow: healthy hosts of one kind differ by less."""
+LEAST_SECONDS = 0.3
+"""What is faster is never slow: so short a time is a matter of chance."""
+FEW = 3
+"""So many pairs of a round are compared with each other; fewer with the fastest of all rounds."""
+
+Pair = tuple[str, str]
+Times = Mapping[Pair, Optional[float]]
+"""Of a round: what each pair took, in seconds; None for one that did not come to the end."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of the hosts.
+
+    good: those that worked well with another. named: those that are slow or broken, and the pairs that show it.
+    unclear: pairs that were slow, and of neither host is it known whether it is that one.
+    """
+
+    good: tuple[str, ...]
+    named: dict[str, tuple[Pair, ...]]
+    unclear: tuple[Pair, ...]
+
+
+def is_over(hosts: Sequence[str], rounds: Sequence[Times]) -> bool:
+    """Tell whether another round could not change the verdict, or was the last."""
+    if len(rounds) >= MOST_ROUNDS or len(hosts) < 2:
+        return True
+    return bool(rounds) and not next_round(hosts, rounds)
+
+
+def next_round(hosts: Sequence[str], rounds: Sequence[Times]) -> list[Pair]:
+    """Return who works with whom next, at most one pair a host; nothing where that could show nothing new.
+
+    hosts: all of them, in any fixed order. Who has not been good with anybody yet works with one that has; the others
+    keep the round as busy as the first.
+    """
+    met = {frozenset(pair) for times in rounds for pair in times}
+    known = judge(hosts, rounds)
+    in_question = [host for host in hosts if host not in known.good and host not in known.named] if rounds else []
+    if rounds and len(hosts) < FEW + 1:
+        in_question = list(hosts)  # one pair a round says nothing by itself: all have to meet
+    free = list(hosts)
+    found: list[Pair] = []
+
+    def join(host: str, others: Iterable[str]) -> None:
+        found.append((host, next(other for other in others if other in free and other != host)))
+        free[:] = [host for host in free if host not in found[-1]]
+
+    for host in in_question:
+        others = [other for other in (*known.good, *in_question) if {host, other} not in met]
+        if host in free and any(other in free and other != host for other in others):
+            join(host, others)
+    if rounds and not found:
+        return []
+    while len(free) > 1:
+        join(free[0], [*(other for other in free if {free[0], other} not in met), *free])
+    return found
+
+
+def judge(hosts: Sequence[str], rounds: Sequence[Times]) -> Verdict:
+    """Return what the rounds so far show."""
+    slow: dict[str, list[Pair]] = {}
+    good: set[str] = set()
+    for pair, is_slow in _judged(rounds):
+        if is_slow:
+            for host in pair:
+                slow.setdefault(host, []).append(pair)
+        else:
+            good.update(pair)
+    enough = min(PROOFS, len(hosts) - 1)
+    named = {}
+    for host in hosts:
+        shown = [pair for pair in slow.get(host, ()) if _other(pair, host) in good]
+        if host not in good and shown and len({_other(pair, host) for pair in shown}) >= enough:
+            named[host] = tuple(shown)
+    explained = {pair for pairs in named.values() for pair in pairs}
+    unclear = [
+        pair
+        for pair in dict.fromkeys(pair for pairs in slow.values() for pair in pairs)
+        if pair not in explained and not set(pair) & named.keys() and not set(pair) <= good
+    ]
+    return Verdict(tuple(host for host in hosts if host in good), named, tuple(unclear))
+
+
+def _judged(rounds: Sequence[Times]) -> Iterable[tuple[Pair, bool]]:
+    """Yield each pair that worked, and whether it was slow."""
+    every = sorted(seconds for times in rounds for seconds in times.values() if seconds is not None)
+    for times in rounds:
+        finished = sorted(seconds for seconds in times.values() if seconds is not None)
+        # A quarter is good for sure, however many of the pairs are slow because of a few hosts.
+        usual = (finished[(len(finished) - 1) // 4 :] if len(times) >= FEW else every)[:1]
+        limit = max([LEAST_SECONDS, *(FACTOR * seconds for seconds in usual)])
+        for pair, seconds in times.items():
+            yield pair, seconds is None or seconds > limit
+
+
+def _other(pair: Pair, host: str) -> str:
+    return pair[1] if pair[0] == host else pair[0]

@@ -1,0 +1,210 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Check pairs: let pairs of hosts work together in one real session, and name the slow or broken host.
+
+| step | what hosts do | what follows |
+|---|---|---|
+| look | every host says what it has | launch, or the end where fewer than two can take part |
+| launch | the playbook launches a session with one replica on each of them | find |
+| find | each tells which replica it has | work |
+| work | in a round each works with one other at most | work, until no round could show more; prove |
+| prove | each tells which replica it has: what went meanwhile shows nothing | remember, where a host is named |
+| remember | a host that is named is suspect from now on | the end |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.pair_check import (
+    Pair,
+    is_over,
+    judge,
+    next_round,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
+    parse_cpus,
+    parse_memory,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
+    Answers,
+    Call,
+    Outside,
+    State,
+    call,
+    step,
+)
+
+REFUSED = "Pairs of hosts cannot be checked; no host was touched."
+STATE_DIRECTORY = {"state_directory": "check_pairs_state_directory"}
+SESSION = "check-pairs"
+"""Name of the session in which pairs work together; the playbook launches and removes it."""
+SECONDS = 120
+"""For how long a pair may work; what takes longer is broken."""
+LEAST_SIZE = 1024**2
+
+
+def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> State:
+    """Return the first state. given: cpus and memory of a replica, and size, what a pair sends.
+
+    Raises InvalidInput.
+    """
+    state: State = {"verb": "check_pairs", "known": list(hosts), "chosen": [], "left_out_because": {}, "rounds": []}
+    for name, parse in (("cpus", parse_cpus), ("memory", parse_memory), ("size", _parse_size)):
+        try:
+            state[name] = parse(given[name])
+        except ValueError as error:
+            raise InvalidInput.single(f"check_pairs_{name}", given[name], str(error)) from error
+    variables = {"accelerators": "check_pairs_accelerators", **STATE_DIRECTORY}
+    calls = [call("host_info", hosts, variables=variables)]
+    return {**state, **step("look", "Look at the hosts", "Choose who takes part", calls)}
+
+
+def _parse_size(value: object) -> int:
+    return parse_memory(value, minimum=LEAST_SIZE)
+
+
+def advance(state: State, answers: Answers, outside: Outside) -> State:
+    """Return what follows from the answers to the state's step."""
+    return {"look": _chosen, "launch": _find, "find": _found, "work": _worked, "prove": _proven, "remember": _over}[
+        state["step"]
+    ](state, answers, outside)
+
+
+def _chosen(state: State, answers: Answers, outside: Outside) -> State:
+    try:
+        group = GroupFacts.read(answers, outside.inventory)
+        hosts = hosts_from_facts(group.facts, group.inventory, SESSION)
+    except CoreError as error:
+        return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
+    left_out = {host: group.why_missing[host] for host in group.missing}
+    for host in hosts:
+        drain = group.facts[host.name].drained
+        if drain is not None:
+            left_out[host.name] = str(drain)
+        elif host.free.cpus < state["cpus"] or host.free.memory < state["memory"] or host.max_replicas == 0:
+            left_out[host.name] = "It has no room for a replica of the check."
+    chosen = [host for host in state["known"] if host not in left_out]
+    state = {**state, "left_out_because": left_out, "chosen": chosen}
+    if len(chosen) < 2:
+        return _told(state)
+    return {**state, **step("launch", "Launch a session on them", "Learn which replica is where")}
+
+
+def _find(state: State, _answers: Answers, _outside: Outside) -> State:
+    return {**state, **step("find", "Tell which replica is here", "See who works with whom", [_ask(state["chosen"])])}
+
+
+def _ask(hosts: Sequence[str]) -> Call:
+    return call("replica_transfer", hosts, {"session_name": SESSION})
+
+
+def _found(state: State, answers: Answers, _outside: Outside) -> State:
+    replicas = {host: answers[host]["replica"] for host in state["chosen"] if answers[host].get("replica")}
+    state = {**state, "containers": {host: answers[host]["container"] for host in replicas}}
+    absent = {host: why_not(answers[host]) for host in state["chosen"] if host not in replicas}
+    return _work({**state, "replicas": replicas, "left_out_because": {**state["left_out_because"], **absent}})
+
+
+def _work(state: State) -> State:
+    hosts, rounds = list(state["replicas"]), _rounds(state)
+    if is_over(hosts, rounds):
+        return _judged(state)
+    pairs = next_round(hosts, rounds)
+    own = {host: {"peer": state["replicas"][other]} for host, other in pairs}
+    given = {"session_name": SESSION, "size": state["size"], "seconds": SECONDS}
+    title = f"Let pairs of hosts work together, round {len(rounds) + 1}"
+    return {
+        **state,
+        "pairs": [list(pair) for pair in pairs],
+        **step("work", title, "See who is slow", [call("replica_transfer", own, given)]),
+    }
+
+
+def _worked(state: State, answers: Answers, _outside: Outside) -> State:
+    done = []
+    for host, other in state["pairs"]:
+        answer = answers[host]
+        took = answer.get("took")
+        done.append({"pair": [host, other], "took": took, "problem": "" if took is not None else why_not(answer)})
+    return _work({**state, "rounds": [*state["rounds"], done]})
+
+
+def _rounds(state: State) -> list[dict[Pair, Any]]:
+    return [{(entry["pair"][0], entry["pair"][1]): entry["took"] for entry in done} for done in state["rounds"]]
+
+
+def _judged(state: State) -> State:
+    verdict = judge(list(state["replicas"]), _rounds(state))
+    lines = {
+        (entry["pair"][0], entry["pair"][1]): _line(number, entry)
+        for number, done in enumerate(state["rounds"], 1)
+        for entry in done
+    }
+    state["named"] = {host: [lines[pair] for pair in pairs] for host, pairs in verdict.named.items()}
+    state["unclear"] = [lines[pair] for pair in verdict.unclear]
+    if not verdict.named:
+        return _told(state)
+    title = "Tell which replica is here still"
+    return {
+        **state,
+        **step("prove", title, "See whether the session was there all the time", [_ask(list(state["replicas"]))]),
+    }
+
+
+def _proven(state: State, answers: Answers, _outside: Outside) -> State:
+    """Name nobody where somebody has removed the session, or a part of it, while pairs worked."""
+    gone = [
+        host
+        for host, container in state["containers"].items()
+        if not answers[host].get("unreachable") and answers[host].get("container") != container
+    ]
+    if gone:
+        return _told({**state, "named": {}, "unclear": [], "gone": gone})
+    own = {
+        host: {"reason": f"check_pairs: slow or broken with {len(lines)} other hosts."}
+        for host, lines in state["named"].items()
+    }
+    remember = call("host_suspect", own, variables=STATE_DIRECTORY)
+    return {**state, **step("remember", "Get new sessions only where no other host has room", "Say it", [remember])}
+
+
+def _line(number: int, entry: Mapping[str, Any]) -> str:
+    took = f"{entry['took']:.1f} s" if entry["took"] is not None else entry["problem"]
+    return f"round {number}: {entry['pair'][0]} with {entry['pair'][1]}: {took}"
+
+
+def _over(state: State, _answers: Answers, _outside: Outside) -> State:
+    return _told(state)
+
+
+def _told(state: State) -> State:
+    """Return the last state: table, for people; answer, for programs; problems, for which the check fails."""
+    named, unclear = state.get("named", {}), state.get("unclear", [])
+    problems = [f"{host} is slow or broken. {'; '.join(lines)}." for host, lines in named.items()]
+    if unclear:
+        problems.append(f"Of these pairs it is not clear which host it is: {'; '.join(unclear)}.")
+    if state.get("gone"):
+        problems.append(
+            f"The replica of the check went on {', '.join(state['gone'])} while pairs worked, so nothing is known. See "
+            "whether somebody else checks pairs, and check again."
+        )
+    if len(state.get("replicas", ())) < 2:
+        problems.append("Fewer than two hosts took part, so there is nothing to compare.")
+    every = [_line(number, entry) for number, done in enumerate(state["rounds"], 1) for entry in done]
+    missing = [f"{host} is left out. {why}" for host, why in state["left_out_because"].items()]
+    answer = {
+        "hosts": list(state.get("replicas", {})),
+        "left_out": dict(state["left_out_because"]),
+        "named": named,
+        "unclear": unclear,
+        "rounds": state["rounds"],
+    }
+    return {**state, **step("", "", ""), "table": [*every, *missing], "problems": problems, "answer": answer}

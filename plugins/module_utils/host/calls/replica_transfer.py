@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Let this host's replica of a session send something to another replica and get it back."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+
+BLOCK = 65536
+SEND = f'dd if=/dev/zero bs={BLOCK} count="$2" 2>/dev/null | ssh -o ConnectTimeout=10 "$1" cat | wc -c'
+"""What a replica runs: $1 is the other one, $2 the number of blocks. SSH loads processors and network on both sides."""
+
+
+class TransferError(SessionError):
+    """Nothing could be sent, or not all of it came back; the message is a full sentence."""
+
+
+def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
+    """Return the replica, and the id of its container; where a peer is named, how many seconds there and back took.
+
+    Raises TransferError, and EngineError where it does not end in time.
+    """
+    engine = Engine.connect(arguments["seconds"])
+    found = engine.session_containers({docker_engine.LABEL_SESSION_NAME: arguments["session_name"]})
+    running = [entry for entry in found if entry["State"] == "running"]
+    if len(running) != 1:
+        raise TransferError(
+            f"{len(running)} replicas of session {arguments['session_name']} run here; it has to be one."
+        )
+    name = running[0]["Labels"][docker_engine.LABEL_REPLICA]
+    if not arguments["peer"]:
+        return {"changed": False, "replica": name, "container": running[0]["Id"]}
+    blocks = -(-arguments["size"] // BLOCK)
+    begin = time.monotonic()
+    code, out, err = engine.execute(running[0]["Id"], ["sh", "-c", SEND, "sh", arguments["peer"], str(blocks)])
+    took = time.monotonic() - begin
+    if code != 0 or out.strip() != str(blocks * BLOCK):
+        lines = (err.strip() or f"{out.strip() or 'nothing'} of {blocks * BLOCK} bytes came back").splitlines()
+        raise TransferError(f"{name} and {arguments['peer']} do not work together: {lines[-1]}")
+    return {"changed": False, "replica": name, "took": took}

@@ -1,0 +1,79 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: replica_transfer
+short_description: Time how long a replica takes to send something to another and get it back
+version_added: 0.1.0
+description:
+  - The one replica of a session on this host sends bytes over SSH to another replica, which sends them back. That loads
+    the processors and the network of both hosts.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes.internal
+options:
+  session_name:
+    description:
+      - Name of the session.
+    type: str
+    required: true
+  peer:
+    description:
+      - Name of the other replica; empty only tells which replica this host has.
+    type: str
+    default: ""
+  size:
+    description:
+      - Bytes to send, in whole blocks of 64 KiB.
+    type: int
+    default: 67108864
+  seconds:
+    description:
+      - For how long at most to wait.
+    type: int
+    default: 120
+"""
+
+EXAMPLES = r"""
+- name: Let main1 and sub1 work together
+  cluster_compute.session.replica_transfer:
+    session_name: check-pairs
+    peer: sub1
+"""
+
+RETURN = r"""
+replica:
+  description: Name of the replica that this host has.
+  type: str
+  returned: always
+container:
+  description: Id of its container.
+  type: str
+  returned: without a peer
+took:
+  description: Seconds.
+  type: float
+  returned: with a peer
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import replica_transfer
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import answer
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(**ARGUMENTS["replica_transfer"])
+    module.exit_json(**answer(replica_transfer.call, module.params, module.check_mode))
+
+
+if __name__ == "__main__":
+    main()

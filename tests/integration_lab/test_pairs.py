@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Pairs of hosts work together in a real session, and the slow or broken one is named: with three hosts.
+
+tests/benchmarks, bench_pairs, does the same with eight, and counts how often a healthy host is named.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.cluster_compute.session.tests.crippled import losing_packets, throttled
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    DEMO,
+    HOSTS,
+    Run,
+    play,
+    replicas,
+    script,
+)
+
+CHECK = {"session_image": DEMO, "check_pairs_size": "32m", "check_pairs_cpus": "0.5", "check_pairs_memory": "64m"}
+SUSPECT = "/run/cluster-compute-suspect-*.json"
+
+
+def check() -> Run:
+    run = play("check_pairs", CHECK)
+    assert replicas("check-pairs") == {}, run.output
+    return run
+
+
+def test_healthy_hosts_work_with_each_other_and_nobody_is_named() -> None:
+    run = check().ok()
+    found = run.artifacts["cluster_compute_pairs"]
+    assert sorted(found["hosts"]) == list(HOSTS)
+    assert (found["named"], found["unclear"], found["left_out"]) == ({}, [], {})
+    assert [len(done) for done in found["rounds"]] == [1, 1, 1], "each meets each"
+
+
+def test_a_throttled_host_is_named_and_suspect_and_one_that_loses_packets_is() -> None:
+    try:
+        with throttled(lambda text: script("n2", text)):
+            slow = check()
+        assert slow.code != 0
+        assert list(slow.artifacts["cluster_compute_pairs"]["named"]) == ["n2"], slow.output
+        assert "n2 is slow or broken. round " in slow.failures
+        assert "check_pairs: slow or broken with 2 other hosts." in script("n2", f"cat {SUSPECT}")
+        with losing_packets(lambda text: script("n3", text)):
+            lossy = check()
+        assert list(lossy.artifacts["cluster_compute_pairs"]["named"]) == ["n3"], lossy.output
+    finally:
+        for host in HOSTS:
+            script(host, f"rm -f {SUSPECT}")
