@@ -44,19 +44,14 @@ class Verdict:
     unclear: tuple[Pair, ...]
 
 
-def is_over(hosts: Sequence[str], rounds: Sequence[Times]) -> bool:
-    """Tell whether another round could not change the verdict, or was the last."""
-    if len(rounds) >= MOST_ROUNDS or len(hosts) < 2:
-        return True
-    return bool(rounds) and not next_round(hosts, rounds)
-
-
 def next_round(hosts: Sequence[str], rounds: Sequence[Times]) -> list[Pair]:
-    """Return who works with whom next, at most one pair a host; nothing where that could show nothing new.
+    """Return who works with whom next, at most one pair a host; nothing where no more is to be shown.
 
     hosts: all of them, in any fixed order. Who has not been good with anybody yet works with one that has; the others
     keep the round as busy as the first.
     """
+    if len(rounds) >= MOST_ROUNDS:
+        return []
     met = {frozenset(pair) for times in rounds for pair in times}
     known = judge(hosts, rounds)
     in_question = [host for host in hosts if host not in known.good and host not in known.named] if rounds else []

@@ -24,7 +24,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.pair_check import (
     Pair,
-    is_over,
     judge,
     next_round,
 )
@@ -115,9 +114,9 @@ def _found(state: State, answers: Answers, _outside: Outside) -> State:
 
 def _work(state: State) -> State:
     hosts, rounds = list(state["replicas"]), _rounds(state)
-    if is_over(hosts, rounds):
-        return _judged(state)
     pairs = next_round(hosts, rounds)
+    if not pairs:
+        return _judged(state)
     own = {host: {"peer": state["replicas"][other]} for host, other in pairs}
     given = {"session_name": SESSION, "size": state["size"], "seconds": SECONDS}
     title = f"Let pairs of hosts work together, round {len(rounds) + 1}"

@@ -12,7 +12,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.pair_
     MOST_ROUNDS,
     Times,
     Verdict,
-    is_over,
     judge,
     next_round,
 )
@@ -29,8 +28,7 @@ def check(
     chance = random.Random(seed)
     hosts = [f"h{number}" for number in range(count)]
     rounds: list[Times] = []
-    while not is_over(hosts, rounds):
-        pairs = next_round(hosts, rounds)
+    while pairs := next_round(hosts, rounds):
         working = [host for pair in pairs for host in pair]
         assert len(working) == len(set(working)), "a host is in one pair at most"
         times: dict[tuple[str, str], float | None] = {}
@@ -78,8 +76,8 @@ def test_a_moment_of_trouble_names_nobody(count: int, seed: int) -> None:
     chance = random.Random(seed)
     hosts = [f"h{number}" for number in range(count)]
     rounds: list[Times] = []
-    while not is_over(hosts, rounds):
-        rounds.append({pair: 10.0 if number == 0 else 1.0 for number, pair in enumerate(next_round(hosts, rounds))})
+    while paired := next_round(hosts, rounds):
+        rounds.append({pair: 10.0 if number == 0 else 1.0 for number, pair in enumerate(paired)})
         # The pair that is slow is always another one: no host is slow three times.
         if len(rounds) > 1:
             pairs = list(rounds[-1])
