@@ -94,10 +94,10 @@ def start(
     not_running = [name for name in replicas if name not in found or found[name]["State"] != "running"]
     if not_running:
         raise JobError(f"Not running: {', '.join(not_running)}. Run the repair playbook.")
-    output = OutputDirectory(str(state.root)).session(session_id)
     kept = OutputDirectory(str(state.root))
-    room = kept.share() - size_of(kept.root)
-    _forget([earlier for earlier in output.jobs() if earlier.id != batch_job(session_id)], room)
+    output = kept.session(session_id)
+    if earlier := [job for job in output.jobs() if job.id != batch_job(session_id)]:
+        _forget(earlier, kept.share() - size_of(kept.root))
     job = output.job(job_id)
     env = {**command.env, MARK: job_id}
     prepared = {
