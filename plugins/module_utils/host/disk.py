@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
@@ -34,8 +34,6 @@ Measure = Callable[[str], Mapping[str, Any]]
 
 _OWN_FILES = ("HostsPath", "HostnamePath", "ResolvConfPath")
 """Where the engine keeps what it puts into a container's /etc (Docker Engine API, ContainerInspect)."""
-
-
 SECONDS = 60
 """For how long one folder of a replica is walked."""
 
@@ -74,12 +72,11 @@ def stop_who_fills_disks(
     measure: of a path, what its file system has (`machine.disk`). Raises EngineError where the engine does not answer,
     OSError where the state directory is not there.
     """
-    replicas = [_Replica(engine, state, entry) for entry in engine.session_containers() if entry["State"] == "running"]
-    running = [replica for replica in replicas if replica.runs]
     root = engine.details()["root"]
-    for replica in running:
-        replica.find_folders(root)
-    places = [root, str(state.root), *(path for replica in running for path in replica.folders)]
+    entries = [entry for entry in engine.session_containers() if entry["State"] == "running"]
+    found = [_Replica(engine, state, entry, root) for entry in entries]
+    running = {replica.container: replica for replica in found if replica.runs}
+    places = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
     # By number of the device: several places may be on the same.
     names = {os.stat(place).st_dev: place for place in reversed(places) if os.path.exists(place)}
     rooms = dict(_rooms(names.values(), measure))
@@ -87,7 +84,7 @@ def stop_who_fills_disks(
     uses: list[Use] = []
     done: dict[str, str] = {}
     problems = []
-    for replica in running:
+    for replica in running.values():
         try:
             uses.append(replica.use(names, short))
         except FileNotFoundError:
@@ -95,10 +92,9 @@ def stop_who_fills_disks(
         except (SessionError, OSError) as error:
             problems.append(f"What {replica.container} has written is not known: {message_of(error)}")
     for container, reason in to_stop(rooms, uses).items():
-        (replica,) = (replica for replica in running if replica.container == container)
         try:
             if not check_mode:
-                replica.stop(reason)
+                running[container].stop(reason)
         except (SessionError, OSError) as error:
             problems.append(f"{container} was to be stopped. {reason} {message_of(error)}")
         else:
@@ -106,7 +102,7 @@ def stop_who_fills_disks(
     return done, problems
 
 
-def _rooms(places: Any, measure: Measure) -> Iterator[tuple[str, Room]]:
+def _rooms(places: Iterable[str], measure: Measure) -> Iterator[tuple[str, Room]]:
     for place in places:
         found = measure(place)
         yield place, Room(found["size"], found["free"])
@@ -114,25 +110,29 @@ def _rooms(places: Any, measure: Measure) -> Iterator[tuple[str, Room]]:
 
 
 class _Replica:
-    """A replica's container, and where on this host it writes."""
+    """A replica's container, and where on this host it writes. root: the engine's folder."""
 
-    def __init__(self, engine: Engine, state: StateDirectory, entry: Mapping[str, Any]) -> None:
+    def __init__(self, engine: Engine, state: StateDirectory, entry: Mapping[str, Any], root: str) -> None:
         self.engine = engine
         self.container = docker_engine.container_name(dict(entry))
         self.labels = entry["Labels"]
-        self.name = self.labels[docker_engine.LABEL_REPLICA]
+        self.name = self.labels.get(docker_engine.LABEL_REPLICA, "")
         self.directory = state.session(self.labels[docker_engine.LABEL_SESSION_ID])
         self.description = engine.inspect(entry["Id"]) or {}
         self.status = self.description.get("State") or {}
-        self.runs = bool(self.status.get("Pid"))
         self.folders: list[str] = []
+        self.runs = bool(self.status.get("Pid"))
+        if self.runs:
+            try:
+                self.folders = self._folders(root)
+            except OSError:
+                self.runs = False  # it has ended just now
 
-    def find_folders(self, root: str) -> None:
-        """Find its writable layer and the volumes that its image asked for. root: the engine's folder."""
+    def _folders(self, root: str) -> list[str]:
+        """Return its writable layer and the volumes that its image asked for."""
         wanted = {mount["Target"] for mount in self.description["HostConfig"].get("Mounts") or []}
         layer = ((self.description.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir") or self._layer(root)
-        self.folders = [layer] if layer else []
-        self.folders += [
+        return [layer] * bool(layer) + [
             mount["Source"]
             for mount in self.description["Mounts"]
             if mount["Type"] == "volume" and mount["Destination"] not in wanted
@@ -140,10 +140,7 @@ class _Replica:
 
     def _layer(self, root: str) -> str:
         """Return the writable layer as the kernel tells it, for engines that keep it to themselves; empty without."""
-        try:
-            mounts = [mount for mount in folders.mounted(self.status["Pid"]) if mount.point == "/"]
-        except OSError:
-            return ""  # it has ended just now
+        mounts = [mount for mount in folders.mounted(self.status["Pid"]) if mount.point == "/"]
         found = [detail for mount in mounts for detail in mount.details if detail.startswith("upperdir=")]
         # Of very many layers an engine names each from where they all lie.
         return os.path.join(root, "overlay2", found[0][len("upperdir=") :]) if found else ""
