@@ -41,6 +41,8 @@ LOCK_DEADLINE = 30.0
 
 REMOVALS = "/run"
 """Where it is kept when which name was torn down here; gone with the boot, as is whoever was at work before."""
+LOOK_SECONDS = 300
+"""For how long hosts are looked at: what another host had of a session may be so much older than this host's look."""
 REMOVAL_SECONDS, MOST_REMOVALS = 86400.0, 500
 """For how long a teardown is remembered, which is longer than a verb is at work, and how many of them."""
 

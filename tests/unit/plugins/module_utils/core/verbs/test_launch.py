@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
@@ -29,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     TURN,
     Claim,
     Reservation,
+    claims_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
@@ -847,3 +849,24 @@ def test_check_mode_goes_the_same_way_and_keeps_what_would_be_done() -> None:
     assert run.state["outcome"]["status"] == "PLANNED"
     assert run.state["done"]["h2"] == ["create key", "create container"]
     assert "PLANNED" in launch.closing_lines(run.state)[2]
+
+
+def test_two_that_begin_under_one_name_at_the_same_moment_are_waited_for_and_both_records_are_no_error() -> None:
+    run = Launch(request(size=1, hosts=["h1"]))
+    for host, number in (("h1", 7), ("h2", 8)):
+        other = Launch(request(size=1, hosts=[host]))
+        other.ids = itertools.count(number)
+        other.until("hold")
+        held = Reservation(claims_of(read_plan(other.record.plan))[host], LEASED, "boot", 130.0, "another run", 90.0)
+        run.hosts[host] = facts(other.record, held=[held], number=int(host[1:]))
+        run.hosts[host]["clock"] = 100.0
+    run.answer()
+    assert "failure" not in run.state
+    assert run.state["lines"][0].startswith("Session train is being launched by another run")
+    for one in run.hosts.values():  # where nobody is at work it is one
+        for held in one["reservations"]:
+            held.update(stage="committed", expires=None)
+        for record in one["records"]:
+            record["status"] = "RUNNING"
+    run.until("")
+    assert "Hosts have records of different sessions of this name" in run.state["failure"]
