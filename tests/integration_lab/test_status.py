@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import CONTRACT_NAMES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+    ADVICE_NAMES,
+    CONTRACT_NAMES,
+)
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     BUSYBOX,
     HOSTS,
@@ -238,7 +241,7 @@ def test_a_plan_of_one_that_runs_is_what_runs(shown: dict[str, Replica], plans: 
     data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
     main = shown["main1"]
     (planned,) = [replica for replica in data["replicas"] if replica["name"] == "main1"]
-    real = {name: value for name, value in main.environment().items() if name in CONTRACT_NAMES}
+    real = {name: value for name, value in main.environment().items() if name in CONTRACT_NAMES | ADVICE_NAMES}
     assert planned["environment"] == real
     assert planned["own_variables"] == ["TOKEN"]
     assert planned["address"] in main.run("ip", "-4", "addr", "show", data["network"]["interface"])

@@ -37,4 +37,4 @@ class Suspicion:
 
     def __str__(self) -> str:
         """Return it as a sentence."""
-        return f"It is suspect for {self.left} s more: {printable(self.reason)}"
+        return f"It is suspect, for half an hour at most: {printable(self.reason)}"

@@ -101,7 +101,9 @@ def _host(
     }
     if facts is None:
         return shown
-    shown["drained"], shown["suspect"] = encode(facts.drained), encode(facts.suspect)
+    shown["drained"] = encode(facts.drained)
+    # Not for how long: a page without figures is another one only when something is new.
+    shown["suspect"] = None if facts.suspect is None else {"reason": facts.suspect.reason}
     shown["engine"] = encode(facts.engine)
     shown["underlay"] = encode(facts.underlay)
     try:

@@ -222,7 +222,7 @@ def put(path: str, value: Any) -> Break:
             put("host/suspect", {"reason": "No space.", "left": 9}),
             WARNING,
             "prepared",
-            "suspect for 9 s more: No space.",
+            "suspect, for half an hour at most: No space.",
         ),
         (put("kernel/local_ports", [1024, 60999]), WARNING, "kernel", "cluster_compute_ssh_ports (22000-22999)"),
         (put("kernel/local_ports", [32768, 61001]), WARNING, "kernel", "cluster_compute_encrypted_ports"),

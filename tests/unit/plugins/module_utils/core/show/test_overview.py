@@ -272,3 +272,13 @@ def test_who_waits_is_told_in_the_order_of_the_queue_with_the_reason() -> None:
     ]
     assert any(line.startswith("Largest size that fits now") for line in found["pending"][0]["reason"])
     assert [session["name"] for session in found["sessions"]] == ["first", "later"]
+
+
+def test_what_is_told_of_a_suspect_host_does_not_change_with_the_time_that_is_left() -> None:
+    said = []
+    for left in (900, 899):
+        facts = idle_facts("h1")
+        facts["h1"]["suspect"] = {"reason": "The engine has gone.", "left": left}
+        said.append(look(facts))
+    assert said[0] == said[1]
+    assert said[0]["hosts"][0]["suspect"] == {"reason": "The engine has gone."}
