@@ -85,6 +85,7 @@ class ActionModule(ActionBase):
                 "begins": {"type": "bool", "default": False},
                 "leaks": {"type": "bool", "default": False},
                 "puts_back": {"type": "bool", "default": True},
+                "requeue_from": {"type": "list", "elements": "str", "default": []},
                 "outcome": {"type": "dict"},
                 "state_of": {"type": "str"},
             }
@@ -138,7 +139,8 @@ class ActionModule(ActionBase):
             return launch.begin(arguments["request"], hosts, time.time(), **given)
         if arguments["begins"] and arguments["verb"] == "repair":
             name = arguments["session_name"] or ""
-            return repair.begin(hosts, name, arguments["leaks"], arguments["puts_back"])
+            given = {key: arguments[key] for key in ("leaks", "puts_back", "requeue_from")}
+            return repair.begin(hosts, name, **given)
         if arguments["begins"]:
             return schedule.begin(hosts)
         if arguments["given"] is not None:

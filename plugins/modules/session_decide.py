@@ -93,6 +93,12 @@ options:
       - Whether a repair puts back what is missing.
     type: bool
     default: true
+  requeue_from:
+    description:
+      - Hosts that batch sessions leave for the queue, in a repair.
+    type: list
+    elements: str
+    default: []
   outcome:
     description:
       - What became of a launch that O(verb=schedule) has asked for, C(outcome) of its last state.

@@ -81,6 +81,18 @@ options:
       - Whether a job that was started before is left as it is, run or ended.
     type: bool
     default: false
+  requeue:
+    description:
+      - With O(state=stopped) whether it is stopped to begin anew elsewhere, as a batch command whose session goes back
+        into the queue; this waits until it has ended. One that has ended by itself meanwhile has ended.
+    type: bool
+    default: false
+  warn_alone:
+    description:
+      - With O(state=started) whether to look for processes that were started with C(WORLD_SIZE=1) although the session
+        has several replicas, as by a launcher that does not know of them.
+    type: bool
+    default: true
   output_size:
     description:
       - Most bytes that are kept of what it writes in each replica, the newest ones, as a number or with a unit. V(0)

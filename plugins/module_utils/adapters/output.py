@@ -38,6 +38,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     stored,
 )
 
+REQUEUE = "requeue"
+"""What the request to end a job says where it is to begin anew elsewhere."""
 ABOUT_SCHEMA = 1
 PARTS = 20
 """Of so many parts of its file system the output that a host keeps takes one at most."""
@@ -234,6 +236,21 @@ class JobOutput:
         write_file(
             self.about_file, json.dumps({"schema": ABOUT_SCHEMA, **description}, sort_keys=True) + "\n", mode=0o600
         )
+
+    def ask_to_end(self, *, requeue: bool) -> None:
+        """Have whoever watches it end it; requeue: to begin anew elsewhere, unless its end was asked for already."""
+        if not requeue or not self.stop_file.exists():
+            write_file(self.stop_file, REQUEUE if requeue else "", mode=0o600)
+
+    def is_to_begin_anew(self) -> bool:
+        """Tell whether its end was asked for so that it begins anew elsewhere."""
+        with suppress(FileNotFoundError):
+            return self.stop_file.read_text(encoding="ascii", errors="replace") == REQUEUE
+        return False
+
+    def set_aside(self, token: str) -> None:
+        """Keep it under another id, the first letters of *token*, 12 of 0-9 and a-f at least."""
+        self.path.rename(self.path.with_name(token[: len(self.id)]))
 
     def read_end(self, replica: str) -> dict[str, Any] | None:
         """Return how it ended in a replica; None while it has not."""

@@ -26,15 +26,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
+    PENDING,
     RUNNING,
     TERMINATED,
+    QueueTicket,
     Record,
     advance,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Amounts, amounts_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, next_number
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
 
@@ -160,7 +162,11 @@ class GroupFacts:
             policy = record.request["failure_policy"]
             last = end_of(policy, record.request["restart_limit"], failures.get(session_id, []))
             # What replicas do once the batch command has ended is no failure; what it was lost by is.
-            if batch and batch["status"] == ENDED_JOB and not (last and last.stopped):
+            if batch and batch.get("requeue"):
+                why = "Its batch command was stopped, to begin anew without a host that is drained."
+                ticket = record.queue or QueueTicket(next_number(view.pending()))
+                self._end(view, record, PENDING, why, plan=None, hosts=(), queue=ticket)
+            elif batch and batch["status"] == ENDED_JOB and not (last and last.stopped):
                 why = failure_of(batch)
                 self._end(view, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
             elif last is not None:
@@ -169,16 +175,27 @@ class GroupFacts:
                 self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch)}")
         return view
 
-    def _end(self, view: ClusterState, record: Record, status: str, why: str) -> None:
-        """Let a session that runs have ended, with nothing left but its record."""
+    def to_requeue(self, view: ClusterState, hosts: Collection[str]) -> dict[str, str]:
+        """Return the ids of the sessions on *hosts* whose batch command may run, and the host where it would."""
+        found = {}
+        for session_id, record in sorted(view.records.items()):
+            if record.status != RUNNING or record.request is None or not {*record.hosts} & {*hosts}:
+                continue
+            main = record.plan["replicas"][0]["host"]
+            if record.request["batch_command"] and (self._batch(record) or main not in self.facts):
+                found[session_id] = main
+        return found
+
+    def _end(self, view: ClusterState, record: Record, status: str, why: str, **changes: Any) -> None:
+        """Let a session that runs have ended, or wait again, with nothing left but its record."""
         session_id = record.id
-        ended = advance(record, status, why, report=(why,))
+        ended = advance(record, status, why, report=(why,), **changes)
         view.records[session_id] = view.changed[session_id] = ended
         for host, facts in self.facts.items():
             others = [removal for removal in view.orphaned.get(host, []) if removal.session_id != session_id]
             # Hosts that carry none of it have the rules that kept others out.
             if host in record.hosts or session_id in facts.objects:
-                removal = Removal(session_id, record.name, True, f"The session has ended: {why}", ended.revision)
+                removal = Removal(session_id, record.name, True, f"The session is {status}: {why}", ended.revision)
                 view.orphaned[host] = [*others, removal]
 
     def settled(self, view: ClusterState) -> list[str]:

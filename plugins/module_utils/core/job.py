@@ -49,7 +49,7 @@ class JobRequest:
 
     command: empty for a job that was started before, which id names. on: words that say where. env: (name, value).
     directory, user: empty for those of the container. timeout: seconds, 0 for none. detach: whether nobody waits.
-    stop: whether the job is to be ended.
+    stop: whether the job is to be ended. warn_alone: whether to tell of processes that work alone in a larger session.
     """
 
     command: tuple[str, ...] = ()
@@ -61,6 +61,7 @@ class JobRequest:
     detach: bool = False
     id: str = ""
     stop: bool = False
+    warn_alone: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -74,6 +75,7 @@ class JobRequest:
             "detach": self.detach,
             "id": self.id,
             "stop": self.stop,
+            "warn_alone": self.warn_alone,
         }
 
 
@@ -89,6 +91,7 @@ def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
         "detach": parse_bool,
         "id": _id,
         "stop": parse_bool,
+        "warn_alone": parse_bool,
     }
     found, problems = read_variables(variables, "job_", readers)
     named = {key for key in readers if is_given(variables.get(f"job_{key}"))}

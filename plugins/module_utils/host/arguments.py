@@ -242,6 +242,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "user": {"type": "str", "default": ""},
             "timeout": {"type": "int", "default": 0},
             "once": {"type": "bool", "default": False},
+            "requeue": {"type": "bool", "default": False},
+            "warn_alone": {"type": "bool", "default": True},
             "output_size": {"type": "str", "default": "16m"},
             "state_directory": STATE_DIRECTORY,
         },

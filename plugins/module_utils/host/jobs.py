@@ -15,12 +15,13 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import (
+    bears,
     family,
     run_in_background,
     send,
@@ -54,6 +55,10 @@ LOOK = 0.25
 """Seconds between two looks whether a job is to be ended, or has."""
 SETTLE = 10.0
 """Seconds within which an engine notices that a command has ended whose output has."""
+ALONE = b"WORLD_SIZE=1"
+"""What a process has in its environment that a launcher started which knows of no other."""
+ALONE_LOOKS = (1.0, 4.0, 20.0, 90.0)
+"""Seconds after the start of a job at which it is looked for: each look goes through all processes of the host."""
 MOST_JOBS = 50
 """Jobs of a session that a host keeps at most, the newest ones; those that run and its batch command beside."""
 
@@ -64,7 +69,11 @@ class JobError(SessionError):
 
 @dataclass(frozen=True)
 class Command:
-    """What is to run. timeout: seconds, 0 for none. size: most bytes that are kept of what it writes in a replica."""
+    """What is to run.
+
+    timeout: seconds, 0 for none. size: most bytes that are kept of what it writes in a replica. warn_alone: whether to
+    look for processes that work alone, although the session has several replicas.
+    """
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -72,6 +81,7 @@ class Command:
     directory: str
     timeout: float
     size: int
+    warn_alone: bool = False
 
 
 def start(
@@ -85,6 +95,8 @@ def start(
     record = state.session(session_id).read_record()
     if record is None or record.status != RUNNING:
         raise JobError(f"The session {session_id} does not run on this host any more.")
+    if record.plan is None or len(record.plan["replicas"]) < 2:
+        command = replace(command, warn_alone=False)
     engine = Engine.connect()
     replicas = [name for name, place in on.items() if place == host]
     found = {
@@ -129,7 +141,7 @@ def _forget(jobs: Sequence[JobOutput], room: int) -> None:
     for number, job in enumerate(jobs):
         if room >= 0 and len(jobs) - number < MOST_JOBS:
             return
-        if all(outcome["status"] != RUNNING for outcome in outcomes(job)):
+        if not is_running(job):
             room += size_of(job.path)
             shutil.rmtree(job.path, ignore_errors=True)
 
@@ -145,9 +157,16 @@ def _run_all(job: JobOutput, prepared: Mapping[str, str], command: Command) -> N
 
 def _run(job: JobOutput, replica: str, prepared: str, command: Command) -> None:
     """Run in one replica until the command has ended, and write down how."""
-    end: dict[str, Any] = {"exit_code": None, "timed_out": False, "stopped": False, "problem": ""}
+    end: dict[str, Any] = {
+        "exit_code": None,
+        "timed_out": False,
+        "stopped": False,
+        "requeue": False,
+        "alone": False,
+        "problem": "",
+    }
     done = threading.Event()
-    watch = threading.Thread(target=_watch, args=(job, prepared, command.timeout, end, done))
+    watch = threading.Thread(target=_watch, args=(job, prepared, command, end, done))
     try:
         engine = Engine.connect()
         writer = JobWriter(job, replica, max(1, command.size // 2))
@@ -181,21 +200,37 @@ def _exit_code(engine: Engine, prepared: str) -> int:
         time.sleep(LOOK)
 
 
-def _watch(job: JobOutput, prepared: str, timeout: float, end: dict[str, Any], done: threading.Event) -> None:
-    """End the command when its time is over or somebody asks for it, also before it has begun."""
-    deadline = time.monotonic() + timeout
+def _watch(job: JobOutput, prepared: str, command: Command, end: dict[str, Any], done: threading.Event) -> None:
+    """End the command when its time is over or somebody asks for it, also before it has begun; see who works alone."""
+    begun = time.monotonic()
+    looks = list(ALONE_LOOKS if command.warn_alone else ())
     while not done.wait(LOOK):
-        late = bool(timeout) and time.monotonic() >= deadline
+        if looks and time.monotonic() >= begun + looks[0]:
+            end["alone"] = _is_alone(prepared, job.id)
+            looks = [] if end["alone"] else looks[1:]
+        late = bool(command.timeout) and time.monotonic() >= begun + command.timeout
         if late or job.stop_file.exists():
-            if not (end["timed_out"] or end["stopped"]):
-                end["timed_out"], end["stopped"] = late, not late
             try:
                 engine = Engine.connect()
-                running, pid, _code = engine.command_state(prepared)
+                running, pid, code = engine.command_state(prepared)
+                requeue = not late and job.is_to_begin_anew()
+                # What has ended by itself is not to run again.
+                has_ended = requeue and not running and code is not None
+                if not (end["timed_out"] or end["stopped"] or has_ended):
+                    end.update(timed_out=late, stopped=not late, requeue=requeue)
                 _end(pid if running else 0, job.id)
             except SessionError as error:
                 end["problem"] = f"The job could not be ended: {error}"
                 return
+
+
+def _is_alone(prepared: str, job_id: str) -> bool:
+    """Tell whether a process of the job was started as the only one of its kind."""
+    try:
+        running, pid, _code = Engine.connect().command_state(prepared)
+    except SessionError:
+        return False
+    return running and any(bears(process, ALONE) for process in family(pid or -1, f"{MARK}={job_id}"))
 
 
 def _end(leader: int, job_id: str) -> None:
@@ -218,12 +253,23 @@ def _end(leader: int, job_id: str) -> None:
         time.sleep(LOOK)
 
 
-def stop(job: JobOutput) -> None:
-    """End a job on this host, also where nobody watches it any more."""
-    if any(outcome["status"] == RUNNING for outcome in outcomes(job)):
-        job.stop_file.touch(mode=0o600)
-    else:
+def stop(job: JobOutput, *, requeue: bool = False) -> None:
+    """End a job on this host, also where nobody watches it any more.
+
+    requeue: to begin anew elsewhere; returns when it has ended, or should have long ago.
+    """
+    if not is_running(job):
         _end(0, job.id)
+        return
+    job.ask_to_end(requeue=requeue)
+    deadline = time.monotonic() + 2 * GRACE
+    while requeue and is_running(job) and time.monotonic() < deadline:
+        time.sleep(LOOK)
+
+
+def is_running(job: JobOutput) -> bool:
+    """Tell whether a job runs in any replica of this host."""
+    return any(outcome["status"] == RUNNING for outcome in outcomes(job))
 
 
 def outcomes(job: JobOutput) -> list[dict[str, Any]]:
@@ -241,7 +287,14 @@ def outcomes(job: JobOutput) -> list[dict[str, Any]]:
         if end is None and not watched:
             end = job.read_end(replica)  # it may have ended between the two looks
         status = ENDED if end is not None else RUNNING if watched else LOST
-        nothing = {"exit_code": None, "timed_out": False, "stopped": False, "problem": "", "finished": None}
+        nothing = {
+            "exit_code": None,
+            "timed_out": False,
+            "stopped": False,
+            "alone": False,
+            "problem": "",
+            "finished": None,
+        }
         if status == LOST:
             nothing["problem"] = "What watched the job is gone, as after a reboot; how it ended is not known."
         found.append({"job": job.id, "replica": replica, "status": status, **nothing, **(end or {})})

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -17,7 +18,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import MAIN
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
@@ -58,6 +61,8 @@ def removal_stages(
     output = OutputDirectory(str(state.root))
     kept = {key: wanted for key in ids if keep_record and (wanted := _guarded(state, key)) is not None}
     return [
+        # First: where its containers are gone, the batch command can be started again under its id.
+        _aside_steps(output, ids if keep_record else ()),
         [
             Step(
                 "remove",
@@ -102,9 +107,12 @@ def removal_stages(
             if (state.session(session_id).replicas if keep_record else state.session(session_id).path).exists()
         ],
         [
-            Step("remove", "output", what, partial(shutil.rmtree, output.session(session_id).path), before="present")
+            Step("remove", "output", what, partial(shutil.rmtree, path), before="present")
             for session_id in sorted(ids)
-            if undo and output.session(session_id).path.exists()
+            for kept_output in [output.session(session_id)]
+            # What an earlier start of one that waits again wrote was set aside, and stays.
+            for path in [kept_output.job(batch_job(session_id)).path if keep_record else kept_output.path]
+            if undo and path.exists()
         ],
         [
             Step("release", "reservation", what, partial(ledger.release, session_id), before="held")
@@ -120,6 +128,16 @@ def _guarded(state: StateDirectory, session_id: str) -> Isolation | None:
     except DamagedFile:
         return None
     return None if record is None or not is_stub(record) else firewall_rules.isolation_of_stub(record)
+
+
+def _aside_steps(output: OutputDirectory, ids: Iterable[str]) -> Stage:
+    """Keep what batch commands wrote that begin anew as other jobs' output is kept."""
+    jobs = [output.session(session_id).job(batch_job(session_id)) for session_id in sorted(ids)]
+    return [
+        Step("set aside", "output", job.id, partial(job.set_aside, uuid.uuid4().hex), before="present")
+        for job in jobs
+        if (job.read_end(MAIN) or {}).get("requeue")
+    ]
 
 
 Meant = Callable[[str, str], bool]

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
+    LOOK_SECONDS,
     DamagedLedger,
     LedgerFile,
 )
@@ -45,8 +46,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 )
 
 Keys = dict[str, dict[str, "str | None"]]
-LOOK_SECONDS = 300
-"""For how long hosts are looked at: what another host had of a session may be so much older than this host's look."""
 
 
 @dataclass

@@ -46,7 +46,14 @@ REFUSED = "The job cannot be run; nothing was started."
 STATE_DIRECTORY = {"state_directory": "run_job_state_directory"}
 TO_START = {**STATE_DIRECTORY, "env": "job_env", "output_size": "run_job_output_size"}
 """The environment comes from the variable itself: its values may be secret, and a state is shown."""
-BEGUN = {"status": RUNNING, "exit_code": None, "timed_out": False, "stopped": False, "problem": ""}
+BEGUN = {
+    "status": RUNNING,
+    "exit_code": None,
+    "timed_out": False,
+    "stopped": False,
+    "alone": False,
+    "problem": "",
+}
 """What is known of a job in a replica as soon as it was started."""
 LAST_LINES = 10
 """Lines of a replica in which the job failed that the failure shows."""
@@ -109,7 +116,7 @@ def _planned(state: State, answers: Answers, outside: Outside) -> State:
         "announcement": f"Job {job} {runs} in session {name}, on {', '.join(on)}: {describe(command)}",
     }
     if not request["id"]:
-        what = {key: request[key] for key in ("command", "directory", "user", "timeout")}
+        what = {key: request[key] for key in ("command", "directory", "user", "timeout", "warn_alone")}
         arguments = {"session_id": chosen.session_id, "job": job, "on": on, **what}
         start = call("session_job", {host: {"host": host} for host in state["hosts"]}, arguments, variables=TO_START)
         return {**state, **step("run", "Start the command on this host", "See whether it runs", [start])}
@@ -163,6 +170,11 @@ def _judged(state: State, answers: Answers) -> State:
     status = next((candidate for candidate in (RUNNING, UNKNOWN, LOST) if candidate in found), ENDED)
     report = [f"Job {state['job']} of session {state['session_name']}: {state['command']}"]
     report += [f"{name} on {replica['host']}: {_in_words(replica)}" for name, replica in replicas.items()]
+    if alone := [name for name, replica in replicas.items() if replica["alone"]]:
+        report.append(
+            f"A process in {', '.join(alone)} had WORLD_SIZE=1: it worked alone, although the session has several "
+            "replicas. Where that is meant, job_warn_alone=false keeps this back."
+        )
     if status in (RUNNING, UNKNOWN):
         report.append(f"Come back to it with run_job, job_id={state['job']}.")
     outcome = {"job": state["job"], "session_id": state["session_id"], "status": status}

@@ -6,7 +6,8 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host says what it has | cleanup, repair, or the end |
+| look | every host says what it has | requeue, cleanup, repair, or the end |
+| requeue | hosts of main1 stop batch commands that are to begin anew elsewhere | look |
 | cleanup | each writes down what became of sessions, and removes what nobody owns | look |
 | repair | each puts back what is missing of its sessions | share, or the end |
 | share | each takes over the public keys that other hosts had to make again | the end |
@@ -25,6 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, is_stub, stub_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     allocatable_of,
     hosts_from_facts,
@@ -51,11 +53,18 @@ OUTPUT = {
 REPORT = "Put the report together"
 
 
-def begin(hosts: Sequence[str], session_name: str = "", leaks: bool = False, puts_back: bool = True) -> State:
+def begin(
+    hosts: Sequence[str],
+    session_name: str = "",
+    leaks: bool = False,
+    puts_back: bool = True,
+    requeue_from: Sequence[str] = (),
+) -> State:
     """Return the first state.
 
     hosts: of the resource group. session_name: the only session to put back, empty for all. leaks: whether parts that
-    no record explains are removed as well. puts_back: whether anything is put back.
+    no record explains are removed as well. puts_back: whether anything is put back. requeue_from: hosts that batch
+    sessions leave for the queue.
 
     The last state has ``findings``, what was not as it should be at first; ``lines``, those and what was done;
     ``missing``, the hosts that could not be looked at; ``unremoved``, what could not be cleaned up; and ``problems``,
@@ -67,18 +76,23 @@ def begin(hosts: Sequence[str], session_name: str = "", leaks: bool = False, put
         "session_name": session_name,
         "leaks": leaks,
         "puts_back": puts_back,
+        "requeue_from": list(requeue_from),
         "cleaned_up": False,
         "public_keys": {},
-        **{key: [] for key in ("findings", "lines", "missing", "unremoved", "problems")},
+        **{key: [] for key in ("requeued", "findings", "lines", "missing", "unremoved", "problems")},
         **_look(hosts),
     }
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step."""
-    return {"look": _after_look, "cleanup": _after_cleanup, "repair": _after_repair, "share": _after_share}[
-        state["step"]
-    ](state, answers, outside)
+    return {
+        "look": _after_look,
+        "requeue": _after_requeue,
+        "cleanup": _after_cleanup,
+        "repair": _after_repair,
+        "share": _after_share,
+    }[state["step"]](state, answers, outside)
 
 
 def _look(hosts: Sequence[str]) -> State:
@@ -98,10 +112,14 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     state = {**state, "looked": group.looked, "host_names": group.host_names}
+    if state["requeue_from"]:
+        state = _requeue(state, group, view, group.to_requeue(view, state["requeue_from"]))
+        if state["step"]:
+            return state
     if not state["cleaned_up"]:
         why_missing = {name: group.why_missing[name] for name in group.missing}
         state = {**state, "findings": findings(group.facts, why_missing, view)}
-        state["lines"] = state["findings"]
+        state["lines"] = [*state["requeued"], *state["findings"]]
         removals = {host: list(host_removals) for host, host_removals in view.orphaned.items()}
         if state["leaks"]:
             for host, host_removals in view.leaked.items():
@@ -125,6 +143,34 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     }
     state["public_keys"] = _public_keys(group)
     return {**state, **_repair_step("repair", "Put back what is missing on this host", own)}
+
+
+def _requeue(state: State, group: GroupFacts, view: ClusterState, leaving: Mapping[str, str]) -> State:
+    """Have batch commands stopped. leaving: by session the host of its main1; nobody else may say that it has ended."""
+    calls, requeued, stays = [], [], []
+    for session_id, host in leaving.items():
+        name = view.records[session_id].name
+        if host in group.facts:
+            requeued.append(f"{host}: session {name}: stop its batch command, to begin anew elsewhere")
+            what = {"state": "stopped", "session_id": session_id, "job": batch_job(session_id), "requeue": True}
+            calls.append(call("session_job", [host], what, variables=STATE_DIRECTORY))
+        else:
+            why = group.why_missing.get(host, "It left the resource group.")
+            stays.append(
+                f"Session {name} stays: {host}, where its batch command runs, cannot be asked to stop it. {why}"
+            )
+    title = "Stop batch commands that are to begin anew elsewhere"
+    asked = {"requeue_from": [], "requeued": requeued, "unremoved": stays}
+    return {**state, **asked, **step("requeue" if calls else "", title, "Look again", calls)}
+
+
+def _after_requeue(state: State, answers: Answers, _outside: Outside) -> State:
+    failed = [
+        f"{host}: {why_not(result)}"
+        for host, result in answers.items()
+        if result.get("failed") or "changed" not in result
+    ]
+    return {**state, "unremoved": [*state["unremoved"], *failed], **_look(state["known"])}
 
 
 def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) -> State:
@@ -175,7 +221,12 @@ def _public_keys(group: GroupFacts) -> dict[str, dict[str, Any]]:
 def _after_cleanup(state: State, answers: Answers, _outside: Outside) -> State:
     # Who cannot be reached any more is missing when the hosts are looked at again.
     reached = {host: result for host, result in answers.items() if not result.get("unreachable")}
-    return {**state, "cleaned_up": True, "unremoved": cleanup.problems_of(reached), **_look(state["known"])}
+    return {
+        **state,
+        "cleaned_up": True,
+        "unremoved": [*state["unremoved"], *cleanup.problems_of(reached)],
+        **_look(state["known"]),
+    }
 
 
 def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:

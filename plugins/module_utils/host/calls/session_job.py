@@ -11,7 +11,6 @@ from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_env
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs
@@ -28,6 +27,7 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         arguments["directory"],
         arguments["timeout"],
         parse_keep_size(arguments["output_size"]) or DEFAULT_SIZE,
+        arguments["warn_alone"],
     )
     where = (arguments["on"], arguments["host"])
     state = StateDirectory(arguments["state_directory"])
@@ -43,9 +43,9 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 def _stopped(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """End the job."""
     job = OutputDirectory(arguments["state_directory"]).session(arguments["session_id"]).job(arguments["job"])
-    running = any(outcome["status"] == RUNNING for outcome in jobs.outcomes(job))
+    running = jobs.is_running(job)
     if not check_mode and job.path.exists():
-        jobs.stop(job)
+        jobs.stop(job, requeue=arguments["requeue"])
     return {"changed": running}
 
 

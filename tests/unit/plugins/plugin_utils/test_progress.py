@@ -84,7 +84,7 @@ def test_every_step_that_has_a_state_is_one_of_a_verb() -> None:
         "abort",
         "end",
     }
-    silent = {"remember", "keep", "name", "queue", "batch", "tell", "launch", "remove"}
+    silent = {"remember", "keep", "name", "queue", "batch", "tell", "launch", "remove", "requeue"}
     assert known - set(STEPS) == silent | of_other_verbs
     for verb in ("preflight", "logs", "run_job"):
         steps = set(re.findall(r"^\| ([a-z]+) \|", VERBS[verb].__doc__, re.MULTILINE)) - {"step"}

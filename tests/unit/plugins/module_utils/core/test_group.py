@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     advance,
     new_record,
+    read_record,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
@@ -25,11 +26,17 @@ ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"
 
 
 def facts(
-    status: str | None, code: int | None = None, problem: str = "", failed: bool = False, stopped: str = ""
+    status: str | None,
+    code: int | None = None,
+    problem: str = "",
+    failed: bool = False,
+    stopped: str = "",
+    requeue: bool = False,
 ) -> GroupFacts:
     """Return what two hosts say of a session that runs on one of them; status: of its batch command.
 
-    failed: whether a replica has failed as well. stopped: why its host stopped it. The other host has the rules that
+    failed: whether a replica has failed as well. stopped: why its host stopped it. requeue: whether the command was
+    stopped to begin anew. The other host has the rules that
     keep others out, and a job that was lost, as of a launch that was undone.
     """
     variables = {
@@ -47,7 +54,7 @@ def facts(
     }
     record = advance(record, "RUNNING", "Its replicas were started.", hosts=("h1",), plan=plan)
     replica = {"job": batch_job(ID), "replica": "main1", "status": status, "exit_code": code}
-    outcome = {**replica, "timed_out": False, "stopped": False, "problem": problem}
+    outcome = {**replica, "timed_out": False, "stopped": requeue, "requeue": requeue, "problem": problem}
     nothing: dict[str, Any] = {"records": [], "objects": {}, "reservations": [], "tombstones": [], "containers": []}
     here = {**nothing, "records": [encode(record)], "batches": {ID: outcome} if status else {}}
     if failed:
@@ -73,6 +80,29 @@ def test_a_session_ends_with_its_batch_command(outcome: tuple[Any, ...], status:
     for host in ("h1", "h2"):
         (removal,) = view.orphaned[host]
         assert (removal.keep_record, removal.revision) == (True, view.records[ID].revision)
+
+
+def test_a_session_whose_batch_command_was_stopped_to_begin_anew_waits_again() -> None:
+    view = facts("ENDED", 143, failed=True, requeue=True).cluster_state()
+    waits = view.changed[ID]
+    assert (waits.status, waits.plan, waits.hosts, waits.queue) == ("PENDING", None, (), QueueTicket(1))
+    assert read_record(encode(waits)) == waits
+    assert [view.orphaned[host][0].keep_record for host in ("h1", "h2")] == [True, True]
+
+
+def test_only_the_host_of_main1_can_say_that_a_batch_command_has_ended() -> None:
+    for outcome, hosts, leaving in (
+        (("RUNNING",), ["h1"], {ID: "h1"}),
+        (("RUNNING",), ["h2"], {}),
+        ((None,), ["h1"], {}),
+        (("ENDED", 0), ["h1"], {}),
+    ):
+        group = facts(*outcome)
+        assert group.to_requeue(group.cluster_state(), hosts) == leaving
+    group = facts("RUNNING")
+    view = group.cluster_state()
+    del group.facts["h1"]
+    assert group.to_requeue(view, ["h1"]) == {ID: "h1"}
 
 
 def test_what_fails_after_the_batch_command_has_ended_is_no_failure() -> None:

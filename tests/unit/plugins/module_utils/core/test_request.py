@@ -29,7 +29,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_request,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_bool, parse_choice
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import CONTRACT_NAMES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+    ADVICE_NAMES,
+    CONTRACT_NAMES,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import Resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -481,6 +484,11 @@ def test_targets_that_hide_nothing(target):
 @pytest.mark.parametrize("name", sorted(CONTRACT_NAMES))
 def test_no_variable_of_the_contract_can_be_taken(name):
     assert "sets this variable" in problems(env={name: "1"})[f"session_env.{name}"]
+
+
+@pytest.mark.parametrize("name", sorted(ADVICE_NAMES))
+def test_what_only_advises_can_be_said_otherwise(name):
+    assert dict(parse(env={name: "1"}).roles[0].env) == {name: "1"}
 
 
 def test_names_like_the_contract_are_free():

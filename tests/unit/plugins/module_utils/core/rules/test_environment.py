@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     MAXIMUM_ENVIRONMENT_STRING,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+    ADVICE_NAMES,
     CONTRACT_NAMES,
     INTERFACE_NAMES,
     SEED_NAMES,
@@ -118,8 +119,13 @@ def test_all_of_a_sub_exactly():
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_hwloc_base_binding_policy": "none",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "PET_NNODES": "4",
+        "PET_NODE_RANK": "2",
+        "PET_NPROC_PER_NODE": "1",
+        "PET_MASTER_ADDR": "main1",
+        "PET_MASTER_PORT": "12345",
     }
-    assert set(environment) - {"DATA"} == set(CONTRACT_NAMES)
+    assert set(environment) - {"DATA"} == CONTRACT_NAMES | ADVICE_NAMES
 
 
 def test_one_replica_has_no_interface_to_pin():
@@ -135,7 +141,7 @@ def test_one_replica_has_no_interface_to_pin():
         host="node-a",
     )
     assert not set(environment) & set(INTERFACE_NAMES)
-    assert set(environment) == set(CONTRACT_NAMES) - set(INTERFACE_NAMES)
+    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES - {*INTERFACE_NAMES}
     assert environment["BACKENDAI_CLUSTER_REPLICAS"] == "main:1"
     assert json.loads(environment["TF_CONFIG"]) == {
         "cluster": {"worker": ["main1:4000"]},
@@ -146,6 +152,21 @@ def test_one_replica_has_no_interface_to_pin():
 def test_users_cannot_take_a_name_of_the_contract():
     with pytest.raises(ValueError, match=r"RANK, WORLD_SIZE is set by the collection"):
         main1(user={"WORLD_SIZE": "9", "RANK": "1", "MINE": "x"})
+
+
+def test_users_values_win_where_the_collection_only_advises():
+    own = {"NCCL_SOCKET_IFNAME": "ib0", "UCX_NET_DEVICES": "mlx5_0:1", "PET_NNODES": "2:4", "HYDRA_HOST_FILE": "/mine"}
+    environment = main1(user=own)
+    assert {name: environment[name] for name in own} == own
+    assert environment["GLOO_SOCKET_IFNAME"] == "eth1"
+
+
+@pytest.mark.parametrize(
+    ("devices", "processes"),
+    [({}, "1"), ({"gpu": ["GPU-1", "GPU-2"], "fpga": ["/dev/f"]}, "3"), ({"pinned CPU": ["1", "2"]}, "1")],
+)
+def test_torchrun_starts_a_process_for_each_accelerator(devices, processes):
+    assert main1(devices=devices)["PET_NPROC_PER_NODE"] == processes
 
 
 def test_users_values_do_not_leak_from_one_replica_to_the_next():

@@ -68,7 +68,7 @@ def begun(answers: Answers, check_mode: bool = False, asker: Asker = ADMIN, **va
 def said(replica: str, status: str, code: int | None, problem: str = "") -> dict[str, Any]:
     """Return what a host says of a job in a replica."""
     one = {"job": JOB, "replica": replica, "status": status, "exit_code": code, "timed_out": False, "stopped": False}
-    return {"jobs": [{**one, "problem": problem}], "sources": []}
+    return {"jobs": [{**one, "alone": False, "problem": problem}], "sources": []}
 
 
 def ended(h1: dict[str, Any], h2: dict[str, Any]) -> State:
@@ -202,3 +202,13 @@ def test_hosts_that_have_other_names_since_are_called_by_those() -> None:
         assert (hosts_of(state), state["on"]) == (["h2", "node1"], {"main1": "node1", "sub1": "h2"})
     ((_module, arguments, _variables),) = calls_of(new, "node1")
     assert (arguments["host"], arguments["on"]["main1"]) == ("node1", "node1")
+
+
+def test_who_works_alone_in_a_larger_session_is_told() -> None:
+    alone = said("main1", "ENDED", 0)
+    alone["jobs"][0]["alone"] = True
+    state = ended(alone, said("sub1", "ENDED", 0))
+    assert state["outcome"]["succeeded"]
+    assert state["report"][-1].startswith("A process in main1 had WORLD_SIZE=1: it worked alone")
+    assert state["outcome"]["replicas"]["main1"]["alone"] is True
+    assert len(ended(said("main1", "ENDED", 0), said("sub1", "ENDED", 0))["report"]) == len(state["report"]) - 1

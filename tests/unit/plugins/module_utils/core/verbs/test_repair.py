@@ -172,3 +172,39 @@ def test_hosts_that_cannot_be_judged_fail_it() -> None:
     renamed = Repair()
     renamed.hosts["h1"]["host_names"] = {renamed.record["id"]: "h2"}
     assert "The host that the inventory calls h1 is h2 in session train" in renamed.answer().state["failure"]
+
+
+def test_batch_commands_are_stopped_before_their_sessions_go_back_into_the_queue() -> None:
+    run = Repair(puts_back=False, requeue_from=["h2"])
+    session_id = run.record["id"]
+    for host in ("h1", "h2"):
+        run.hosts[host]["records"][0]["request"]["batch_command"] = ["train"]
+    ended = {"job": "0", "replica": "main1", "exit_code": None, "problem": "", "timed_out": False, "stopped": False}
+    run.hosts["h1"]["batches"] = {session_id: {**ended, "status": "RUNNING"}}
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("requeue", ["h1"])
+    assert {key: run.given("h1")[key] for key in ("state", "requeue", "session_id")} == {
+        "state": "stopped",
+        "requeue": True,
+        "session_id": session_id,
+    }
+    run.hosts["h1"]["batches"] = {session_id: {**ended, "status": "ENDED", "requeue": True, "exit_code": 143}}
+    run.answer(h1={"changed": True}).answer()
+    assert (run.step, hosts_of(run.state)) == ("cleanup", ["h1", "h2", "h3"])
+    assert [record["status"] for record in run.given("h3")["records"]] == ["PENDING"]
+    assert run.state["lines"][0] == "h1: session train: stop its batch command, to begin anew elsewhere"
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_a_batch_session_stays_where_nobody_can_stop_its_command(away: bool) -> None:
+    run = Repair(puts_back=False, requeue_from=["h2"])
+    for host in ("h1", "h2"):
+        run.hosts[host]["records"][0]["request"]["batch_command"] = ["train"]
+    job = {"job": "0", "replica": "main1", "exit_code": None, "problem": "", "timed_out": False, "stopped": False}
+    run.hosts["h1"]["batches"] = {run.record["id"]: {**job, "status": "RUNNING"}}
+    run.answer(**({"h1": AWAY} if away else {}))
+    if not away:
+        run.answer(h1=BROKEN).answer()
+    stays = "Session train stays: h1, where its batch command runs, cannot be asked to stop it."
+    missing = f"{stays} It could not be reached."
+    assert (run.step, run.state["unremoved"]) == ("", [missing if away else "h1: The disk is full."])
