@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.progr
 
 FOLDER = "/usr/local/lib/cluster-compute/programs"
 """Where a host keeps the programs of the controllers that use it."""
-PACKAGES = ("core", "adapters", "host")
+PACKAGES = ("core", "adapters", "host", "replica")
 _PACKAGE = "ansible_collections/cluster_compute/session/plugins/module_utils"
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest that a zip archive can name."""

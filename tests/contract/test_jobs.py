@@ -18,7 +18,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import JobOutput, OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, advance
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ERROR,
+    PENDING,
+    QueueTicket,
+    advance,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
@@ -147,6 +153,25 @@ def test_a_job_whose_time_is_over_leaves_no_process(work: Session, monkeypatch: 
     assert work.run_in("sub1", "cat", "/proc/1/stat")
 
 
+@pytest.mark.parametrize(
+    ("command", "more", "alone"),
+    [
+        ("WORLD_SIZE=1 sleep 2", {}, True),
+        ("WORLD_SIZE=1 sleep 2", {"warn_alone": False}, False),
+        ("WORLD_SIZE=12 sleep 2", {}, False),
+        ("sleep 2", {}, False),
+    ],
+)
+def test_a_program_that_works_alone_is_told(work: Session, command: str, more: dict[str, Any], alone: bool) -> None:
+    assert Job(work).start(f"{command} & wait", **more).end()["main1"]["alone"] is alone
+
+
+def test_in_a_session_of_one_nobody_works_alone(host: Host) -> None:
+    session = host.launch(size=1)
+    assert Job(session).start("WORLD_SIZE=1 sleep 2 & wait").end()["main1"]["alone"] is False
+    session.remove()
+
+
 def test_a_job_that_is_stopped_leaves_others_alone(work: Session) -> None:
     job = Job(work).start("exec sleep 6661", "sub1")
     other = Job(work).start("exec sleep 6662", "sub1")
@@ -234,6 +259,45 @@ def test_a_batch_command_is_started_once(work: Session) -> None:
     again = Job(work, job.id).start("echo trained; exit 5", once=True)
     assert again.answer["changed"] is False
     assert again.end()["main1"]["finished"] == found["finished"]
+
+
+def test_a_batch_command_that_is_to_begin_anew_is_stopped_and_what_it_wrote_set_aside(host: Host) -> None:
+    session = host.launch(size=1)
+    stopped = {"state": "stopped", "session_id": session.id, "requeue": True}
+    job = Job(session, batch_job(session.id)).start("trap 'exit 0' TERM; echo half; sleep 8888 & wait", once=True)
+    assert until(lambda: [line[2] for source in job.read()["sources"] for line in source["lines"]] == ["half"])
+    session.call("session_job", check_mode=True, job=job.id, **stopped)
+    assert running("sleep 8888")
+    session.call("session_job", job=job.id, **stopped)
+    (outcome,) = jobs.outcomes(kept(job))
+    assert (outcome["status"], outcome["requeue"], outcome["exit_code"]) == ("ENDED", True, 143)
+    waits = advance(session.record, PENDING, "It is to move.", queue=QueueTicket(1), plan=None, hosts=())
+    host.call("session_record", records=[encode(waits)], recorded=[session.id])
+    assert "set aside output" in " ".join(session.remove(keep_record=True)["actions"])
+    (aside,) = OutputDirectory(str(host.state.root)).session(session.id).jobs()
+    assert aside.id != job.id
+    assert [line[2] for line in aside.read("main1", None)[0]] == ["half"]
+    assert "set aside" not in " ".join(session.remove(keep_record=True, undo=True)["actions"])
+    assert aside.path.exists(), "undoing its next start leaves what an earlier one wrote"
+    session.remove()
+
+
+@pytest.mark.parametrize("asked_first", [False, True])
+def test_what_has_ended_by_itself_does_not_begin_anew_nor_what_was_stopped_for_good(
+    asked_first: bool, host: Host
+) -> None:
+    session = host.launch(size=1)
+    job = Job(session).start("exec sleep 8887" if asked_first else "sleep 8887 & echo begun; exit 5")
+    if asked_first:
+        kept(job).ask_to_end(requeue=False)
+    else:  # its command has ended, and what it left behind holds its output open
+        assert until(lambda: any(source["lines"] for source in job.read()["sources"]))
+        assert until(lambda: not running("sleep 8887 & echo begun; exit 5"))
+    session.call("session_job", state="stopped", session_id=session.id, job=job.id, requeue=True)
+    (outcome,) = jobs.outcomes(kept(job))
+    assert (outcome["status"], outcome["requeue"]) == ("ENDED", False)
+    assert outcome["exit_code"] == (143 if asked_first else 5)
+    session.remove()
 
 
 def test_the_oldest_jobs_are_forgotten_but_no_batch_command_and_none_that_runs(

@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 
 NUMBER = "cluster-compute/number:test"
 OWN = "cluster-compute/own:test"
+BARE = "cluster-compute/bare:test"
 ENTRYPOINT = [
     "/bin/sh",
     "-c",
@@ -41,6 +42,7 @@ MADE = {
         "WORKDIR /var",
         f"ENV {' '.join(VARIABLES)}",
     ],
+    BARE: [],  # one program, and nothing else
 }
 RUNTIME = "/usr/local/lib/cluster-compute/ssh-runtime"
 SERVER = "/opt/cluster-compute/libexec/sshd -f /etc/cluster-compute/ssh/sshd_config"
@@ -59,8 +61,11 @@ def images(untouched_lab: object) -> Iterator[None]:
     try:
         for name, changes in MADE.items():
             told = " ".join(f"--change {shlex.quote(change)}" for change in changes)
-            make = f"docker create --name made {BUSYBOX} >/dev/null; docker commit {told} made {name} >/dev/null"
-            packed = script("n1", f"{make}; docker rm made >/dev/null; docker save {name} | gzip | base64")
+            commit = f"docker commit {told} made {name}"
+            alone = f"docker cp made:/bin/busybox /root/busybox; tar -C /root -c busybox | docker import - {name}"
+            make = f"docker create --name made {BUSYBOX} >/dev/null; {{ {commit if changes else alone}; }} >/dev/null"
+            tidy = "docker rm made >/dev/null; rm -f /root/busybox"
+            packed = script("n1", f"{make}; {tidy}; docker save {name} | gzip | base64")
             for host in ("n2", "n3"):
                 on(host, "sh", "-ec", "base64 -d | gzip -d | docker load", stdin=packed)
         yield
@@ -121,6 +126,36 @@ class TestLogin:
         path = trio.main.run("ssh", "sub1", "echo $PATH").strip()
         assert path == trio.replicas["sub1"].environment()["PATH"]
         assert path.split(":")[-1] == "/opt/cluster-compute/bin"
+
+    def test_one_command_runs_in_all_replicas_and_ends_all_when_one_fails(self, trio: Trio) -> None:
+        said = trio.main.run("session-run", "sh", "-c", "echo $(hostname) $(id -u) $RANK of $WORLD_SIZE in $(pwd)")
+        where = trio.main.run("pwd").strip()
+        assert sorted(said.splitlines()) == [
+            f"{name}: {name} {trio.uid} {rank} of 3 in {where}" for rank, name in enumerate(NAMES)
+        ]
+        some = trio.replicas["sub1"].run("session-run", "--on", "sub", "-n", "2", "sh", "-c", "echo $RANK $LOCAL_RANK")
+        assert sorted(some.splitlines()) == ["sub1.0: 0 0", "sub1.1: 1 1", "sub2.0: 2 0", "sub2.1: 3 1"]
+        failed = trio.main.attempt("session-run", "sh", "-c", "test $RANK != 1 || exit 7; sleep 8884 & sleep 8884")
+        assert failed.returncode == 7
+        assert "session-run: sub1 ended with exit code 7; the others are ended." in failed.stderr.splitlines()
+        for replica in trio.replicas.values():
+            assert "sleep 8884" not in replica.run("ps")
+        kill = "test $RANK = 1 || kill -9 $PPID; sleep 8883"
+        lost = trio.main.attempt("session-run", "--on", "sub", "sh", "-c", kill)
+        assert lost.returncode != 0
+        assert (
+            "session-run: sub1 was lost, or could not be reached (exit code 255); the others are ended." in lost.stderr
+        )
+
+    def test_torchrun_is_the_image_s_own_or_none(self, trio: Trio) -> None:
+        missing = trio.main.attempt("torchrun", "--standalone", "train.py")
+        assert (missing.returncode, missing.stdout) == (127, "")
+        program = "#!/bin/sh\necho ${PET_NNODES-alone} $*\n"
+        trio.main.run(
+            "sh", "-ec", "mkdir /tmp/image; cat >/tmp/image/torchrun; chmod +x /tmp/image/torchrun", stdin=program
+        )
+        own = trio.main.run("sh", "-ec", "PATH=$PATH:/tmp/image; torchrun train.py; torchrun --standalone train.py")
+        assert own.splitlines() == ["3 train.py", "alone --standalone train.py"]
 
     def test_the_runtime_cannot_be_changed_from_inside(self, trio: Trio) -> None:
         refused = trio.main.attempt("sh", "-c", "echo >>/opt/cluster-compute/bin/ssh", user="0")
@@ -236,6 +271,20 @@ def test_the_image_s_own_program_runs_as_without_us() -> None:
             assert on(replica.host, "docker", "logs", replica.container).endswith("bye\n")
     finally:
         teardown("own").ok()
+
+
+def test_a_command_runs_everywhere_in_an_image_with_neither_shell_nor_python() -> None:
+    asked = {**BASE, "session_name": "bare", "session_image": BARE, "session_command": ["/busybox", "sleep", "8888"]}
+    try:
+        launch(asked).ok()
+        found = replicas("bare")
+        assert try_on(found["main1"].host, ["docker", "run", "--rm", BARE, "/bin/sh"]).returncode == 127
+        said = found["main1"].run("session-run", "/busybox", "hostname")
+        assert sorted(said.splitlines()) == [f"{name}: {name}" for name in NAMES]
+        failed = found["sub2"].attempt("session-run", "/busybox", "false")
+        assert failed.returncode == 1
+    finally:
+        teardown("bare").ok()
 
 
 def test_a_host_without_the_runtime_is_left_out_and_says_what_to_do() -> None:

@@ -20,6 +20,7 @@ import pytest
 import yaml
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+    ADVICE_NAMES,
     CONTRACT_NAMES,
     CUDA_DEVICES,
 )
@@ -283,7 +284,7 @@ def test_the_requests_in_the_documents_are_accepted() -> None:
 
 def test_every_variable_of_a_replica_is_described() -> None:
     names = {name for name in rows("docs/environment.md") if not name.startswith("/")}
-    assert names == {*CONTRACT_NAMES, CUDA_DEVICES}
+    assert names == {*CONTRACT_NAMES, *ADVICE_NAMES, CUDA_DEVICES}
 
 
 def test_every_variable_of_a_site_is_described() -> None:

@@ -203,3 +203,34 @@ def test_a_batch_session_ends_with_its_command(work: dict[str, Replica], code: i
         assert codes(again) == {"main1": code}
     finally:
         clear("batch")
+
+
+def test_a_batch_session_leaves_a_host_that_is_drained_and_begins_anew_elsewhere(work: dict[str, Replica]) -> None:
+    request = {
+        **SESSION,
+        "session_name": "moved",
+        "session_size": 1,
+        "session_batch_command": "echo begun; until test -e /tmp/go; do sleep 0.1; done",
+    }
+    drain = {"drain_reason": "new memory", "drain_requeue": True, "drain_wait_seconds": 60}
+    host = ""
+    try:
+        launch(request).ok()
+        host = replicas("moved")["main1"].host
+        # What runs there beside it stays, and outlasts the time.
+        run = play("drain_hosts", {**drain, "drain_hosts": host, "drain_wait_seconds": 1})
+        assert "sessions still hold a place there: work" in run.failures
+        assert replicas("moved") == {}
+        known = [script(name, f"cat {STATE}/sessions/*/record.json").splitlines() for name in HOSTS]
+        waits = [found for some in known for found in map(json.loads, some) if found["name"] == "moved"]
+        assert [found["status"] for found in waits] == ["PENDING"] * 3
+        assert waits[0]["report"] == ["Its batch command was stopped, to begin anew without a host that is drained."]
+        play("schedule_pending").ok()
+        moved = replicas("moved")
+        assert moved["main1"].host != host
+        moved["main1"].run("touch", "/tmp/go")
+        assert codes(play("run_job", {"session_name": "moved", "job_id": "batch"}).ok()) == {"main1": 0}
+    finally:
+        play("undrain_hosts", {"drain_hosts": host or HOSTS[0]})
+        clear("moved")
+    assert replicas("work").keys() == {"main1", "sub1", "sub2"}

@@ -139,6 +139,10 @@ def _shared(names: list[str]) -> dict[str, str]:
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_hwloc_base_binding_policy": "none",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "PET_NNODES": "6",
+        "PET_NPROC_PER_NODE": "1",
+        "PET_MASTER_ADDR": "main1",
+        "PET_MASTER_PORT": "12345",
         **dict.fromkeys(SESSION_INTERFACE_VARIABLES, "eth1"),
         "HOSTILE": HOSTILE,
         "GREETING": "hello world",
@@ -155,6 +159,7 @@ def _own(six: Six, name: str) -> dict[str, str]:
     workers = ", ".join(f'"{name}:12345"' for name in NAMES)
     return {
         "BACKENDAI_CLUSTER_HOST": name,
+        "PET_NODE_RANK": str(rank),
         "BACKENDAI_CLUSTER_IDX": name[-1],
         "BACKENDAI_CLUSTER_ROLE": name[:-1],
         "BACKENDAI_CLUSTER_LOCAL_RANK": str(rank),

@@ -74,7 +74,9 @@ def family(leader: int, mark: str) -> set[int]:
     """
     processes = {int(name): fields for name in os.listdir("/proc") if name.isdigit() and (fields := _fields(int(name)))}
     alive = {pid: fields for pid, fields in processes.items() if fields[0] not in ("Z", "X")}
-    found = {pid for pid, fields in alive.items() if pid == leader or int(fields[3]) == leader or _bears(pid, mark)}
+    found = {
+        pid for pid, fields in alive.items() if pid == leader or int(fields[3]) == leader or bears(pid, mark.encode())
+    }
     grown = True
     while grown:
         below = {pid for pid, fields in alive.items() if int(fields[1]) in found}
@@ -92,9 +94,10 @@ def send(pids: set[int], number: signal.Signals) -> None:
             continue
 
 
-def _bears(pid: int, mark: str) -> bool:
+def bears(pid: int, mark: bytes) -> bool:
+    """Tell whether a process was started with *mark*, ``NAME=value``, in its environment."""
     try:
-        return mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
 

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LOOK_SECONDS, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -80,9 +80,7 @@ def hold(
     try:
         with state.working_on(record.id):
             if not check_mode:
-                _refuse_if_gone(
-                    state, record, recorded, ledger.was_removed(record.name, record.id, looked, lease_owner)
-                )
+                _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
             session = state.session(record.id)
             if record.status == PREPARING and record.queue is None and not check_mode:
                 # Before the first key: what is found later of a launch that was killed can then be told whose it is.
@@ -98,7 +96,18 @@ def hold(
     return {**result, **made_here, "changed": leased or bool(actions)}
 
 
-def _refuse_if_gone(state: StateDirectory, record: Record, recorded: Collection[str], was_removed: bool) -> None:
+def _refuse_if_gone(
+    state: StateDirectory,
+    ledger: LedgerFile,
+    record: Record,
+    recorded: Collection[str],
+    looked: float | None,
+    lease_owner: str,
+) -> None:
+    # Of one that runs and of which this host knew nothing another host was asked, maybe before the teardown.
+    from_another = looked is not None and record.status == RUNNING and record.id not in recorded
+    since = looked - LOOK_SECONDS if looked is not None and from_another else looked
+    was_removed = ledger.was_removed(record.name, record.id, since, lease_owner)
     if was_removed or (record.id in recorded and state.session(record.id).read_record() is None):
         raise StateError(f"Session {record.name} was torn down while this launch was at work. Launch again.")
 
@@ -158,8 +167,7 @@ def start(
     engine = Engine.connect(PATIENCE)
     with state.working_on(record.id):
         if not check_mode:
-            was_removed = ledger.was_removed(record.name, record.id, looked, lease_owner)
-            _refuse_if_gone(state, record, recorded, was_removed)
+            _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
             ledger.admit(record.name, record.id)
             ledger.advance(record.id, CONFIRMED, deadline, lease_owner)
             if record.status == PREPARING:

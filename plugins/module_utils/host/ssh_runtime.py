@@ -14,6 +14,7 @@ at the next boot.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -28,18 +29,22 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     DIRECTORY,
+    LAUNCHERS,
     RUNTIME,
     RUNTIME_MANIFEST,
     RUNTIME_ON_HOST,
     SERVER_PARTS,
     SHELL,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.replica import session_run
 
 FORM = "2"
 """The form of the folder; another one has it built anew."""
 
+PYTHON = "/usr/bin/python3"
 PROGRAMS = {
     "dash": "/bin/dash",
+    "python3": PYTHON,
     "scp": "/usr/bin/scp",
     "sftp": "/usr/bin/sftp",
     "ssh": "/usr/bin/ssh",
@@ -50,8 +55,47 @@ PACKAGES = ("openssh-client", "openssh-server")
 SECONDS = 300.0
 """For how long to wait for another apt-get to end."""
 
+SESSION_RUN = "session_run"
+_LIST = """
+import importlib, os, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+library = os.path.dirname(os.__file__)
+files = {getattr(module, "__file__", None) or "" for module in sys.modules.values()}
+print(library, *sorted(file for file in files if file.startswith(library) and file.endswith(".py")), sep="\\n")
+"""
+"""Prints the folder of the standard library, and the modules in it that those named need."""
 _CONFIGURATION = f"{DIRECTORY}/ssh"
+_TORCHRUN = f"""# The image's own torchrun. Where its flags say that one replica is all, what the session says of the
+# others must not count: --standalone keeps the number of nodes, and would wait for them for ever.
+option=
+for word; do
+    case $option in
+        --nnodes) nodes=$word option= && continue ;;
+        ?*) option= && continue ;;
+    esac
+    case $word in
+        --standalone) nodes=1 ;;
+        --nnodes=*) nodes=${{word#*=}} ;;
+        --*=* | -m | --module | --no[-_]python | --run[-_]path | -h | --help) ;;
+        -*) option=$word ;;
+        *) break ;;
+    esac
+done
+case ${{nodes-}} in 1 | 1:1) unset PET_NNODES PET_NODE_RANK PET_MASTER_ADDR PET_MASTER_PORT ;; esac
+# Not this one again, wherever it stands.
+rest=:$PATH:
+while case $rest in *:{LAUNCHERS}:*) ;; *) false ;; esac; do
+    rest=${{rest%%:{LAUNCHERS}:*}}:${{rest#*:{LAUNCHERS}:}}
+done
+rest=${{rest#:}}
+PATH=${{rest%:}}
+exec torchrun "$@\""""
 _SCRIPTS = {
+    "launchers/torchrun": _TORCHRUN,
+    # Python is started by the loader: patchelf makes programs of it that crash at once (3.13 of Debian 13).
+    "bin/session-run": f"exec {RUNTIME}/LOADER --library-path {RUNTIME}/lib {RUNTIME}/libexec/python3 -I -S"
+    f' {RUNTIME}/lib/{SESSION_RUN}.pyc "$@"',
     "bin/ssh": f'exec {RUNTIME}/libexec/ssh -F {_CONFIGURATION}/ssh_config "$@"',
     "bin/scp": f'exec {RUNTIME}/libexec/scp -S {RUNTIME}/bin/ssh "$@"',
     "bin/sftp": f'exec {RUNTIME}/libexec/sftp -S {RUNTIME}/bin/ssh "$@"',
@@ -129,7 +173,30 @@ def _closure(root: str) -> dict[str, str]:
             if missing:
                 raise BuildFailed(f"The library {missing} of {file} is not on this host.")
             files[f"lib/{os.path.basename(name or library)}"] = library
-    return files
+    return {**files, **_modules()}
+
+
+def _source_of_session_run() -> str:
+    spec = importlib.util.find_spec(session_run.__name__)
+    read = getattr(spec.loader, "get_source", None) if spec is not None else None
+    text = None if read is None else read(session_run.__name__)
+    if text is None:
+        raise BuildFailed(f"The source of {session_run.__name__} is not to be had, so the runtime lacks it.")
+    # Ansible's own loader of collections hands over bytes.
+    return importlib.util.decode_source(text) if isinstance(text, bytes) else str(text)
+
+
+def _modules() -> dict[str, str]:
+    """Return the modules of the standard library that `session_run` needs, as the host's own Python finds them.
+
+    Python looks for them from its own place upwards, by the file os.py (site(3), sys.prefix).
+    """
+    source = _source_of_session_run()
+    names = sorted({line.split()[1] for line in source.splitlines() if line.startswith(("import ", "from "))})
+    answer = _run(PYTHON, "-I", "-S", "-c", _LIST, *names, "encodings.ascii", "encodings.latin_1")
+    library, *modules = answer.splitlines()
+    version = os.path.basename(library)
+    return {f"lib/{version}/{os.path.relpath(module, library)}": module for module in [f"{library}/os.py", *modules]}
 
 
 def _first(*paths: str) -> str | None:
@@ -138,7 +205,8 @@ def _first(*paths: str) -> str | None:
 
 def _manifest(files: dict[str, str]) -> str:
     """Return what the runtime is made of, one line a file: its name and the digest of the file it comes from."""
-    lines = [f"form {FORM}", f"scripts {hashlib.sha256(repr(sorted(_SCRIPTS.items())).encode()).hexdigest()}"]
+    written = repr([*sorted(_SCRIPTS.items()), _source_of_session_run()])
+    lines = [f"form {FORM}", f"scripts {hashlib.sha256(written.encode()).hexdigest()}"]
     for name, source in sorted(files.items()):
         lines.append(f"{name} {hashlib.sha256(Path(source).read_bytes()).hexdigest()}")
     return "\n".join(lines) + "\n"
@@ -147,16 +215,18 @@ def _manifest(files: dict[str, str]) -> str:
 def _build(target: Path, root: str, files: dict[str, str], manifest: str) -> None:
     _make_folder(target.parent)
     made = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    loader = next(name for name in files if re.fullmatch(r"lib/ld-?linux.*|lib/ld64.*", name))
     try:
         for name, source in files.items():
             _copy(source, made / name)
         for name, text in _SCRIPTS.items():
             _make_folder((made / name).parent)
-            (made / name).write_text(f"#!{SHELL}\n{text}\n", encoding="utf-8")
+            (made / name).write_text(f"#!{SHELL}\n{text.replace('LOADER', loader)}\n", encoding="utf-8")
             os.chmod(made / name, 0o755)  # noqa: S103 - everybody in a replica may run it
-        loader = next(name for name in files if re.fullmatch(r"lib/ld-?linux.*|lib/ld64.*", name))
+        (made / f"lib/{SESSION_RUN}.py").write_text(_source_of_session_run(), encoding="utf-8")
+        _compile(made)
         for name in files:
-            if name.startswith("libexec/"):
+            if name.startswith("libexec/") and files[name] != PYTHON:
                 options = ("--set-interpreter", f"{RUNTIME}/{loader}", "--force-rpath", "--set-rpath", f"{RUNTIME}/lib")
                 _run("patchelf", *options, str(made / name))
         _keep_licences(made / "share" / "licences", root, files.values())
@@ -164,6 +234,19 @@ def _build(target: Path, root: str, files: dict[str, str], manifest: str) -> Non
         _move(made, target)
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _compile(made: Path) -> None:
+    """Compile what Python is to load, as nothing can write there later; sources do not stay.
+
+    Python complains where it finds no folder of the library's parts that are not Python.
+    """
+    (library,) = {file.parent for file in (made / "lib").rglob("os.py")}
+    _make_folder(library / "lib-dynload")
+    (library / "lib-dynload" / "empty").touch()
+    _run(PYTHON, "-I", "-m", "compileall", "-q", "-b", "--invalidation-mode", "unchecked-hash", str(made / "lib"))
+    for source in (made / "lib").rglob("*.py"):
+        source.unlink()
 
 
 def _move(made: Path, target: Path) -> None:
@@ -200,9 +283,9 @@ def _copy(source: str, target: Path) -> None:
 def _keep_licences(folder: Path, root: str, sources: Iterable[str]) -> None:
     """Keep beside the files what their packages say of copyright (Debian Policy 12.5)."""
     packages = set(PACKAGES) if root else set()
-    for source in sources:
-        if not root or not source.startswith(f"{root}/"):
-            packages.add(_package_of(source))
+    own = [source for source in sources if not root or not source.startswith(f"{root}/")]
+    known = _packages_by_path(own)
+    packages.update(known.get(source) or _package_of(source) for source in own)
     for package in sorted(packages):
         found = _first(f"{root}/usr/share/doc/{package}/copyright", f"/usr/share/doc/{package}/copyright")
         if found is None:
@@ -211,6 +294,13 @@ def _keep_licences(folder: Path, root: str, sources: Iterable[str]) -> None:
         shutil.copyfile(found, folder / package)
     for unpacked in Path(root).glob("usr/share/doc/*/copyright") if root else ():
         shutil.copyfile(unpacked, folder / unpacked.parent.name)
+
+
+def _packages_by_path(paths: list[str]) -> dict[str, str]:
+    """Return the packages of those files that they are known to belong to by these very names."""
+    done = subprocess.run(["dpkg", "--search", *paths], capture_output=True, text=True, check=False, timeout=60)
+    lines = [line.partition(": ") for line in done.stdout.splitlines() if not line.startswith("diversion by ")]
+    return {path: owners.split(",")[0].split(":")[0] for owners, _colon, path in lines}
 
 
 def _package_of(path: str) -> str:

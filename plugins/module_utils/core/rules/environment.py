@@ -4,8 +4,9 @@
 """What every replica is told about its session: environment variables, hostfiles, and the same as a file.
 
 The names and the form of the values follow Backend.AI's cluster sessions, byte for byte (see docs); ``RANK``,
-``NODE_RANK``, the pinning of the session's interface and the MPI variables are additions for frameworks that need
-them. `CONTRACT_NAMES` is the one list of names that a user's own variables may not take.
+``NODE_RANK``, the pinning of the session's interface and what launchers read are additions for programs that need
+them. `CONTRACT_NAMES` is the one list of names that a user's own variables may not take; of `ADVICE_NAMES` a user's own
+value wins.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import paths
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import is_nvidia_uuid
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, is_nvidia_uuid
 
 if TYPE_CHECKING:
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
@@ -30,6 +31,8 @@ SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
 """Where the settings of the session's SSH are mounted, for a client of the image's own."""
 RUNTIME = "/opt/cluster-compute"
 """Where the SSH runtime of the host is mounted."""
+LAUNCHERS = RUNTIME + "/launchers"
+"""Where what comes before an image's own launchers lies, first on PATH."""
 RUNTIME_ON_HOST = paths.RUNTIME_ON_HOST
 RUNTIME_MANIFEST = paths.RUNTIME_MANIFEST
 SHELL = RUNTIME + "/libexec/dash"
@@ -93,15 +96,27 @@ MPI_SETTINGS = (
     ("PRTE_MCA_hwloc_default_binding_policy", "none"),
 )
 
+LAUNCHER_NAMES = (
+    "PET_NNODES",
+    "PET_NODE_RANK",
+    "PET_NPROC_PER_NODE",
+    "PET_MASTER_ADDR",
+    "PET_MASTER_PORT",
+)
+"""The variables from which torchrun takes what its flags do not say (torch.distributed.argparse_util): one job of all
+replicas. No rendezvous is named, so that it is the static one: ranks are those of the replicas, and a given
+--master-addr wins."""
+
 EXTRA_NAMES = ("RANK", "NODE_RANK", "CLUSTER_COMPUTE_HOST", "NVIDIA_VISIBLE_DEVICES")
 NO_CARD = "void"
 """Tells NVIDIA's runtime to add nothing. Images set ``all``, and where that runtime is the engine's default they would
 see every card of the host."""
 
-CONTRACT_NAMES: frozenset[str] = frozenset(
-    SEED_NAMES + EXTRA_NAMES + INTERFACE_NAMES + tuple(name for name, value in MPI_SETTINGS)
-)
-"""Every name the collection sets in a replica. A user's variable of such a name is refused."""
+CONTRACT_NAMES: frozenset[str] = frozenset(SEED_NAMES + EXTRA_NAMES)
+"""What programs may rely on. A user's variable of such a name is refused."""
+
+ADVICE_NAMES: frozenset[str] = frozenset(LAUNCHER_NAMES + INTERFACE_NAMES + tuple(name for name, value in MPI_SETTINGS))
+"""What only advises programs that find no better by themselves. A user's own value wins, as for a faster fabric."""
 
 CUDA_DEVICES = "CUDA_VISIBLE_DEVICES"
 """Set where a replica has NVIDIA cards and the user has not set it."""
@@ -122,6 +137,7 @@ class SessionView:
     master_port: int
     interface: str | None
     _shared: dict[str, str] = field(init=False, repr=False, compare=False)
+    _advice: dict[str, str] = field(init=False, repr=False, compare=False)
     _tf_cluster: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -136,11 +152,17 @@ class SessionView:
             "MASTER_ADDR": self.replicas[0],
             "MASTER_PORT": str(self.master_port),
         }
-        shared.update(MPI_SETTINGS)
-        if self.interface is not None:
-            shared.update((name, self.interface) for name in INTERFACE_NAMES)
-        workers = [f"{name}:{self.master_port}" for name in self.replicas]
         object.__setattr__(self, "_shared", shared)
+        advice = {
+            **dict(MPI_SETTINGS),
+            "PET_NNODES": shared["WORLD_SIZE"],
+            "PET_MASTER_ADDR": shared["MASTER_ADDR"],
+            "PET_MASTER_PORT": shared["MASTER_PORT"],
+        }
+        if self.interface is not None:
+            advice.update((name, self.interface) for name in INTERFACE_NAMES)
+        workers = [f"{name}:{self.master_port}" for name in self.replicas]
+        object.__setattr__(self, "_advice", advice)
         object.__setattr__(self, "_tf_cluster", json.dumps({"worker": workers}))
 
 
@@ -166,10 +188,17 @@ def replica_environment(
     ``BACKENDAI_CLUSTER_LOCAL_RANK`` is the global rank, as Backend.AI has it, whatever its name suggests.
     Raises ValueError where a user's variable takes a name of the contract (a request is checked long before).
     """
-    environment = dict(user or {})
-    taken = sorted(CONTRACT_NAMES.intersection(environment))
+    taken = sorted(CONTRACT_NAMES.intersection(user or {}))
     if taken:
         raise ValueError("{} is set by the collection and cannot be set by the user.".format(", ".join(taken)))
+    # Whatever is no CPU is something that a process of its own drives.
+    accelerators = sum(len(found) for kind, found in (devices or {}).items() if kind != PINNED)
+    environment = {
+        **view._advice,
+        "PET_NODE_RANK": str(rank),
+        "PET_NPROC_PER_NODE": str(accelerators or 1),
+        **(user or {}),
+    }
     names = [name for device_names in (devices or {}).values() for name in device_names]
     cards = sum(is_nvidia_uuid(name) or name.startswith("nvidia.com/") for name in names)
     if cards:

@@ -15,7 +15,6 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    CONTRACT_NAMES,
     environments,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import replica_of
@@ -53,6 +52,7 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
         return plan_preview
     typed = read_plan(plan)
     variables = {name: found for host in typed.hosts for name, found in environments(typed, host).items()}
+    own = {role["name"]: role["env"] for role in typed.request["roles"]}
     for host in plan_preview["hosts"]:
         host["replicas"] = list(plan["hosts"].get(host["name"], {}).get("replicas", ()))
     return {
@@ -67,9 +67,11 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
             {
                 **replica_of(plan, replica),
                 "environment": {
-                    name: value for name, value in variables[replica["name"]].items() if name in CONTRACT_NAMES
+                    name: value
+                    for name, value in variables[replica["name"]].items()
+                    if name not in own[replica["role"]]
                 },
-                "own_variables": sorted(name for name in variables[replica["name"]] if name not in CONTRACT_NAMES),
+                "own_variables": sorted(own[replica["role"]]),
             }
             for replica in plan["replicas"]
         ],

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LAUNCHERS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
 
 MODERN = """\
@@ -59,3 +61,39 @@ def test_what_ldd_says_is_read() -> None:
         ("", "/lib64/ld-linux-x86-64.so.2", ""),
         ("", "", "libgone.so.7"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "alone"),
+    [
+        ("train.py", False),
+        ("--standalone train.py", True),
+        ("--nproc-per-node 2 --standalone train.py", True),
+        ("--nnodes=1 train.py", True),
+        ("--nnodes 1:1 -m train", True),
+        ("--nnodes 4 --node-rank 1 train.py", False),
+        ("--log-dir --standalone train.py", False),
+        ("-m train --standalone", False),
+        ("train.py --nnodes 1", False),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "/foo:", "{launchers}:/foo:"])
+def test_torchrun_of_the_image_runs_and_one_that_is_to_be_alone_is(
+    arguments: str, alone: bool, before: str, tmp_path: Path
+) -> None:
+    image = tmp_path / "image"
+    image.mkdir()
+    (image / "torchrun").write_text('#!/bin/sh\necho "${PET_NNODES-none} $PET_NPROC_PER_NODE $PATH $*"\n')
+    (image / "torchrun").chmod(0o755)
+    path = f"{before.format(launchers=LAUNCHERS)}{LAUNCHERS}:{image}:/usr/bin:/bin"
+    session = {"PATH": path, "PET_NNODES": "4", "PET_NODE_RANK": "1", "PET_NPROC_PER_NODE": "2"}
+    script = ssh_runtime._SCRIPTS["launchers/torchrun"]
+    done = subprocess.run(
+        ["/bin/dash", "-c", script, "torchrun", *arguments.split()],
+        env=session,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    others = "/foo:" if "/foo" in before else ""
+    assert done.stdout.split("\n")[0] == f"{'none' if alone else 4} 2 {others}{image}:/usr/bin:/bin {arguments}"

@@ -1,0 +1,456 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Run a command in all replicas of a session, from one of them, as srun(1) and mpirun(1) do.
+
+A program of its own, not a part of the collection's host side: it runs in replicas, with a Python of the host's
+distribution that the SSH runtime brings along, and imports nothing but what comes with that. It has two roles. The
+*launcher* starts one *agent* in each replica over the session's SSH and tells it what to run, a line of JSON on its
+standard input; then each further line is the number of a signal to pass on, and the end of input ends all. An agent
+answers in frames: kind (``o``, ``e``: what a process wrote; ``x``: its exit code), the process' number, the length,
+the bytes.
+"""
+
+from __future__ import annotations
+
+import getopt
+import json
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+RUNTIME = "/opt/cluster-compute"
+ENVIRONMENT = "/etc/cluster-compute/environment"
+PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+MOST_PROCESSES = 1024
+HELP = """\
+usage: session-run [--on WHERE] [-n NUMBER] COMMAND [ARGUMENT...]
+
+Runs a command in all replicas of the session, and ends all when one fails.
+
+  --on WHERE  all, roles or replicas, with commas (all)
+  -n NUMBER   processes in each replica (1)
+
+What is written comes line by line, after the name of the replica. The exit code is that of the first that failed.
+"""
+GRACE = 10.0
+"""Seconds between the request to end and the kill, as for containers."""
+LONGEST_LINE = 1 << 16
+"""Bytes after which a line is shown although it has not ended."""
+OF_A_SHELL = {"_", "PWD", "OLDPWD", "SHLVL", "HOSTNAME"}
+"""Variables that say something of one process or place; with those of SSH they are not handed on."""
+
+
+class Refused(Exception):
+    """The command line asks for what the session does not have; the message is a sentence."""
+
+
+def chosen_replicas(words: str, replicas: list[str]) -> list[str]:
+    """Return the replicas that *words* mean, in rank order: ``all``, roles and names, with commas. Raises Refused."""
+    found = set()
+    for word in filter(None, words.replace(",", " ").split()):
+        meant = [name for name in replicas if word in ("all", name, name.rstrip("0123456789"))]
+        if not meant:
+            raise Refused(f"--on {word}: There is neither a role nor a replica of this name: {', '.join(replicas)}.")
+        found.update(meant)
+    if not found:
+        raise Refused("--on: Name all, a role or replicas.")
+    return [name for name in replicas if name in found]
+
+
+def ranks(replicas: list[str], number: int, port: int) -> dict[str, list[dict[str, str]]]:
+    """Return by replica what tells each of its *number* processes its place among those of this run.
+
+    LOCAL_RANK counts within the replica: what a process drives, such as a card, is the replica's own.
+    """
+    size = len(replicas) * number
+    workers = [f"{name}:{port + local}" for name in replicas for local in range(number)]
+    found: dict[str, list[dict[str, str]]] = {}
+    for node, name in enumerate(replicas):
+        for local in range(number):
+            rank = node * number + local
+            task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+            place = {
+                "RANK": rank,
+                "WORLD_RANK": rank,
+                "WORLD_SIZE": size,
+                "LOCAL_RANK": local,
+                "LOCAL_WORLD_SIZE": number,
+                "MASTER_ADDR": replicas[0],
+                "TF_CONFIG": json.dumps(task),
+                "PET_NNODES": len(replicas),
+                "PET_NODE_RANK": node,
+                "PET_MASTER_ADDR": replicas[0],
+            }
+            found.setdefault(name, []).append({key: str(value) for key, value in place.items()})
+    return found
+
+
+def read_environment(path: str) -> dict[str, str]:
+    """Return the variables of a replica's environment file."""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        words = shlex.split(file.read())
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
+def handed_on(own: dict[str, str], caller: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return which of the caller's variables hold in every replica, and which only where there is none of the name.
+
+    own: those that the caller's replica was given: what the caller has changed of them was meant.
+    """
+    changed = {name: value for name, value in caller.items() if name in own and own[name] != value}
+    more = {
+        name: value
+        for name, value in caller.items()
+        if name not in own and name not in OF_A_SHELL and not name.startswith("SSH_")
+    }
+    return changed, more
+
+
+class Wakes:
+    """Ends a wait when a signal comes (signal.set_wakeup_fd), and keeps which."""
+
+    def __init__(self, numbers: tuple[int, ...]) -> None:
+        self.read_end, self._write_end = os.pipe()
+        os.set_blocking(self.read_end, False)
+        os.set_blocking(self._write_end, False)
+        signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, lambda *_given: None)
+
+    def came(self) -> list[int]:
+        """Return the signals that came since the last look."""
+        try:
+            return list(os.read(self.read_end, 4096))
+        except BlockingIOError:
+            return []
+
+
+class Agent:
+    """Runs the processes of one replica."""
+
+    def __init__(self) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.wakes = Wakes((signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP))
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.kill_at: float | None = None
+        self.input = b""
+
+    def run(self) -> int:
+        """Run what the first line of input asks for, until it has ended."""
+        with open(0, "rb", buffering=0, closefd=False) as given:
+            request = json.loads(given.readline())
+        self.selector.register(0, selectors.EVENT_READ, ("input", 0))
+        self.selector.register(self.wakes.read_end, selectors.EVENT_READ, ("wakes", 0))
+        self._start(request)
+        while self.processes:
+            for key, _events in self.selector.select(self._patience()):
+                kind, number = key.data
+                if kind == "input":
+                    self._hear()
+                elif kind != "wakes":
+                    self._pass_on(kind, number, key.fd)
+            if {signal.SIGTERM, signal.SIGHUP} & {*self.wakes.came()}:
+                self._signal(signal.SIGTERM)
+            if self.kill_at is not None and time.monotonic() >= self.kill_at:
+                self._signal(signal.SIGKILL)
+            for number, process in list(self.processes.items()):
+                if process.poll() is not None:
+                    self._ended(number, process)
+        return 0
+
+    def _start(self, request: dict[str, Any]) -> None:
+        environment = {**request["more"], **os.environ, **read_environment(ENVIRONMENT), **request["changed"]}
+        directory = request["directory"] if os.access(request["directory"], os.X_OK) else None
+        for number, place in enumerate(request["places"]):
+            try:
+                process = subprocess.Popen(
+                    request["command"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env={**environment, **place},
+                    cwd=directory,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._send("e", number, f"{request['command'][0]}: {error.strerror}\n".encode())
+                self._send("x", number, b"126" if isinstance(error, PermissionError) else b"127")
+                continue
+            self.processes[number] = process
+            for kind, pipe in (("o", process.stdout), ("e", process.stderr)):
+                self.selector.register(pipe, selectors.EVENT_READ, (kind, number))  # type: ignore[arg-type]
+
+    def _patience(self) -> float | None:
+        return None if self.kill_at is None else max(0.0, self.kill_at - time.monotonic())
+
+    def _hear(self) -> None:
+        data = os.read(0, 4096)
+        self.input += data
+        *lines, self.input = self.input.split(b"\n")
+        for line in lines:
+            self._signal(int(line))
+        if not data:  # the launcher is gone
+            self.selector.unregister(0)
+            self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        """Send a signal to all that the processes have started and that has not gone its own way."""
+        for process in self.processes.values():
+            _signal_group(process.pid, number)
+        if number == signal.SIGKILL:
+            self.kill_at = None
+        elif number in ENDING and self.kill_at is None:
+            self.kill_at = time.monotonic() + GRACE
+
+    def _pass_on(self, kind: str, number: int, descriptor: int) -> None:
+        data = os.read(descriptor, LONGEST_LINE)
+        if data:
+            self._send(kind, number, data)
+        else:
+            self.selector.unregister(descriptor)
+
+    def _ended(self, number: int, process: subprocess.Popen[bytes]) -> None:
+        """Tell how a process ended, after what it wrote; what it left behind may hold its output open for ever."""
+        for kind, pipe in (("o", process.stdout), ("e", process.stderr)):
+            if pipe is None:
+                continue
+            if pipe.fileno() in self.selector.get_map():
+                os.set_blocking(pipe.fileno(), False)
+                while data := _read_now(pipe.fileno()):
+                    self._send(kind, number, data)
+                self.selector.unregister(pipe)
+            pipe.close()
+        if self.kill_at is not None:
+            _signal_group(process.pid, signal.SIGKILL)  # it was asked to end, with all that it started
+        del self.processes[number]
+        code = process.returncode
+        self._send("x", number, str(code if code >= 0 else 128 - code).encode())
+
+    def _send(self, kind: str, number: int, data: bytes) -> None:
+        try:
+            _write(1, f"{kind} {number} {len(data)}\n".encode() + data)
+        except BrokenPipeError:
+            self._signal(signal.SIGTERM)
+
+
+def _signal_group(leader: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, number)
+
+
+def _read_now(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, LONGEST_LINE)
+    except BlockingIOError:
+        return b""
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+class Replica:
+    """One replica as its launcher sees it."""
+
+    def __init__(self, name: str, argv: list[str], request: dict[str, Any]) -> None:
+        self.name = name
+        self.number = len(request["places"])
+        self.frames = b""
+        self.lines: dict[tuple[str, int], bytes] = {}
+        self.codes: dict[int, int] = {}
+        # A group of its own: who presses Ctrl-C means the launcher, which passes it on.
+        self.ssh = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+        self.say(json.dumps(request))
+
+    def say(self, line: str) -> None:
+        """Tell its agent something, if it is still there."""
+        if self.ssh.stdin is not None:
+            with suppress(BrokenPipeError):
+                _write(self.ssh.stdin.fileno(), f"{line}\n".encode())
+
+    def read_frames(self, data: bytes) -> list[tuple[str, int, bytes]]:
+        """Return the frames that are complete by *data*."""
+        self.frames += data
+        found = []
+        while (end := self.frames.find(b"\n")) >= 0:
+            kind, number, length = self.frames[:end].decode("ascii").split()
+            body = self.frames[end + 1 : end + 1 + int(length)]
+            if len(body) < int(length):
+                break
+            self.frames = self.frames[end + 1 + int(length) :]
+            found.append((kind, int(number), body))
+        return found
+
+    def whole_lines(self, stream: str, number: int, data: bytes, *, is_last: bool = False) -> list[bytes]:
+        """Return the lines that are complete by *data*, without their ends."""
+        *lines, rest = (self.lines.get((stream, number), b"") + data).split(b"\n")
+        if rest and (is_last or len(rest) >= LONGEST_LINE):
+            lines, rest = [*lines, rest], b""
+        self.lines[stream, number] = rest
+        return lines
+
+
+class Launcher:
+    """Runs a command in replicas; the first that fails ends all."""
+
+    def __init__(self) -> None:
+        self.selector = selectors.DefaultSelector()
+        self.wakes = Wakes((*PASSED_ON, signal.SIGCHLD))
+        self.replicas: list[Replica] = []
+        self.failed: int | None = None
+        self.asked_to_end = 0
+        self.kill_at: float | None = None
+
+    def run(self, replicas: dict[str, tuple[list[str], dict[str, Any]]]) -> int:
+        """Run by replica what starts its agent and what that is to do; return the exit code."""
+        self.selector.register(self.wakes.read_end, selectors.EVENT_READ, None)
+        for name, (argv, request) in replicas.items():
+            replica = Replica(name, argv, request)
+            self.replicas.append(replica)
+            for kind, pipe in (("frames", replica.ssh.stdout), ("e", replica.ssh.stderr)):
+                self.selector.register(pipe, selectors.EVENT_READ, (kind, replica))  # type: ignore[arg-type]
+        while len(self.selector.get_map()) > 1:
+            wait = None if self.kill_at is None else max(0.0, self.kill_at - time.monotonic())
+            for key, _events in self.selector.select(wait):
+                if key.data is not None:
+                    kind, replica = key.data
+                    self._hear(kind, replica, key.fd)
+            for number in self.wakes.came():
+                if number in PASSED_ON:
+                    self._pass_on(number)
+            if self.kill_at is not None and time.monotonic() >= self.kill_at:
+                self._give_up()
+        for replica in self.replicas:
+            replica.ssh.wait()
+        return self.failed or 0
+
+    def _hear(self, kind: str, replica: Replica, descriptor: int) -> None:
+        data = os.read(descriptor, 1 << 20)
+        if kind == "e":  # what SSH itself has to say
+            self._show("e", replica, -1, data, is_last=not data)
+        else:
+            for stream, number, body in replica.read_frames(data):
+                if stream == "x":
+                    self._ended(replica, number, int(body))
+                else:
+                    self._show(stream, replica, number, body)
+        if not data:
+            self.selector.unregister(descriptor)
+            if kind == "frames" and len(replica.codes) < replica.number:
+                code = replica.ssh.wait() or 255
+                self._fail(code, f"{replica.name} was lost, or could not be reached (exit code {code})")
+
+    def _show(self, stream: str, replica: Replica, number: int, data: bytes, *, is_last: bool = False) -> None:
+        name = replica.name if replica.number == 1 or number < 0 else f"{replica.name}.{number}"
+        lines = replica.whole_lines(stream, number, data, is_last=is_last)
+        text = b"".join(name.encode() + b": " + line + b"\n" for line in lines)
+        try:
+            _write(1 if stream == "o" else 2, text)
+        except BrokenPipeError:
+            self._fail(128 + signal.SIGPIPE, "nobody reads what is written")
+
+    def _ended(self, replica: Replica, number: int, code: int) -> None:
+        for stream in ("o", "e"):
+            self._show(stream, replica, number, b"", is_last=True)
+        replica.codes[number] = code
+        if code:
+            what = replica.name if replica.number == 1 else f"process {number} of {replica.name}"
+            self._fail(code, f"{what} ended with exit code {code}")
+
+    def _fail(self, code: int, why: str) -> None:
+        """End all; of several that fail the first counts."""
+        if self.failed is not None:
+            return
+        self.failed = code
+        left = [replica for replica in self.replicas if len(replica.codes) < replica.number]
+        if not self.asked_to_end:
+            end = "; the others are ended" if left else ""
+            with suppress(BrokenPipeError):
+                _write(2, f"session-run: {why}{end}.\n".encode())
+        self._tell(signal.SIGTERM)
+
+    def _pass_on(self, number: int) -> None:
+        """Pass a signal on; who asks a second time for the end means now."""
+        self.asked_to_end += number in ENDING
+        self._tell(signal.SIGKILL if self.asked_to_end > 1 and number in ENDING else number)
+
+    def _tell(self, number: int) -> None:
+        for replica in self.replicas:
+            replica.say(str(int(number)))
+        if number in ENDING and self.kill_at is None:
+            # Agents kill what does not end; who has not heard of that either is left.
+            self.kill_at = time.monotonic() + GRACE + 5
+
+    def _give_up(self) -> None:
+        self.kill_at = None
+        for replica in self.replicas:
+            if replica.ssh.poll() is None:
+                replica.ssh.kill()
+
+
+class Arguments(NamedTuple):
+    """What the command line says. on: as `chosen_replicas` reads it. number: processes in each replica."""
+
+    on: str
+    number: int
+    command: list[str]
+
+
+def read_arguments(argv: list[str]) -> Arguments | None:
+    """Return what the command line says; None where it asks for help. Raises Refused."""
+    on, number = "all", "1"
+    try:
+        options, command = getopt.getopt(argv, "+hn:", ["on=", "help"])
+    except getopt.GetoptError as error:
+        raise Refused(f"{error}.") from None
+    for option, value in options:
+        if option in ("-h", "--help"):
+            return None
+        on, number = (value, number) if option == "--on" else (on, value)
+    if not (number.isascii() and number.isdigit() and 1 <= int(number) <= MOST_PROCESSES):
+        raise Refused(f"-n {number}: It must be a number from 1 to {MOST_PROCESSES}.")
+    if not command:
+        raise Refused("There is no command.")
+    return Arguments(on, int(number), command)
+
+
+def main(argv: list[str]) -> int:
+    """Be the launcher, or an agent; return the exit code."""
+    if argv == ["--agent"]:
+        return Agent().run()
+    try:
+        given = read_arguments(argv)
+        if given is None:
+            _write(1, HELP.encode())
+            return 0
+        own = read_environment(ENVIRONMENT)
+        replicas = chosen_replicas(given.on, own["BACKENDAI_CLUSTER_HOSTS"].split(","))
+    except (OSError, KeyError, Refused) as error:
+        _write(2, f"session-run: {error} See session-run --help.\n".encode())
+        return 2
+    changed, more = handed_on(own, dict(os.environ))
+    request = {"command": given.command, "directory": os.getcwd(), "changed": changed, "more": more}
+    ssh = [f"{RUNTIME}/bin/ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15"]
+    agent = [f"{RUNTIME}/bin/session-run", "--agent"]
+    places = ranks(replicas, given.number, int(own["MASTER_PORT"]))
+    starts = {
+        name: (agent if name == own["BACKENDAI_CLUSTER_HOST"] else [*ssh, name, "exec " + " ".join(agent)])
+        for name in replicas
+    }
+    return Launcher().run({name: (starts[name], {**request, "places": places[name]}) for name in replicas})
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

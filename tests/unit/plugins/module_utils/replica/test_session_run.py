@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""session-run with agents of its own on this machine, where a session has SSH in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.replica import session_run
+from ansible_collections.cluster_compute.session.plugins.module_utils.replica.session_run import (
+    Refused,
+    chosen_replicas,
+    handed_on,
+    ranks,
+    read_arguments,
+)
+
+NAMES = ["main1", "sub1", "sub2"]
+DRIVER = """
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("session_run", sys.argv[1])
+session_run = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(session_run)
+session_run.ENVIRONMENT, session_run.GRACE = sys.argv[2], 1.0
+if sys.argv[3] == "--agent":
+    sys.exit(session_run.Agent().run())
+given = json.loads(sys.argv[3])
+places = session_run.ranks(given["on"], given["number"], 4000)
+request = {"command": given["command"], "directory": "/", "changed": {}, "more": {"MORE": "1", "MINE": "caller's"}}
+agent = given["agent"] or [sys.executable, "-c", given["driver"], *sys.argv[1:3], "--agent"]
+starts = {name: (agent, {**request, "places": places[name]}) for name in given["on"]}
+sys.exit(session_run.Launcher().run(starts))
+"""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a launcher with its agents; nothing of it is there at the end."""
+    environment = tmp_path / "environment"
+    environment.write_text("export MINE='of the session'\nexport LINES='two\nlines'\n")
+    mark = f"TEST_OF_SESSION_RUN={tmp_path}"
+    started = []
+
+    def begin(command: str, number: int = 1, agent: list[str] | None = None) -> subprocess.Popen[str]:
+        given = {"on": NAMES, "number": number, "command": ["sh", "-c", command], "driver": DRIVER, "agent": agent}
+        argv = [sys.executable, "-c", DRIVER, session_run.__file__, str(environment), json.dumps(given)]
+        variables = {**os.environ, **dict([mark.split("=", 1)])}
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=variables))
+        return started[-1]
+
+    yield begin
+    for launcher in started:
+        launcher.kill()
+        launcher.communicate()
+    deadline = time.monotonic() + 10
+    while left := _with(mark):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def _with(mark: str) -> list[str]:
+    """Return what runs with a variable."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_text()[-80:])
+        except OSError:
+            continue
+    return found
+
+
+def test_output_comes_in_lines_with_the_replica_and_with_every_process_place(start: Start) -> None:
+    out, error = start('echo "$RANK of $WORLD_SIZE"; printf "no end" >&2').communicate(timeout=20)
+    assert sorted(out.splitlines()) == ["main1: 0 of 3", "sub1: 1 of 3", "sub2: 2 of 3"]
+    assert sorted(error.splitlines()) == [f"{name}: no end" for name in NAMES]
+
+
+def test_several_processes_of_a_replica_are_told_apart(start: Start) -> None:
+    launcher = start('echo "$RANK $LOCAL_RANK"', number=2)
+    out, _error = launcher.communicate(timeout=20)
+    assert (launcher.returncode, len(out.splitlines())) == (0, 6)
+    assert {"main1.0: 0 0", "sub1.1: 3 1", "sub2.0: 4 0"} <= {*out.splitlines()}
+
+
+def test_what_the_session_says_wins_over_the_caller_and_what_it_does_not_say_is_handed_on(start: Start) -> None:
+    out, _error = start('echo "$MINE, $MORE, $LINES"').communicate(timeout=20)
+    assert "sub1: of the session, 1, two" in out.splitlines()
+    assert "sub1: lines" in out.splitlines()
+
+
+@pytest.mark.parametrize("way", ["exit 7", "kill -SEGV $$", "exec /nowhere"])
+def test_one_that_fails_ends_all_others_and_what_they_started(start: Start, way: str) -> None:
+    launcher = start(f"test $RANK != 1 || {way}; sleep 8886 & sleep 8886")
+    _out, error = launcher.communicate(timeout=20)
+    code = {"exit 7": 7, "kill -SEGV $$": 139, "exec /nowhere": 127}[way]
+    assert launcher.returncode == code
+    assert f"session-run: sub1 ended with exit code {code}; the others are ended." in error.splitlines()
+
+
+def test_who_does_not_end_is_killed(start: Start) -> None:
+    launcher = start("trap '' TERM; test $RANK != 1 || exit 3; while :; do sleep 0.1; done")
+    assert launcher.wait(20) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT])
+def test_signals_are_passed_on(start: Start, number: signal.Signals) -> None:
+    name = number.name[3:]
+    launcher = start(f"trap 'echo got it; exit 0' {name}; echo ready; while :; do sleep 0.05; done")
+    assert launcher.stdout is not None
+    ready = [launcher.stdout.readline() for _replica in NAMES]
+    assert sorted(ready) == [f"{replica}: ready\n" for replica in NAMES]
+    launcher.send_signal(number)
+    out, _error = launcher.communicate(timeout=20)
+    assert sorted(out.splitlines()) == [f"{replica}: got it" for replica in NAMES]
+    assert launcher.returncode == 0
+
+
+def test_a_second_request_to_end_means_now(start: Start) -> None:
+    launcher = start("trap '' INT TERM; echo ready; while :; do sleep 0.05; done")
+    assert launcher.stdout is not None
+    for _replica in NAMES:
+        launcher.stdout.readline()
+    launcher.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    launcher.send_signal(signal.SIGINT)
+    assert launcher.wait(20) == 137
+
+
+def test_a_launcher_that_is_killed_leaves_nothing(start: Start) -> None:
+    launcher = start("echo ready; sleep 8885 & sleep 8885")
+    assert launcher.stdout is not None
+    launcher.stdout.readline()
+    launcher.kill()  # what is left is looked for at the end
+
+
+def test_nothing_of_much_output_is_lost_or_mixed(start: Start) -> None:
+    launcher = start("i=0; while test $i -lt 20000; do echo $RANK $i; i=$((i + 1)); done")
+    out, _error = launcher.communicate(timeout=60)
+    for rank, name in enumerate(NAMES):
+        own = [line for line in out.splitlines() if line.startswith(f"{name}: ")]
+        assert own == [f"{name}: {rank} {number}" for number in range(20000)]
+
+
+def test_who_reads_no_more_ends_it(start: Start) -> None:
+    launcher = start("while :; do echo y; done")
+    assert launcher.stdout is not None
+    launcher.stdout.readline()
+    launcher.stdout.close()
+    assert launcher.wait(20) == 141
+
+
+def test_a_replica_that_cannot_be_reached_is_told_with_what_ssh_says(start: Start) -> None:
+    launcher = start("true", agent=["sh", "-c", "echo 'ssh: no route' >&2; exit 255"])
+    _out, error = launcher.communicate(timeout=20)
+    assert launcher.returncode == 255
+    assert "main1: ssh: no route" in error.splitlines()
+    assert "was lost, or could not be reached" in error
+
+
+def test_what_a_process_leaves_behind_does_not_keep_it(start: Start) -> None:
+    launcher = start("setsid sleep 3 & echo done")
+    out, _error = launcher.communicate(timeout=20)
+    assert (launcher.returncode, sorted(out.split())) == (0, sorted([f"{name}:" for name in NAMES] + ["done"] * 3))
+
+
+def test_the_command_line() -> None:
+    assert read_arguments(["--on", "sub", "-n", "2", "prog", "-n", "x"]) == ("sub", 2, ["prog", "-n", "x"])
+    assert read_arguments(["--", "-odd"]) == ("all", 1, ["-odd"])
+    assert read_arguments(["-h"]) is None
+    for wrong in (["--onn", "x"], ["-n", "0", "x"], ["-n", "²", "x"], ["-n", "1025", "x"], [], ["--on", "sub"]):
+        with pytest.raises(Refused):
+            read_arguments(wrong)
+
+
+def test_where() -> None:
+    assert chosen_replicas("all", NAMES) == NAMES
+    assert chosen_replicas("sub2, main", NAMES) == ["main1", "sub2"]
+    assert chosen_replicas("sub", NAMES) == ["sub1", "sub2"]
+    for wrong in ("", ",", "worker", "sub3", "main1,gpu"):
+        with pytest.raises(Refused):
+            chosen_replicas(wrong, NAMES)
+
+
+def test_ranks_are_those_of_the_run() -> None:
+    places = ranks(["sub1", "sub2"], 2, 4000)
+    last = places["sub2"][1]
+    assert [
+        last[key] for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "PET_NNODES", "PET_NODE_RANK")
+    ] == [
+        "3",
+        "4",
+        "1",
+        "sub1",
+        "2",
+        "1",
+    ]
+    assert json.loads(last["TF_CONFIG"]) == {
+        "cluster": {"worker": ["sub1:4000", "sub1:4001", "sub2:4000", "sub2:4001"]},
+        "task": {"type": "worker", "index": 3},
+    }
+
+
+def test_what_the_caller_has_changed_was_meant() -> None:
+    own = {"OMP_NUM_THREADS": "1", "RANK": "0"}
+    caller = {"OMP_NUM_THREADS": "4", "RANK": "0", "MORE": "x", "PWD": "/", "SSH_CLIENT": "a"}
+    assert handed_on(own, caller) == ({"OMP_NUM_THREADS": "4"}, {"MORE": "x"})
