@@ -15,11 +15,18 @@ import os
 from functools import cache
 from pathlib import Path
 
+INTERRUPTED = "CLUSTER_COMPUTE_INTERRUPTED_RUN"
+"""Environment variable by which a run that was interrupted tells the one that cleans up for it who it is."""
+
 
 @cache
 def this_run() -> str:
     """Return the name of the process whose worker calls this; empty where the machine does not tell."""
-    pid = os.getppid()
+    return run_of(os.getppid())
+
+
+def run_of(pid: int) -> str:
+    """Return the name of a process; empty where the machine does not tell."""
     start = _start_of(pid)
     place = _place()
     return f"{place}:{pid}:{start}" if place and start else ""
@@ -31,7 +38,7 @@ def has_ended(lease_owner: str) -> bool:
     if not run or run.split(":")[0] != _place():
         return False
     pid, start = run.split(":")[1:]
-    return run == this_run() or _start_of(int(pid)) != start
+    return run in (this_run(), os.environ.get(INTERRUPTED)) or _start_of(int(pid)) != start
 
 
 def _place() -> str:

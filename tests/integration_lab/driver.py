@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -234,28 +234,50 @@ def kill_a_launch(
 
     let_modules_end: what runs on the hosts at that moment is not killed with the controller.
     """
+    with _launching(request, moments, folder, signal.SIGKILL):
+        pass
+    end = "" if let_modules_end else "pkill -KILL -x python3 || true; "
+    for host in HOSTS:
+        script(host, f"{end}while pgrep -x python3 >/dev/null; do sleep 0.1; done")
+
+
+def interrupt_a_launch(
+    request: Mapping[str, Any], moments: Mapping[str, str], folder: Path, number: signal.Signals
+) -> tuple[int, str]:
+    """Start a launch; once each of *moments* succeeds, interrupt it alone. Return its exit code and what it printed."""
+    with _launching(request, moments, folder, number) as started:
+        started.wait(timeout=120)
+    return started.returncode, (folder / "output").read_text(encoding="utf-8")
+
+
+@contextmanager
+def _launching(
+    request: Mapping[str, Any], moments: Mapping[str, str], folder: Path, number: signal.Signals
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a launch, and end it by a signal at some moment; nothing of it is left at the end."""
     variables = folder / "variables.json"
     variables.write_text(json.dumps(request), encoding="utf-8")
-    started = subprocess.Popen(
-        command("launch_cluster", variables),
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with (folder / "output").open("wb") as output:
+        started = subprocess.Popen(
+            command("launch_cluster", variables),
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         deadline = time.monotonic() + 120
         for host, moment in moments.items():
             while try_on(host, ["sh", "-c", moment]).returncode != 0:
                 assert started.poll() is None, "the launch ended before it could be killed"
                 assert time.monotonic() < deadline
+        started.send_signal(number)
+        yield started
     finally:
-        os.killpg(started.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
         started.wait()
-        end = "" if let_modules_end else "pkill -KILL -x python3 || true; "
-        for host in HOSTS:
-            script(host, f"{end}while pgrep -x python3 >/dev/null; do sleep 0.1; done")
 
 
 WRONG_CLOCK = "/usr/lib/python3/dist-packages/cc_wrong_clock.pth"

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     Snapshot,
     clear,
     differences,
+    interrupt_a_launch,
     kill_a_launch,
     launch,
     on,
@@ -155,6 +158,26 @@ def test_a_killed_launch_is_finished_where_it_can_be_and_waits_again_where_not(
         clear("other")
         for host in HOSTS:
             script(host, "docker volume rm it-left || true")
+    assert differences(restored, snapshot()) == []
+
+
+HELD = f"test -e {STATE}/ledger.json"
+
+
+def test_an_interrupted_launch_gives_back_what_it_holds_before_it_ends(restored: Snapshot, tmp_path: Path) -> None:
+    """Ctrl-C while the place is held, and SIGTERM while one host starts its part and another has done so."""
+    code, output = interrupt_a_launch(BASE, {"n2": HELD}, tmp_path, signal.SIGINT)
+    assert "what the launch of session half holds is given back" in output
+    assert (code, "User interrupted execution" in output) == (99, True), output
+    assert differences(restored, snapshot()) == []
+
+    # A host's program goes on when its controller ends; this one is waited for, and what it has begun then goes.
+    with engine_stands_still("n1", KEYS), ThreadPoolExecutor(1) as pool:
+        interrupted = pool.submit(interrupt_a_launch, BASE, {"n1": STILL, "n2": MADE}, tmp_path, signal.SIGTERM)
+        script("n1", f"timeout 100 sh -c 'until {STILL}; do sleep 0.1; done'; sleep 6; pkill -CONT -x dockerd")
+        code, output = interrupted.result(120)
+    assert code == -signal.SIGTERM, output
+    assert "what the launch of session half holds is given back" in output
     assert differences(restored, snapshot()) == []
 
 

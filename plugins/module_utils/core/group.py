@@ -34,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Amounts, amounts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, next_number
@@ -150,6 +151,16 @@ class GroupFacts:
     def looked(self) -> dict[str, float]:
         """When each host was looked at, by its own clock."""
         return {name: facts.clock for name, facts in self.facts.items()}
+
+    @property
+    def launching(self) -> list[tuple[str, Reservation]]:
+        """What runs hold, with its host, for sessions that they may still be launching."""
+        return [
+            (host, held)
+            for host, facts in self.facts.items()
+            for held in facts.reservations
+            if held.stage != COMMITTED and held.expires is not None
+        ]
 
     def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""

@@ -62,11 +62,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     needs_again,
     needs_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    COMMITTED,
-    Claim,
-    claims_of,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, claims_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
@@ -264,9 +260,8 @@ class Planner:
                 "silent": None if held.since is None else max(0, round(facts.clock - held.since)),
                 "left": max(0, round(held.expires - facts.clock)),
             }
-            for host, facts in self.facts.items()
-            for held in facts.reservations
-            if held.claim.session_name == self.request.name and held.stage != COMMITTED and held.expires is not None
+            for host, held, facts in ((host, held, self.facts[host]) for host, held in self.group.launching)
+            if held.claim.session_name == self.request.name and held.expires is not None
         }
 
     def _who_launches(self, launchers: Mapping[str, Mapping[str, Any]]) -> str:

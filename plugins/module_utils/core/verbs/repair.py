@@ -6,7 +6,8 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host says what it has | requeue, cleanup, repair, or the end |
+| look | every host says what it has | takeover, requeue, cleanup, repair, or the end |
+| takeover | those give back what a launch holds there that has ended for sure | look |
 | requeue | hosts of main1 stop batch commands that are to begin anew elsewhere | look |
 | cleanup | each writes down what became of sessions, and removes what nobody owns | look |
 | repair | each puts back what is missing of its sessions | share, or the end |
@@ -25,7 +26,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, is_stub, stub_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
+    RUNNING,
+    is_stub,
+    stub_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     allocatable_of,
@@ -79,7 +85,7 @@ def begin(
         "requeue_from": list(requeue_from),
         "cleaned_up": False,
         "public_keys": {},
-        **{key: [] for key in ("requeued", "findings", "lines", "missing", "unremoved", "problems")},
+        **{key: [] for key in ("taken_over", "requeued", "findings", "lines", "missing", "unremoved", "problems")},
         **_look(hosts),
     }
 
@@ -88,6 +94,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step."""
     return {
         "look": _after_look,
+        "takeover": _after_takeover,
         "requeue": _after_requeue,
         "cleanup": _after_cleanup,
         "repair": _after_repair,
@@ -112,13 +119,16 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     state = {**state, "looked": group.looked, "host_names": group.host_names}
+    state = _take_over(state, group, view, outside)
+    if state["step"]:
+        return state
     if state["requeue_from"]:
         state = _requeue(state, group, view, group.to_requeue(view, state["requeue_from"]))
         if state["step"]:
             return state
     if not state["cleaned_up"]:
         why_missing = {name: group.why_missing[name] for name in group.missing}
-        state = {**state, "findings": findings(group.facts, why_missing, view)}
+        state = {**state, "findings": [*state["taken_over"], *findings(group.facts, why_missing, view)]}
         state["lines"] = [*state["requeued"], *state["findings"]]
         removals = {host: list(host_removals) for host, host_removals in view.orphaned.items()}
         if state["leaks"]:
@@ -143,6 +153,40 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     }
     state["public_keys"] = _public_keys(group)
     return {**state, **_repair_step("repair", "Put back what is missing on this host", own)}
+
+
+def _take_over(state: State, group: GroupFacts, view: ClusterState, outside: Outside) -> State:
+    """Have given back what launches hold that have ended for sure; of others nobody knows before their time is up.
+
+    A host whose part runs goes last, and only where that of another does not: a host that has begun ends that first.
+    """
+    ended = [(host, held) for host, held in group.launching if outside.has_ended(held.lease_owner)]
+    running = {
+        (host, record.id)
+        for host, facts in group.facts.items()
+        for record in facts.records
+        if record.status == RUNNING and not is_stub(record)
+    }
+    begun = [(host, held) for host, held in ended if (host, held.claim.session_id) not in running]
+    calls, lines = [], list(state["taken_over"])
+    for host, held in () if outside.check_mode else begun or ended:
+        record = view.records.get(held.claim.session_id)
+        line = f"{host}: session {held.claim.session_name}: give back what a launch holds that was ended"
+        hosts = record.hosts if record is not None and not begun else ()
+        runs = hosts and all(other not in group.facts or (other, held.claim.session_id) in running for other in hosts)
+        if runs or line in lines:
+            continue
+        given = {"state": "released", "claim": held.claim.to_dict(), "lease_owner": held.lease_owner, "host": host}
+        given.update({} if record is None else {"record": encode(record)})
+        calls.append(call("session_host", [host], given, variables=STATE_DIRECTORY))
+        lines.append(line)
+    title = "Take over from launches that were ended"
+    return {**state, "taken_over": lines, **step("takeover" if calls else "", title, "Look again", calls)}
+
+
+def _after_takeover(state: State, answers: Answers, _outside: Outside) -> State:
+    failed = [f"{host}: {why_not(result)}" for host, result in answers.items() if "changed" not in result]
+    return {**state, "unremoved": [*state["unremoved"], *failed], **_look(state["known"])}
 
 
 def _requeue(state: State, group: GroupFacts, view: ClusterState, leaving: Mapping[str, str]) -> State:

@@ -743,6 +743,31 @@ def test_a_launch_after_one_that_was_killed_waits_for_what_that_holds_or_takes_i
         patched.pop()
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("moment", range(4, 10))
+def test_what_a_launch_held_that_was_ended_is_given_back_by_a_clean_up_that_knows_it(
+    patched: list[World], tmp_path: Path, moment: int, is_known: bool
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        with suppress(Killed):
+            world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1), moment)
+        world.has_ended = lambda _lease_owner: is_known
+        begun, found = world.now, world.gc()
+        assert (world.now, found["unremoved"]) == (begun, [])
+        birch = world.launch(request(name="birch", size=3, cpus="2", max_replicas_per_host=1))
+        running = set(world.running())
+        # At the last moment the session runs, and then it stays.
+        assert running == ({"birch"} if is_known and moment < 9 else {"ash"} if moment == 9 else set()), found["lines"]
+        assert (birch["outcome"]["status"] == RUNNING) == ("birch" in running)
+        world.has_ended = lambda _lease_owner: True
+        world.check_places()
+        end(world)
+    finally:
+        patched.pop()
+
+
 @pytest.mark.parametrize("moment", range(1, 10))
 def test_of_two_launches_that_meet_at_any_moment_one_gets_the_place(
     patched: list[World], tmp_path: Path, moment: int

@@ -16,6 +16,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_record,
     stub_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    CONFIRMED,
+    Claim,
+    Reservation,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,
@@ -31,6 +36,7 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
 )
 
 OTHER = "00000000-0000-4000-8000-000000000000"
+GIVES_BACK = "give back what a launch holds that was ended"
 NOTHING: dict[str, Any] = {"actions": [], "sessions": {}, "public_keys": {}}
 
 
@@ -208,3 +214,49 @@ def test_a_batch_session_stays_where_nobody_can_stop_its_command(away: bool) -> 
     stays = "Session train stays: h1, where its batch command runs, cannot be asked to stop it."
     missing = f"{stays} It could not be reached."
     assert (run.step, run.state["unremoved"]) == ("", [missing if away else "h1: The disk is full."])
+
+
+class Killed(Repair):
+    """A repair after a launch was killed: the part of h1 runs and is not committed, that of h2 was begun."""
+
+    def __init__(self) -> None:
+        super().__init__(puts_back=False)
+        launched = Launch(request(size=2)).until("start").state
+        for host in ("h1", "h2"):
+            claim = Claim.from_dict({**launched["claims"][host]["claim"], "session_id": self.record["id"]})
+            held = Reservation(claim, CONFIRMED, "boot", 1000.0, "it has ended", 0.0)
+            self.hosts[host] = {**self.hosts[host], "reservations": [held.to_dict()]}
+        self.hosts["h2"]["records"] = [{**self.record, "status": "PREPARING"}]
+
+    def answer(self, **of_hosts: Any) -> Repair:
+        good = {host: {"host": self.hosts[host]} for host in hosts_of(self.state)}
+        answers = {**(good if self.step == "look" else {host: {"changed": True} for host in good}), **of_hosts}
+        self.state = repair.advance(
+            self.state,
+            answers,
+            Outside(0.0, lambda: "", inventory=self.inventory, has_ended=lambda owner: owner == "it has ended"),
+        )
+        return self
+
+
+def test_a_host_whose_part_runs_gives_back_last_and_only_where_another_s_does_not_run() -> None:
+    run = Killed().answer()
+    assert (run.step, hosts_of(run.state)) == ("takeover", ["h2"])
+    assert (run.given("h2")["state"], run.given("h2")["lease_owner"]) == ("released", "it has ended")
+    assert run.given("h2")["record"]["status"] == "RUNNING"
+    run.hosts["h2"]["reservations"] = []
+    run.answer().answer()
+    assert (run.step, hosts_of(run.state)) == ("takeover", ["h1"])
+    assert run.state["taken_over"] == [f"{host}: session train: {GIVES_BACK}" for host in ("h2", "h1")]
+
+    run = Killed().answer()
+    run.hosts["h2"] = {**run.hosts["h2"], "records": [run.record], "reservations": []}
+    run.answer().answer()
+    assert (run.step, run.state["problems"]) == ("", []), "all of it runs: h2 ended what it had begun"
+
+
+def test_what_cannot_be_given_back_is_asked_for_once_and_told() -> None:
+    run = Killed().answer().answer(h2=BROKEN)
+    run.answer()
+    assert run.step != "takeover"
+    assert "h2: The disk is full." in run.state["problems"] + run.state["unremoved"]

@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Give back what a launch holds when it is interrupted, before the run ends."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: give_back
+type: aggregate
+short_description: Give back what an interrupted launch holds
+version_added: 0.1.0
+description:
+  - Where a run is interrupted (Ctrl-C, or SIGTERM) while it holds a place for a session that is not proven to run, this
+    ends what Ansible does, runs the playbook C(cluster_compute.session.gc) with the same inventory and
+    options, shows what that says, and only then lets the run end as it was told to.
+  - What the interrupted launch had started goes, unless all of the session runs by then. A session that ran before
+    stays as it is, and one of the queue waits again.
+  - A second interruption ends that as well. The place is held until its lease ends then, as after SIGKILL, to which no
+    process can answer.
+  - Without a launch at work, and in check mode, nothing is other than without this callback.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+requirements:
+  - named in C(callbacks_enabled) of C(ansible.cfg), or in E(ANSIBLE_CALLBACKS_ENABLED)
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+from ansible import context
+from ansible.plugins.callback import CallbackBase
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import INTERRUPTED, run_of
+
+PLAYBOOK = "cluster_compute.session.gc"
+DECISION = "cluster_compute.session.session_decide"
+HOLDING = ("hold", "release", "name", "start", "meet", "undo")
+"""Steps of a launch before and in which it may hold a place that nobody else would give back."""
+PATIENCE = 60
+"""Seconds for the clean-up; who asks for an end by SIGTERM often sends SIGKILL after 90."""
+STDERR = 2
+PARTIAL = ("--tags", "-t", "--skip-tags", "--start-at-task")
+"""Options, with a value, by which a part of a playbook is run."""
+
+
+class CallbackModule(CallbackBase):
+    """What is held, and who is told when the run is interrupted."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "cluster_compute.session.give_back"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        """Begin with nothing held."""
+        super().__init__(*arguments, **named)
+        self._held: dict[str, str] = {}
+        self._process = os.getpid()
+        self._before: dict[int, Any] = {}
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """Take down what a launch is about to do; one that has failed has undone what it did."""
+        if str(result._task.action) == DECISION:
+            self._learn(result._result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        """Take down that a launch is over."""
+        if str(result._task.action) == DECISION:
+            self._held.clear()
+
+    def _learn(self, state: Mapping[str, Any]) -> None:
+        request = state.get("request")
+        holds = state.get("verb") == "launch" and state.get("step") in HOLDING and not context.CLIARGS.get("check")
+        if holds and isinstance(request, Mapping):
+            self._held = {"session_name": str(state["session_name"]), "group": str(request["resource_group"])}
+            self._watch()
+        else:
+            self._held = {}
+
+    def _watch(self) -> None:
+        """Be told of signals first; Ansible itself asks for them after it has made its callbacks."""
+        for number in () if self._before else (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._interrupted)
+
+    def _interrupted(self, number: int, _frame: FrameType | None) -> None:
+        """Give back, and pass the signal on to whom it was for before."""
+        while self._before:
+            signal.signal(*self._before.popitem())
+        # A worker is a fork and has handlers of its own, but for a moment after its birth.
+        if os.getpid() == self._process and self._held:
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            self._give_back()
+        os.kill(os.getpid(), number)
+
+    def _give_back(self) -> None:
+        name, group = self._held["session_name"], self._held["group"]
+        _say(f"Interrupted: what the launch of session {name} holds is given back. Interrupt again to leave that.")
+        given = json.dumps({"session_resource_group": group, "session_name": ""})
+        argv = gc_command(sys.argv, context.CLIARGS["args"], given)
+        environment = {**os.environ, INTERRUPTED: run_of(self._process)}
+        # Named, because Ansible keeps its own standard streams from what it starts.
+        with subprocess.Popen(argv, env=environment, stdin=0, stdout=1, stderr=2) as cleaning:
+            try:
+                code = cleaning.wait(PATIENCE)
+                why = f"That ended with {code}" if code else ""
+            except KeyboardInterrupt:
+                why = "Interrupted again"
+            except subprocess.TimeoutExpired:
+                why = f"That has not ended within {PATIENCE} s"
+            if why:
+                cleaning.terminate()
+                _say(f"{why}: what is still held is held until its time is up.")
+
+
+def gc_command(argv: Sequence[str], playbooks: Sequence[str], given: str) -> list[str]:
+    """Return the command that cleans up with the inventory and the options of another.
+
+    argv: the other command. playbooks: those that it runs. given: extra variables, which win over those of *argv*.
+    """
+    command, options = argv[0], list(argv[1:])
+    for playbook in reversed(playbooks):
+        # Options have their values right behind them, so the last word of that name is the playbook.
+        position = len(options) - 1 - options[::-1].index(playbook)
+        del options[position]
+    kept: list[str] = []
+    words = iter(options)
+    for word in words:
+        if word in PARTIAL:
+            next(words, None)
+        elif word.partition("=")[0] not in PARTIAL and word != "--step":
+            kept.append(word)
+    return [sys.executable, command, *kept, PLAYBOOK, "-e", given]
+
+
+def _say(text: str) -> None:
+    """Write at once: what Ansible would print goes by way of locks that the interrupted run may hold."""
+    os.write(STDERR, f"\n{text}\n".encode())
