@@ -9,7 +9,7 @@ import copy
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -485,6 +485,73 @@ def test_what_does_not_work_is_told(damage: str, told: str, host: Host) -> None:
     output_of("sh", "-euc", damage)
     with pytest.raises(SessionError, match=told):
         session.bring("verified", timeout=1)
+
+
+@pytest.fixture
+def image_of(host: Host) -> Iterator[Callable[..., str]]:
+    """Return what makes an image from a container; what it made is removed after the test."""
+    made: list[str] = []
+
+    def make(container: str, *changes: str) -> str:
+        made.append(f"cluster-compute/made{len(made)}:latest")
+        output_of(
+            "docker", "commit", *(word for change in changes for word in ("--change", change)), container, made[-1]
+        )
+        return made[-1]
+
+    yield make
+    host.clear()
+    for name in made:
+        output_of("docker", "rmi", "-f", name)
+
+
+def usual_port(session: Session, replica: str) -> str:
+    """Return what answers on port 22 of a replica's address in the session; nothing where nobody does."""
+    (address,) = (one["address"] for one in session.plan["replicas"] if one["name"] == replica)
+    return session.run_in("main1", "sh", "-c", f"echo | timeout 5 nc {address} 22 || true")
+
+
+def test_clients_that_know_no_etc_ssh_find_what_they_read(
+    host: Host, image_of_user: Callable[[str], str], image_of: Callable[..., str]
+) -> None:
+    image = image_of_user("1000:1000")
+    session = host.launch(size=2, image=image, env={"HOME": "/tmp"})
+    found = session.run_in("sub1", "sh", "-c", "stat -c '%a %u %g %n' /tmp/.ssh /tmp/.ssh/*").splitlines()
+    assert found == [
+        "700 1000 1000 /tmp/.ssh",
+        "600 1000 1000 /tmp/.ssh/config",
+        "777 1000 1000 /tmp/.ssh/id_ed25519",
+        "600 1000 1000 /tmp/.ssh/known_hosts",
+    ]
+    assert "PRIVATE KEY" in session.run_in("sub1", "cat", "/tmp/.ssh/id_ed25519")
+    for name, of_session in (("config", "ssh_config"), ("known_hosts", "known_hosts")):
+        first, text = session.run_in("main1", "cat", f"/tmp/.ssh/{name}").split("\n", 1)
+        assert session.id in first
+        assert text == session.run_in("main1", "cat", f"/etc/cluster-compute/ssh/{of_session}")
+    assert usual_port(session, "sub1").startswith("SSH-2.0-")
+
+    session.run_in("sub1", "sh", "-c", "echo mine >/tmp/.ssh/known_hosts; rm /tmp/.ssh/id_ed25519")
+    again = image_of("demo-sub1")
+    session.remove()
+    session = host.launch(size=2, image=again, env={"HOME": "/tmp"})
+    assert session.id in session.run_in("main1", "cat", "/tmp/.ssh/config"), "one of another session is as none"
+    assert session.run_in("main1", "cat", "/tmp/.ssh/known_hosts") == "mine\n"
+    assert "PRIVATE KEY" in session.run_in("sub1", "cat", "/tmp/.ssh/id_ed25519")
+
+
+def test_an_image_s_own_files_and_server_stay(host: Host, image_of: Callable[..., str]) -> None:
+    first, second = host.launch(size=1, name="first"), host.launch(size=1, name="second")
+    script = "mkdir -p /.ssh /usr/sbin; echo mine | tee /.ssh/config /.ssh/known_hosts /.ssh/id_ed25519 /usr/sbin/sshd"
+    first.run_in("main1", "sh", "-c", script)
+    image, exposed = image_of("first-main1"), image_of("second-main1", "EXPOSE 22")
+    first.remove()
+    second.remove()
+    session = host.launch(size=2, image=image)
+    for name in ("config", "known_hosts", "id_ed25519"):
+        assert session.run_in("sub1", "cat", f"/.ssh/{name}") == "mine\n"
+    assert usual_port(session, "sub1") == ""
+    session.remove()
+    assert usual_port(host.launch(size=2, image=exposed), "sub1") == ""
 
 
 def test_a_session_without_network_and_login_has_no_server(host: Host) -> None:

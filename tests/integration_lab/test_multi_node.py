@@ -608,6 +608,67 @@ class TestJobs:
         assert said[6:] == [f"rank {rank} of 6: {name} on host {hosts[name]}" for rank, name in enumerate(NAMES)]
 
 
+ASYNCSSH = """
+import asyncio, asyncssh, sys
+async def main():
+    for name in sys.argv[1:]:
+        async with asyncssh.connect(name) as client:
+            print((await client.run("hostname")).stdout, end="")
+asyncio.run(main())
+"""
+PARAMIKO = """
+import paramiko, sys
+for name in sys.argv[1:]:
+    client = paramiko.SSHClient()
+    client.load_system_host_keys()
+    client.connect(name)
+    print(client.exec_command("hostname")[1].read().decode(), end="")
+    client.close()
+"""
+LIBSSH = """
+import ctypes, sys
+ssh = ctypes.CDLL("libssh.so.4")
+ssh.ssh_new.restype = ctypes.c_void_p
+for name in sys.argv[1:]:
+    session = ctypes.c_void_p(ssh.ssh_new())
+    ssh.ssh_options_set(session, 0, name.encode())
+    ssh.ssh_options_parse_config(session, None)
+    assert ssh.ssh_connect(session) == 0, "connect"
+    assert ssh.ssh_session_is_known_server(session) == 1, "the server's key is not known"
+    assert ssh.ssh_userauth_publickey_auto(session, None, None) == 0, "log in"
+    print(name)
+"""
+
+
+class TestOtherClients:
+    """SSH by clients that read nothing in /etc: nothing is given but names, and the hosts' keys are checked."""
+
+    @pytest.mark.parametrize("program", [ASYNCSSH, PARAMIKO, LIBSSH], ids=["asyncssh", "paramiko", "libssh"])
+    def test_every_replica_is_reached_by_its_name(self, six: Six, program: str) -> None:
+        for name in ("main1", "sub5"):
+            assert six.replicas[name].run("python3", "-c", program, *NAMES).split() == NAMES
+
+    @pytest.mark.parametrize("program", [ASYNCSSH, PARAMIKO, LIBSSH], ids=["asyncssh", "paramiko", "libssh"])
+    def test_a_host_with_another_key_is_refused(self, six: Six, program: str) -> None:
+        # Each is known by the key of the next.
+        turn = (
+            "cd ~/.ssh; for file in config known_hosts; do cp -p $file $file.right; done; "
+            "sed 1d known_hosts.right >names; "
+            "(tail -n +3 names; head -n 2 names) | cut -d' ' -f2- >keys; "
+            "cut -d' ' -f1 names | paste -d' ' - keys >known_hosts; "
+            "sed 's#/etc/cluster-compute/ssh/known_hosts#/home/work/.ssh/known_hosts#' config.right >config"
+        )
+        back = "cd ~/.ssh; for file in config known_hosts; do mv $file.right $file; done; rm names keys"
+        six.main.run("sh", "-ec", turn)
+        try:
+            refused = six.main.attempt("python3", "-c", program, "sub1")
+        finally:
+            six.main.run("sh", "-ec", back)
+        assert refused.returncode != 0
+        assert "sub1\n" not in refused.stdout
+        assert six.main.run("python3", "-c", program, "sub1") == "sub1\n", "the right key is back"
+
+
 class TestAgain:
     """The same request, and another one in check mode."""
 

@@ -113,11 +113,17 @@ def engine_start() -> float:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file to be made in a container, or, without a text, a folder; all of root's. path: absolute, without links."""
+    """A file to be made in a container, or, without a text, a folder. path: absolute, without links.
+
+    link: what it leads to where it is to be a symbolic link, which has neither text nor mode of its own.
+    """
 
     path: str
     text: str | None
     mode: int
+    uid: int = 0
+    gid: int = 0
+    link: str = ""
 
 
 LARGEST_FILE = 1024**2
@@ -546,8 +552,10 @@ class Engine:
                 member = tarfile.TarInfo(entry.path.lstrip("/"))
                 # What `read_file` could not read stays as it was.
                 content = (entry.text or "").encode("utf-8", "surrogateescape")
-                member.type = tarfile.DIRTYPE if entry.text is None else tarfile.REGTYPE
+                kind = tarfile.DIRTYPE if entry.text is None else tarfile.REGTYPE
+                member.type, member.linkname = (tarfile.SYMTYPE, entry.link) if entry.link else (kind, "")
                 member.size, member.mode = len(content), entry.mode
+                member.uid, member.gid = entry.uid, entry.gid
                 archive.addfile(member, io.BytesIO(content))
         path = f"/containers/{in_path(container)}/archive"
         self._do(f"write files in the container {container}", "PUT", path, {"path": "/"}, body=stream.getvalue())

@@ -150,7 +150,7 @@ def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
         f"    IdentityFile {directory}/{CLIENT_KEY}\n"
         "    IdentitiesOnly yes\n"
         f"    GlobalKnownHostsFile {directory}/known_hosts\n"
-        "    UserKnownHostsFile none\n"
+        f"    UserKnownHostsFile {directory}/known_hosts\n"
         "    StrictHostKeyChecking yes\n"
         "    UpdateHostKeys no\n"
         "    HostKeyAlgorithms ssh-ed25519\n"

@@ -40,6 +40,12 @@ def name_of(found: Accounts, uid: int) -> str:
     return next((entry[0] for entry in entries if _uid(entry) == uid), "")
 
 
+def home_of(found: Accounts, uid: int) -> str:
+    """Return the home of the account with *uid*; empty where there is none."""
+    entries = [line.split(":") for line in (found.passwd or "").splitlines()]
+    return next((entry[5] for entry in entries if _uid(entry) == uid), "")
+
+
 def ensure(found: Accounts, uid: int, gid: int, shell: str, missing: str = "") -> Accounts:
     """Return the accounts with all that a login as *uid* needs; what is there already stays as it is.
 

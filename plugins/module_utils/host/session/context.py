@@ -77,7 +77,7 @@ class Context:
         self.image_ids: dict[str, str] = {}
         self._made: dict[Hashable, Any] = {}
         self._locks: dict[Hashable, Lock] = {}
-        self._image_variables: dict[str, dict[str, str]] = {}
+        self._image_configurations: dict[str, dict[str, Any]] = {}
         self.directory: SessionDirectory = state.session(self.session.id)
         self.data = SessionData(record, host, self.directory, engine)
         self.labels = {
@@ -106,14 +106,15 @@ class Context:
         pinned = self.plan.images[replica.image].ids[self.host]
         return str(pinned or replica.image)
 
-    def image_environment(self, replica: Replica) -> dict[str, str]:
-        """Return the variables that the replica's image sets; none where the image is not here yet."""
+    def image_configuration(self, replica: Replica) -> dict[str, Any]:
+        """Return what the replica's image says of its containers; nothing where the image is not here yet."""
         # The image that an existing container was made from: its tag may mean another one by now.
         image = self.image_ids.get(replica.name) or self.image_of(replica)
-        if image not in self._image_variables:
-            configuration = (self.engine.inspect_image(image) or {}).get("Config") or {}
-            pairs = (text.partition("=") for text in configuration.get("Env") or [])
-            self._image_variables[image] = {
-                name: value for name, _dummy, value in pairs if environment.ENVIRONMENT_NAME.fullmatch(name)
-            }
-        return self._image_variables[image]
+        if image not in self._image_configurations:
+            self._image_configurations[image] = (self.engine.inspect_image(image) or {}).get("Config") or {}
+        return self._image_configurations[image]
+
+    def image_environment(self, replica: Replica) -> dict[str, str]:
+        """Return the variables that the replica's image sets; none where the image is not here yet."""
+        pairs = (text.partition("=") for text in self.image_configuration(replica).get("Env") or [])
+        return {name: value for name, _dummy, value in pairs if environment.ENVIRONMENT_NAME.fullmatch(name)}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, ssh_server
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError, Entry
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError, Entry
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import listens
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
@@ -24,6 +24,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 SSH_MOUNT = f"{environment.DIRECTORY}/ssh"
+
+USUAL_PORT = 22
+"""Where clients look for a server that are told a name alone."""
+
+OWN_SERVERS = ("/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/sbin/dropbear", "/usr/bin/dropbear")
+"""Programs that listen on the usual port when an image starts them."""
+
+MADE_FOR = "# Made for session"
+"""How files begin that we make in a home; an image that was committed from a replica has those of another session."""
 
 LISTENING_SECONDS = 2.0
 """For how long a server that was just started may not listen yet."""
@@ -45,12 +54,24 @@ def is_login_server(context: Context, replica: Replica) -> bool:
 def start_server(context: Context, container: str, replica: Replica) -> None:
     """Start the SSH server of a replica that runs, beside the image's own program, as the image's user."""
     command = [environment.SERVER, "-f", f"{SSH_MOUNT}/sshd_config"]
+    if replica.address is not None and not has_own_server(context, container, replica):
+        command += ["-o", f"ListenAddress={replica.address}:{USUAL_PORT}"]
     code, out, error = context.engine.execute(container, command, environment=SERVER_ENVIRONMENT)
     if code != 0:
         raise EngineError(
             f"The SSH server of {replica.container} on {context.host} could not be started: it ended with exit "
             f"code {code}. {(error + out).strip()}"
         )
+
+
+def has_own_server(context: Context, container: str, replica: Replica) -> bool:
+    """Tell whether an image may start a server of its own on the usual port, which then is its own."""
+
+    def look() -> bool:
+        exposed = context.image_configuration(replica).get("ExposedPorts") or {}
+        return f"{USUAL_PORT}/tcp" in exposed or any(context.engine.has_path(container, path) for path in OWN_SERVERS)
+
+    return context.once(("own server", context.image_of(replica)), look)
 
 
 def server_steps(context: Context, found: dict[str, Any], replica: Replica, public_keys: PublicKeys, pid: int) -> Stage:
@@ -122,12 +143,16 @@ def login_of(context: Context, container: str, replica: Replica, user: str) -> L
     Such containers of one image and with the same mounts are alike, and each look into one takes the engine long, so
     that one of them stands for all.
     """
-    key = (context.image_of(replica), user, repr(replica.mounts))
-    return context.once(key, lambda: _examine(context, container, replica, user))
+    home = context.environments[replica.name].get("HOME") or context.image_environment(replica).get("HOME") or ""
+    key = (context.image_of(replica), user, home, repr(replica.mounts))
+    return context.once(key, lambda: _examine(context, container, replica, user, home))
 
 
-def _examine(context: Context, container: str, replica: Replica, user: str) -> Login:
-    """Look for what a container lacks. What the request mounts over is not the container's and stays as it is."""
+def _examine(context: Context, container: str, replica: Replica, user: str, home: str) -> Login:
+    """Look for what a container lacks. What the request mounts over is not the container's and stays as it is.
+
+    home: what the replica's environment says; empty where that says nothing.
+    """
     uid, gid = image_user(context, container, user)
     mounted = [mount["target"].rstrip("/") for mount in replica.mounts]
 
@@ -153,7 +178,42 @@ def _examine(context: Context, container: str, replica: Replica, user: str) -> L
     ]
     if uid == 0 and is_own(accounts.SERVER_FOLDER):
         lacking.append(Entry(accounts.SERVER_FOLDER, None, 0o755))
+    home = home or accounts.home_of(wanted, uid)
+    folder = f"{engine.real_path(container, home).rstrip('/')}/.ssh" if engine.has_path(container, home) else ""
+    if folder and context.network is not None and is_own(folder):
+        lacking += _for_other_clients(context, container, replica, folder, (uid, gid))
     return Login(uid, gid, wanted, tuple(lacking))
+
+
+def _for_other_clients(
+    context: Context, container: str, replica: Replica, folder: str, ids: tuple[int, int]
+) -> list[Entry]:
+    """Return what clients read that know no /etc/ssh, such as asyncssh, paramiko and libssh, where there is none yet.
+
+    They are the user's own files, plain ones: programs append to them.
+    """
+    engine = context.engine
+    is_new = not engine.has_path(container, folder)
+    entries = [Entry(folder, None, 0o700, *ids)] if is_new else []
+    folder = engine.real_path(container, folder)
+    made = context.directory.replica(replica.name) / "ssh"
+    for name, of_session in (("config", "ssh_config"), ("known_hosts", "known_hosts")):
+        path = f"{folder}/{name}"
+        if not is_new and engine.has_path(container, path) and not _is_ours(engine, container, path):
+            continue
+        text = f"{MADE_FOR} {context.plan.session.id}.\n{(made / of_session).read_text(encoding='utf-8')}"
+        entries.append(Entry(path, text, 0o600, *ids))
+    key = f"{folder}/{ssh_keys.CLIENT_KEY}"
+    if is_new or not engine.has_path(container, key):
+        entries.append(Entry(key, "", 0o777, *ids, link=f"{SSH_MOUNT}/{ssh_keys.CLIENT_KEY}"))
+    return entries
+
+
+def _is_ours(engine: Engine, container: str, path: str) -> bool:
+    try:
+        return (engine.read_file(container, path) or "").startswith(MADE_FOR)
+    except EngineError:  # larger than any of ours
+        return False
 
 
 def image_user(context: Context, container: str, user: str) -> tuple[int, int]:
