@@ -60,6 +60,7 @@ REQUEST = {
     "session_mounts": "/srv/shared:/data,/srv/shared/readonly:/reference:ro",
     "session_env": {"HOSTILE": HOSTILE, "GREETING": "hello world"},
     "session_ports": ["8888", "0.0.0.0:9999:9998/tcp"],
+    "session_slurm_variables": True,
     "session_command": ["/bin/bash", "-c", RESOLVE],
 }
 SESSION_INTERFACE_VARIABLES = [
@@ -143,6 +144,15 @@ def _shared(names: list[str]) -> dict[str, str]:
         "PET_NPROC_PER_NODE": "1",
         "PET_MASTER_ADDR": "main1",
         "PET_MASTER_PORT": "12345",
+        "SLURM_JOB_ID": str(int(record("six")["plan"]["session"]["id"][:7], 16)),
+        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST", "SLURM_NODELIST"), ",".join(NAMES)),
+        **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES"), "6"),
+        **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), "6"),
+        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), "1(x6)"),
+        "SLURM_NTASKS_PER_NODE": "1",
+        "SLURM_LOCALID": "0",
+        "HYDRA_LAUNCHER": "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
         **dict.fromkeys(SESSION_INTERFACE_VARIABLES, "eth1"),
         "HOSTILE": HOSTILE,
         "GREETING": "hello world",
@@ -160,6 +170,8 @@ def _own(six: Six, name: str) -> dict[str, str]:
     return {
         "BACKENDAI_CLUSTER_HOST": name,
         "PET_NODE_RANK": str(rank),
+        **dict.fromkeys(("SLURM_PROCID", "SLURM_NODEID"), str(rank)),
+        "SLURMD_NODENAME": name,
         "BACKENDAI_CLUSTER_IDX": name[-1],
         "BACKENDAI_CLUSTER_ROLE": name[:-1],
         "BACKENDAI_CLUSTER_LOCAL_RANK": str(rank),
@@ -599,6 +611,11 @@ class TestJobs:
         tell = "import os, socket; print(socket.gethostname(), os.environ['CLUSTER_COMPUTE_HOST'])"
         said = six.main.run("mpirun", "-n", "6", "python3", "-c", f"from mpi4py import MPI; {tell}")
         assert sorted(said.split("\n")[:-1]) == [f"{name} {six.replicas[name].host}" for name in NAMES]
+
+    def test_slurm_names_the_replicas_to_who_asks_and_keeps_no_program_from_being_alone(self, six: Six) -> None:
+        assert six.replicas["sub5"].run("scontrol", "show", "hostnames").split() == NAMES
+        alone = six.main.run("python3", "-c", "from mpi4py import MPI; print(MPI.COMM_WORLD.size)")
+        assert alone == "1\n", "no program is taken for one that srun has started"
 
     def test_the_demo_proof_names_every_replica_and_its_host(self, six: Six) -> None:
         run = play("demo_proof", {"session_name": "six"}).ok()

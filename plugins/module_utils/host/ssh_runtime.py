@@ -91,8 +91,54 @@ done
 rest=${{rest#:}}
 PATH=${{rest%:}}
 exec torchrun "$@\""""
+_SCONTROL = r"""# What programs ask Slurm for that look for their peers: the names of a list, a line each.
+refuse() {
+    echo "scontrol: this is no job of Slurm; what answers here is: scontrol show hostnames [LIST]" >&2
+    exit 1
+}
+[ $# -ge 2 ] && [ $# -le 3 ] && [ "$1" = show ] || refuse
+case $2 in hostname | hostnames) ;; *) refuse ;; esac
+left=${3-${SLURM_JOB_NODELIST-}}
+[ "$left" ] || refuse
+set -f
+# Prints BEFORE, each number of the ranges, AFTER: sub[1-3,05-07].
+expand() {
+    before=$1 after=$3
+    while [ "$2" ]; do
+        range=${2%%,*}
+        case $2 in *,*) rest=${2#*,} ;; *) rest= ;; esac
+        first=${range%-*} last=${range#*-}
+        case $first$last in '' | *[!0-9]*) refuse ;; esac
+        width=${#first} number=$first
+        # A number that begins with 0 is octal for the shell.
+        while [ ${#number} -gt 1 ] && [ "${number#0}" != "$number" ]; do number=${number#0}; done
+        while [ ${#last} -gt 1 ] && [ "${last#0}" != "$last" ]; do last=${last#0}; done
+        while [ "$number" -le "$last" ]; do
+            padded=$number
+            while [ ${#padded} -lt "$width" ]; do padded=0$padded; done
+            echo "$before$padded$after"
+            number=$((number + 1))
+        done
+        set -- "$before" "$rest" "$after"
+    done
+}
+while [ "$left" ]; do
+    word=${left%%,*}
+    case $word in
+        *\[*)
+            before=${left%%\[*} left=${left#*\[}
+            case $left in *\]*) ;; *) refuse ;; esac
+            ranges=${left%%\]*} left=${left#*\]}
+            after=${left%%,*}
+            expand "$before" "$ranges" "$after"
+            ;;
+        *) echo "$word" ;;
+    esac
+    case $left in *,*) left=${left#*,} ;; *) left= ;; esac
+done"""
 _SCRIPTS = {
     "launchers/torchrun": _TORCHRUN,
+    "slurm/scontrol": _SCONTROL,
     # Python is started by the loader: patchelf makes programs of it that crash at once (3.13 of Debian 13).
     "bin/session-run": f"exec {RUNTIME}/LOADER --library-path {RUNTIME}/lib {RUNTIME}/libexec/python3 -I -S"
     f' {RUNTIME}/lib/{SESSION_RUN}.pyc "$@"',

@@ -385,6 +385,11 @@ FIELDS = (
     ),
     _choice("policy", POLICIES, "Which hosts to prefer where several choices need equally few.", default=POLICIES[0]),
     _whole("master_port", 1, 65535, "Value of `MASTER_PORT`, and the port in `TF_CONFIG`.", default=12345),
+    _truth(
+        "slurm_variables",
+        "Whether programs find the session as they find a job of Slurm, see [the environment](environment.md#slurm).",
+        optional=True,
+    ),
     _whole(
         "priority",
         -1000000,

@@ -110,6 +110,7 @@ class Request:
     failure_policy: str = RESTART
     restart_limit: int = 3
     encrypted: bool = False
+    slurm_variables: bool = False
     authorized_keys: tuple[PublicKey, ...] = ()
     ssh_port: int | None = None
     batch_command: tuple[str, ...] | None = None
@@ -127,7 +128,11 @@ class Request:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form that plans and records carry."""
-        stored = {field.name: field.write(getattr(self, field.name)) for field in _of(REQUEST, self.fields)}
+        stored = {
+            field.name: field.write(getattr(self, field.name))
+            for field in _of(REQUEST, self.fields)
+            if not (field.optional and getattr(self, field.name) == field.default)
+        }
         stored["roles"] = []
         for role in self.roles:
             values = {
@@ -146,13 +151,16 @@ class Request:
             raise InvalidInput.single("request", data, "It must be a mapping.")
         reader = Reader()
         restore = {field.name: field.restore for field in _of(REQUEST, cls.fields)}
-        for key in sorted({*restore, "roles"}.symmetric_difference(data), key=str):
+        optional = {field.name for field in _of(REQUEST, cls.fields) if field.optional}
+        for key in sorted({*restore, "roles"}.symmetric_difference(data) - (optional - {*data}), key=str):
             word = "is unknown" if key in data else "is missing"
             reader.add(f"request.{key}", data.get(key), f"This key {word}.")
         reader.finish(None)
         roles = data["roles"] if isinstance(data["roles"], list) else []
         variables = {
-            PREFIX + key: make(data[key]) for key, make in restore.items() if data[key] is not None and data[key] != []
+            PREFIX + key: make(data[key])
+            for key, make in restore.items()
+            if data.get(key) is not None and data[key] != []
         }
         variables[PREFIX + "roles"] = [_restored(role, cls.fields) for role in roles]
         request = parse_request(variables, kind=cls)

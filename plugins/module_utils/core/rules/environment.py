@@ -31,6 +31,8 @@ SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
 """Where the settings of the session's SSH are mounted, for a client of the image's own."""
 RUNTIME = "/opt/cluster-compute"
 """Where the SSH runtime of the host is mounted."""
+SLURM = RUNTIME + "/slurm"
+"""Where the commands of Slurm lie that answer in a session, last on PATH."""
 LAUNCHERS = RUNTIME + "/launchers"
 """Where what comes before an image's own launchers lies, first on PATH."""
 RUNTIME_ON_HOST = paths.RUNTIME_ON_HOST
@@ -107,6 +109,28 @@ LAUNCHER_NAMES = (
 replicas. No rendezvous is named, so that it is the static one: ranks are those of the replicas, and a given
 --master-addr wins."""
 
+SLURM_NAMES = (
+    "SLURM_JOB_ID",
+    *(f"SLURM_{of}NODELIST" for of in ("JOB_", "STEP_", "")),
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_STEP_NUM_NODES",
+    "SLURM_NNODES",
+    "SLURM_NTASKS",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_PROCID",
+    "SLURM_NODEID",
+    "SLURM_LOCALID",
+    "SLURMD_NODENAME",
+    "HYDRA_LAUNCHER",
+    "I_MPI_HYDRA_BOOTSTRAP",
+)
+"""What a task of Slurm's ``srun`` finds (srun(1), output environment variables), where a session is to look like a job
+of one task on each replica. Without ``SLURM_JOBID`` and ``SLURM_STEP_ID``: by those Open MPI would start its programs
+with srun, and take each for one that srun has started. The last two keep MPICH and Intel MPI from srun."""
+
 EXTRA_NAMES = ("RANK", "NODE_RANK", "CLUSTER_COMPUTE_HOST", "NVIDIA_VISIBLE_DEVICES")
 NO_CARD = "void"
 """Tells NVIDIA's runtime to add nothing. Images set ``all``, and where that runtime is the engine's default they would
@@ -115,7 +139,9 @@ see every card of the host."""
 CONTRACT_NAMES: frozenset[str] = frozenset(SEED_NAMES + EXTRA_NAMES)
 """What programs may rely on. A user's variable of such a name is refused."""
 
-ADVICE_NAMES: frozenset[str] = frozenset(LAUNCHER_NAMES + INTERFACE_NAMES + tuple(name for name, value in MPI_SETTINGS))
+ADVICE_NAMES: frozenset[str] = frozenset(
+    LAUNCHER_NAMES + INTERFACE_NAMES + SLURM_NAMES + tuple(name for name, value in MPI_SETTINGS)
+)
 """What only advises programs that find no better by themselves. A user's own value wins, as for a faster fabric."""
 
 CUDA_DEVICES = "CUDA_VISIBLE_DEVICES"
@@ -127,7 +153,8 @@ class SessionView:
     """What all replicas of a session have in common.
 
     mode: the effective mode. replicas: all names in rank order, main first. roles: (role, number of replicas), main
-    first. interface: name of the session's interface in every replica, None for a session of one replica.
+    first. interface: name of the session's interface in every replica, None for a session of one replica. slurm:
+    whether the session is to look like a job of Slurm.
     """
 
     session_id: str
@@ -136,6 +163,7 @@ class SessionView:
     roles: tuple[tuple[str, int], ...]
     master_port: int
     interface: str | None
+    slurm: bool = False
     _shared: dict[str, str] = field(init=False, repr=False, compare=False)
     _advice: dict[str, str] = field(init=False, repr=False, compare=False)
     _tf_cluster: str = field(init=False, repr=False, compare=False)
@@ -161,9 +189,29 @@ class SessionView:
         }
         if self.interface is not None:
             advice.update((name, self.interface) for name in INTERFACE_NAMES)
+        if self.slurm:
+            advice.update(_slurm_job(self.session_id, self.replicas))
         workers = [f"{name}:{self.master_port}" for name in self.replicas]
         object.__setattr__(self, "_advice", advice)
         object.__setattr__(self, "_tf_cluster", json.dumps({"worker": workers}))
+
+
+def _slurm_job(session_id: str, replicas: Sequence[str]) -> dict[str, str]:
+    """Return what all tasks of a job of Slurm are told: a task on each replica. Its number follows from the session."""
+    nodes, size = ",".join(replicas), str(len(replicas))
+    counts = ("JOB_NUM_NODES", "STEP_NUM_NODES", "NNODES", "NTASKS", "NPROCS")
+    each = f"1(x{size})" if len(replicas) > 1 else "1"
+    return {
+        "SLURM_JOB_ID": str(int(session_id[:7], 16)),
+        **{f"SLURM_{of}NODELIST": nodes for of in ("JOB_", "STEP_", "")},
+        **{f"SLURM_{name}": size for name in counts},
+        "SLURM_NTASKS_PER_NODE": "1",
+        "SLURM_TASKS_PER_NODE": each,
+        "SLURM_STEP_TASKS_PER_NODE": each,
+        "SLURM_LOCALID": "0",
+        "HYDRA_LAUNCHER": "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+    }
 
 
 def replica_environment(
@@ -197,6 +245,8 @@ def replica_environment(
         **view._advice,
         "PET_NODE_RANK": str(rank),
         "PET_NPROC_PER_NODE": str(accelerators or 1),
+        **(dict.fromkeys(("SLURM_PROCID", "SLURM_NODEID"), str(rank)) if view.slurm else {}),
+        **({"SLURMD_NODENAME": replica} if view.slurm else {}),
         **(user or {}),
     }
     names = [name for device_names in (devices or {}).values() for name in device_names]
@@ -238,6 +288,7 @@ def environments(plan: Plan, host: str) -> dict[str, dict[str, str]]:
         roles=tuple((role["name"], role["replicas"]) for role in request["roles"]),
         master_port=request["master_port"],
         interface=None if plan.network is None else plan.network.interface,
+        slurm=bool(request.get("slurm_variables")),
     )
     user = {role["name"]: role["env"] for role in request["roles"]}
     return {

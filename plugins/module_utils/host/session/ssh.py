@@ -233,7 +233,8 @@ def image_user(context: Context, container: str, user: str) -> tuple[int, int]:
 def search_path(context: Context, replica: Replica) -> str:
     """Return the replica's PATH: launchers, the user's or the image's own, the SSH client for images without one."""
     own = context.environments[replica.name].get("PATH") or context.image_environment(replica).get("PATH")
-    return f"{environment.LAUNCHERS}:{own or environment.DEFAULT_PATH}:{environment.RUNTIME}/bin"
+    last = f":{environment.SLURM}" if context.plan.request.get("slurm_variables") else ""
+    return f"{environment.LAUNCHERS}:{own or environment.DEFAULT_PATH}:{environment.RUNTIME}/bin{last}"
 
 
 def _is_in_runtime(path: str) -> bool:

@@ -842,6 +842,17 @@ def test_a_limit_of_the_disk_is_stored_where_there_is_one_alone() -> None:
         parse(disk_size="1k")
 
 
+def test_variables_of_slurm_are_stored_where_they_are_asked_for_alone() -> None:
+    request = parse(slurm_variables="yes")
+    assert (request.slurm_variables, request.to_dict()["slurm_variables"]) == (True, True)
+    assert Request.from_dict(request.to_dict()) == request
+    assert "slurm_variables" not in parse().to_dict(), "earlier releases wrote none, and read none"
+    assert Request.from_dict(parse().to_dict()) == parse()
+    assert diff_requests(parse(), request) == [("slurm_variables", "false", "true")]
+    with pytest.raises(InvalidInput, match="session_slurm_variables is 'much'"):
+        parse(slurm_variables="much")
+
+
 def test_a_batch_command_is_text_for_the_shell_or_words() -> None:
     def batch(value: object) -> tuple[str, ...] | None:
         variables = {"session_name": "a", "session_image": "b", "session_batch_command": value}

@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LAUNCHERS
@@ -97,3 +98,40 @@ def test_torchrun_of_the_image_runs_and_one_that_is_to_be_alone_is(
     )
     others = "/foo:" if "/foo" in before else ""
     assert done.stdout.split("\n")[0] == f"{'none' if alone else 4} 2 {others}{image}:/usr/bin:/bin {arguments}"
+
+
+def scontrol(*arguments: str, nodes: str = "") -> Any:
+    script = ssh_runtime._SCRIPTS["slurm/scontrol"]
+    return subprocess.run(
+        ["/bin/dash", "-c", script, "scontrol", *arguments],
+        env={"SLURM_JOB_NODELIST": nodes} if nodes else {},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=10,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("main1,sub1,sub2", "main1 sub1 sub2"),
+        ("main1", "main1"),
+        ("sub[1-3,08-11,20],main1", "sub1 sub2 sub3 sub08 sub09 sub10 sub11 sub20 main1"),
+        ("a[1-2]-x,b[3]", "a1-x a2-x b3"),
+        ("*,main1", "* main1"),
+    ],
+)
+def test_scontrol_names_the_hosts_of_a_list(given: str, names: str) -> None:
+    for done in (scontrol("show", "hostnames", nodes=given), scontrol("show", "hostname", given, nodes="other")):
+        assert (done.stdout.split(), done.returncode) == (names.split(), 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("show", "hostnames"), ("show", "job", "1"), ("show", "hostnames", "a[1-"), ("show", "hostnames", "a[x]")],
+)
+def test_scontrol_says_what_it_answers(arguments: tuple[str, ...]) -> None:
+    done = scontrol(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "what answers here is: scontrol show hostnames" in done.stderr

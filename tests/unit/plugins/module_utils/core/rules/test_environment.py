@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     CONTRACT_NAMES,
     INTERFACE_NAMES,
     SEED_NAMES,
+    SLURM_NAMES,
     SessionView,
     environment_file,
     hostfile,
@@ -125,7 +126,38 @@ def test_all_of_a_sub_exactly():
         "PET_MASTER_ADDR": "main1",
         "PET_MASTER_PORT": "12345",
     }
-    assert set(environment) - {"DATA"} == CONTRACT_NAMES | ADVICE_NAMES
+    assert set(environment) - {"DATA"} == (CONTRACT_NAMES | ADVICE_NAMES) - {*SLURM_NAMES}
+
+
+def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> None:
+    view = SessionView(SESSION, "multi-node", ("main1", "sub1", "sub2"), (("main", 1), ("sub", 2)), 4000, "eth1", True)
+    given = {"role": "sub", "index": 2, "rank": 2, "local_rank": 0, "node_rank": 1, "kernel_id": SUB2, "host": "h"}
+    environment = replica_environment(view, replica="sub2", **given)
+    assert {name: value for name, value in environment.items() if name in SLURM_NAMES} == {
+        "SLURM_JOB_ID": str(int(SESSION[:7], 16)),
+        "SLURM_JOB_NODELIST": "main1,sub1,sub2",
+        "SLURM_STEP_NODELIST": "main1,sub1,sub2",
+        "SLURM_NODELIST": "main1,sub1,sub2",
+        "SLURM_JOB_NUM_NODES": "3",
+        "SLURM_STEP_NUM_NODES": "3",
+        "SLURM_NNODES": "3",
+        "SLURM_NTASKS": "3",
+        "SLURM_NPROCS": "3",
+        "SLURM_NTASKS_PER_NODE": "1",
+        "SLURM_TASKS_PER_NODE": "1(x3)",
+        "SLURM_STEP_TASKS_PER_NODE": "1(x3)",
+        "SLURM_PROCID": "2",
+        "SLURM_NODEID": "2",
+        "SLURM_LOCALID": "0",
+        "SLURMD_NODENAME": "sub2",
+        "HYDRA_LAUNCHER": "ssh",
+        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
+    }
+    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES
+    # Open MPI takes a process for one that srun has started where it finds these.
+    assert not {"SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"} & set(environment)
+    own = replica_environment(view, replica="sub2", user={"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, **given)
+    assert (own["SLURM_NTASKS"], own["SLURM_PROCID"], own["SLURM_NODEID"]) == ("1", "0", "2")
 
 
 def test_one_replica_has_no_interface_to_pin():
@@ -141,7 +173,7 @@ def test_one_replica_has_no_interface_to_pin():
         host="node-a",
     )
     assert not set(environment) & set(INTERFACE_NAMES)
-    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES - {*INTERFACE_NAMES}
+    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES - {*INTERFACE_NAMES, *SLURM_NAMES}
     assert environment["BACKENDAI_CLUSTER_REPLICAS"] == "main:1"
     assert json.loads(environment["TF_CONFIG"]) == {
         "cluster": {"worker": ["main1:4000"]},
