@@ -554,6 +554,25 @@ def test_an_image_s_own_files_and_server_stay(host: Host, image_of: Callable[...
     assert usual_port(host.launch(size=2, image=exposed), "sub1") == ""
 
 
+def test_nothing_is_written_where_an_image_s_links_lead_out_of_it(
+    host: Host, image_of: Callable[..., str], tmp_path: Path
+) -> None:
+    first = host.launch(size=1, name="first")
+    script = "ln -s /data /.ssh; rm -f /etc/passwd; ln -s /data/passwd /etc/passwd; ln -s /data/run /run"
+    first.run_in("main1", "sh", "-c", script)
+    image = image_of("first-main1")
+    first.remove()
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "passwd").write_text("root:x:0:0::/:/bin/sh\nsshd:x:100:65534::/run/sshd:/bin/false\n")
+    (shared / "run" / "sshd").mkdir(parents=True)
+    before = (shared / "passwd").read_bytes()
+    session = host.launch(size=2, image=image, mounts=[f"{shared}:/data"])
+    assert sorted(path.name for path in shared.iterdir()) == ["passwd", "run"]
+    assert (shared / "passwd").read_bytes() == before
+    assert session.run_in("main1", "ls", "/.ssh").split() == ["passwd", "run"]
+
+
 def test_a_session_without_network_and_login_has_no_server(host: Host) -> None:
     session = host.launch(size=1)
     assert session.plan["network"] is None

@@ -154,12 +154,14 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     home: what the replica's environment says; empty where that says nothing.
     """
     uid, gid = image_user(context, container, user)
-    mounted = [mount["target"].rstrip("/") for mount in replica.mounts]
+    mounted = [environment.DIRECTORY, environment.RUNTIME, *(mount["target"].rstrip("/") for mount in replica.mounts)]
+    engine = context.engine
 
     def is_own(path: str) -> bool:
-        return not any(f"{path}/".startswith(f"{target}/") for target in mounted)
+        # An image may have a link there to what is mounted: the engine would follow it, and write there as root.
+        places = (path, engine.real_path(container, path))
+        return not any(f"{place}/".startswith(f"{target}/") for target in mounted for place in places)
 
-    engine = context.engine
     found = accounts.Accounts(
         engine.read_file(container, accounts.PASSWD),
         engine.read_file(container, accounts.SHADOW) if uid == 0 else None,
@@ -179,8 +181,9 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     if uid == 0 and is_own(accounts.SERVER_FOLDER):
         lacking.append(Entry(accounts.SERVER_FOLDER, None, 0o755))
     home = home or accounts.home_of(wanted, uid)
-    folder = f"{engine.real_path(container, home).rstrip('/')}/.ssh" if engine.has_path(container, home) else ""
-    if folder and context.network is not None and is_own(folder):
+    has_home = context.network is not None and home.startswith("/") and engine.has_path(container, home)
+    folder = f"{engine.real_path(container, home).rstrip('/')}/.ssh" if has_home else ""
+    if folder and is_own(folder):
         lacking += _for_other_clients(context, container, replica, folder, (uid, gid))
     return Login(uid, gid, wanted, tuple(lacking))
 
