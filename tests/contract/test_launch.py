@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -554,16 +555,24 @@ def test_an_image_s_own_files_and_server_stay(host: Host, image_of: Callable[...
     assert usual_port(host.launch(size=2, image=exposed), "sub1") == ""
 
 
+@pytest.fixture
+def shared(host: Host) -> Iterator[Path]:
+    """Return a folder of the host that may be mounted."""
+    folder = Path("/srv/for-the-links")
+    folder.mkdir()
+    yield folder
+    host.clear()
+    shutil.rmtree(folder)
+
+
 def test_nothing_is_written_where_an_image_s_links_lead_out_of_it(
-    host: Host, image_of: Callable[..., str], tmp_path: Path
+    host: Host, image_of: Callable[..., str], shared: Path
 ) -> None:
     first = host.launch(size=1, name="first")
     script = "ln -s /data /.ssh; rm -f /etc/passwd; ln -s /data/passwd /etc/passwd; ln -s /data/run /run"
     first.run_in("main1", "sh", "-c", script)
     image = image_of("first-main1")
     first.remove()
-    shared = tmp_path / "shared"
-    shared.mkdir()
     (shared / "passwd").write_text("root:x:0:0::/:/bin/sh\nsshd:x:100:65534::/run/sshd:/bin/false\n")
     (shared / "run" / "sshd").mkdir(parents=True)
     before = (shared / "passwd").read_bytes()

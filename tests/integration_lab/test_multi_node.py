@@ -145,7 +145,7 @@ def _shared(names: list[str]) -> dict[str, str]:
         "PET_MASTER_ADDR": "main1",
         "PET_MASTER_PORT": "12345",
         "SLURM_JOB_ID": str(int(record("six")["plan"]["session"]["id"][:7], 16)),
-        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST", "SLURM_NODELIST"), ",".join(NAMES)),
+        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"), ",".join(NAMES)),
         **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES"), "6"),
         **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), "6"),
         **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), "1(x6)"),

@@ -111,7 +111,8 @@ replicas. No rendezvous is named, so that it is the static one: ranks are those 
 
 SLURM_NAMES = (
     "SLURM_JOB_ID",
-    *(f"SLURM_{of}NODELIST" for of in ("JOB_", "STEP_", "")),
+    "SLURM_JOB_NODELIST",
+    "SLURM_STEP_NODELIST",
     "SLURM_JOB_NUM_NODES",
     "SLURM_STEP_NUM_NODES",
     "SLURM_NNODES",
@@ -128,8 +129,9 @@ SLURM_NAMES = (
     "I_MPI_HYDRA_BOOTSTRAP",
 )
 """What a task of Slurm's ``srun`` finds (srun(1), output environment variables), where a session is to look like a job
-of one task on each replica. Without ``SLURM_JOBID`` and ``SLURM_STEP_ID``: by those Open MPI would start its programs
-with srun, and take each for one that srun has started. The last two keep MPICH and Intel MPI from srun."""
+of one task on each replica. Without ``SLURM_JOBID``, ``SLURM_NODELIST`` and ``SLURM_STEP_ID``: by those Open MPI would
+start its programs with srun, and take each for one that srun has started. The last two keep MPICH and Intel MPI from
+srun."""
 
 EXTRA_NAMES = ("RANK", "NODE_RANK", "CLUSTER_COMPUTE_HOST", "NVIDIA_VISIBLE_DEVICES")
 NO_CARD = "void"
@@ -203,7 +205,8 @@ def _slurm_job(session_id: str, replicas: Sequence[str]) -> dict[str, str]:
     each = f"1(x{size})" if len(replicas) > 1 else "1"
     return {
         "SLURM_JOB_ID": str(int(session_id[:7], 16)),
-        **{f"SLURM_{of}NODELIST": nodes for of in ("JOB_", "STEP_", "")},
+        "SLURM_JOB_NODELIST": nodes,
+        "SLURM_STEP_NODELIST": nodes,
         **{f"SLURM_{name}": size for name in counts},
         "SLURM_NTASKS_PER_NODE": "1",
         "SLURM_TASKS_PER_NODE": each,

@@ -137,7 +137,6 @@ def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> Non
         "SLURM_JOB_ID": str(int(SESSION[:7], 16)),
         "SLURM_JOB_NODELIST": "main1,sub1,sub2",
         "SLURM_STEP_NODELIST": "main1,sub1,sub2",
-        "SLURM_NODELIST": "main1,sub1,sub2",
         "SLURM_JOB_NUM_NODES": "3",
         "SLURM_STEP_NUM_NODES": "3",
         "SLURM_NNODES": "3",
@@ -155,7 +154,9 @@ def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> Non
     }
     assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES
     # Open MPI takes a process for one that srun has started where it finds these.
-    assert not {"SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"} & set(environment)
+    assert not {"SLURM_JOBID", "SLURM_NODELIST", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"} & set(
+        environment
+    )
     own = replica_environment(view, replica="sub2", user={"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, **given)
     assert (own["SLURM_NTASKS"], own["SLURM_PROCID"], own["SLURM_NODEID"]) == ("1", "0", "2")
 
