@@ -16,7 +16,9 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     HERE,
     Host,
     Session,
+    has_ended,
     output_of,
+    until,
 )
 
 MIB = 1024**2
@@ -32,6 +34,7 @@ def look(host: Host) -> Look:
         given = {"measure": lambda _path: {**nothing, **measured}} if measured else {}
         done, problems = disk.stop_who_fills_disks(host.engine, host.state, **given)
         assert problems == []
+        assert all(until(lambda name=name: has_ended(name)) for name in done)
         return done
 
     return look_once
@@ -77,6 +80,7 @@ def test_who_is_above_its_own_limit_is_stopped_and_stays_so(host: Host, look: Lo
     output_of("docker", "start", "demo-main1")
     assert failures(host)["main1"] is None
     output_of("docker", "stop", "--time", "0", "demo-main1")
+    assert until(lambda: has_ended("demo-main1"))
     assert failures(host)["main1"]["stopped"] == "", "what it was stopped for once is not why it ended now"
 
 
