@@ -297,6 +297,29 @@ class TestEnvironment:
             assert replica.run("cat", "/etc/cluster-compute/hostfile.mpich") == "".join(f"{name}:1\n" for name in NAMES)
 
 
+OWN_ADDRESS = """
+import json, socket, subprocess
+def said(*argv):
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+outside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+outside.connect(("8.8.8.8", 53))
+own = socket.gethostbyname(socket.gethostname())
+route = said("ip", "route", "get", "8.8.8.8")
+links = said("ip", "-o", "-4", "address", "show", "scope", "global")
+print(json.dumps({
+    "hostname -I": said("hostname", "-I")[0],
+    "hostname -i": said("hostname", "-i")[0],
+    "gethostbyname": own,
+    "socket": outside.getsockname()[0],
+    "route": route[route.index("src") + 1],
+    "first interface": links[3].partition("/")[0],
+    "getfqdn": socket.getfqdn(),
+    "getnameinfo": socket.getnameinfo((own, 0), 0)[0],
+}))
+"""
+"""The ways in which programs look for their own address: launchers, Ray, Dask, DeepSpeed, MPI."""
+
+
 class TestNames:
     """Every name has one address, everywhere, from the first moment."""
 
@@ -319,6 +342,13 @@ class TestNames:
             for replica in six.replicas.values()
         }
         assert len(prefixes) == 1
+
+    def test_every_usual_way_finds_the_session_s_address_first(self, six: Six) -> None:
+        for name, replica in six.replicas.items():
+            found = json.loads(replica.run("python3", "-c", OWN_ADDRESS))
+            name_found = found.pop("getnameinfo"), found.pop("getfqdn")
+            assert name_found == (name, name)
+            assert found == dict.fromkeys(found, six.addresses[name])
 
     @pytest.mark.parametrize("name", NAMES)
     def test_the_first_process_could_resolve_them_all(self, six: Six, name: str) -> None:

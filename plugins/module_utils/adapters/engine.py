@@ -48,6 +48,9 @@ LABEL_RECORD = "cluster-compute.record"
 PATIENCE = 180.0
 """Seconds for which an engine may say nothing where it makes or removes parts of a session: one that two dozen launches
 keep busy was seen to take more than a minute for a network."""
+ENGINE_PID = "/run/docker.pid"
+RUNTIME = "cluster-compute"
+"""The engine's runtime entry for replicas, on hosts that are prepared (`host.engine_runtime`)."""
 MINIMUM_API = (1, 41)
 """Docker Engine 20.10, the oldest release that is supported."""
 NEWEST_API = (1, 52)
@@ -106,7 +109,7 @@ def is_replica(entry: Mapping[str, Any]) -> bool:
 def engine_start() -> float:
     """Return when this host's engine was started, in seconds of the calendar clock as it is now; 0 where unknown."""
     try:
-        return started_at(int(Path("/run/docker.pid").read_text(encoding="ascii")))
+        return started_at(int(Path(ENGINE_PID).read_text(encoding="ascii")))
     except (OSError, ValueError):
         return 0.0
 
@@ -267,6 +270,14 @@ class Engine:
             "cgroup": str(info.get("CgroupVersion") or "1"),
             "live_restore": bool(info.get("LiveRestoreEnabled")),
         }
+
+    def runtimes(self) -> dict[str, dict[str, Any]]:
+        """Return the runtimes that this engine knows, by name: path, runtimeArgs (Engine API, SystemInfo)."""
+        return dict(self._get("describe itself", "/info").get("Runtimes") or {})
+
+    def default_runtime(self) -> str:
+        """Return the name of the runtime of containers that ask for none."""
+        return str(self._get("describe itself", "/info").get("DefaultRuntime") or "")
 
     def uses_nftables(self) -> bool:
         """Tell whether this engine writes its rules with nftables instead of iptables (Engine API, SystemInfo)."""

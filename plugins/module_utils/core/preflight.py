@@ -415,6 +415,14 @@ def _prepared(settings: Settings, results: Results) -> Check:
                 "The host brings its sessions back after a reboot by itself.",
                 f"{PREPARE} After a reboot run repair until then.",
             )
+        if packages["runtime"]:
+            check.bad(
+                WARNING,
+                host,
+                packages["runtime"],
+                "Programs in replicas find the address of their session first.",
+                f"{PREPARE} Until then some find the outward address, which other replicas do not reach.",
+            )
         drain = results.facts[host].drained if host in results.facts else None
         if drain is not None:
             check.bad(WARNING, host, str(drain), "It takes new sessions.", "Run the undrain_hosts playbook.")

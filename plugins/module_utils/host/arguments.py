@@ -64,6 +64,10 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         },
         "supports_check_mode": True,
     },
+    "host_runtime": {
+        "argument_spec": {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}},
+        "supports_check_mode": True,
+    },
     "host_suspect": {
         "argument_spec": {"reason": {"type": "str", "default": ""}, "state_directory": STATE_DIRECTORY},
         "supports_check_mode": True,

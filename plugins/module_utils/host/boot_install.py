@@ -93,7 +93,7 @@ def build(state_directory: str) -> bytes:
         f'sys.exit(main(["--state-directory", {state_directory!r}, *sys.argv[1:]]))\n'
     )
     stream = io.BytesIO()
-    stream.write(f"#!{_interpreter()}\n".encode())
+    stream.write(f"#!{interpreter()}\n".encode())
     with zipfile.ZipFile(stream, "a", zipfile.ZIP_STORED) as archive:
         for path in sorted(sources):
             entry = zipfile.ZipInfo(path, _TIME)
@@ -149,7 +149,7 @@ def _source(name: str, spec: ModuleSpec) -> str:
     return importlib.util.decode_source(text) if isinstance(text, bytes) else str(text)
 
 
-def _interpreter() -> str:
+def interpreter() -> str:
     """Return the interpreter of this module; the distribution's by the name that stays when it is renewed."""
     own = sys.executable
     if sys.prefix == sys.base_prefix and os.path.realpath(own) == os.path.realpath(_INTERPRETER):

@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
     probe,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    RUNTIME,
     Engine,
     EngineError,
 )
@@ -41,7 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_ON_HOST,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.neighbours import neighbour_limits
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install, data
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install, data, engine_runtime
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import host_facts
 
 PROGRAMS = {
@@ -109,7 +110,11 @@ def examine(
     root = found["engine"]["root"] if found["engine"] else "/var/lib/docker"
     return {
         **found,
-        "packages": {"missing": _missing(), "boot": _boot(state_directory)},
+        "packages": {
+            "missing": _missing(),
+            "boot": _boot(state_directory),
+            "runtime": _runtime(found["engine"] is not None),
+        },
         "kernel": _kernel(nftables),
         "clock": {"unsynchronized": machine.is_unsynchronized()},
         "disks": {"images and containers": machine.disk(root), "state of sessions": machine.disk(state_directory)},
@@ -140,6 +145,15 @@ def _boot(state_directory: str) -> str:
     except SessionError as error:
         return str(error)
     return ""
+
+
+def _runtime(has_engine: bool) -> str:
+    """Return why replicas here do not start with their session's address first; empty where they do, or are not to."""
+    try:
+        changes = has_engine and any(engine_runtime.present_stages(Engine.connect()))
+    except SessionError as error:
+        return str(error)
+    return f"The engine's runtime entry {RUNTIME} is not there, or not of this release." if changes else ""
 
 
 def _kernel(nftables: bool) -> dict[str, Any]:

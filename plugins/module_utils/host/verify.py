@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_server
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.first_address import is_first
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
     LinkError,
     addresses_of,
@@ -65,6 +66,12 @@ def verify(
         for replica, result in zip(replicas, results):
             result.update(_prove_interface(plan, replica, result["pid"]))
             _prove_server(replica, result["pid"])
+            if result["runtime"] == RUNTIME and not is_first(result["pid"]):
+                raise VerificationFailed(
+                    f"Programs of the replica {replica['name']} on {replica['host']} do not find its session's address "
+                    f"{replica['address']} first, for which the engine's runtime {RUNTIME} was to see when the "
+                    "container was started. The log of the host's engine says why."
+                )
         if plan["network"]["driver"] == "vxlan":
             _prove_packets(plan, host, results[0]["pid"], replicas[0]["name"], results[0]["mtu"], patience)
         if plan["network"]["tunnel"] is not None:
@@ -74,7 +81,7 @@ def verify(
             if replica["rank"] == 0:
                 _prove_login(replica, result["pid"], public_keys[replica["name"]]["host"])
     for result in results:
-        del result["pid"]
+        del result["pid"], result["runtime"]
     return results
 
 
@@ -97,6 +104,7 @@ def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float
                 "address": replica["address"],
                 "status": "RUNNING",
                 "pid": state["Pid"],
+                "runtime": found["HostConfig"].get("Runtime"),
             }
         if state["Status"] in ("exited", "dead") or time.monotonic() > deadline:
             health_text = "" if health == "healthy" else f", health {health}"

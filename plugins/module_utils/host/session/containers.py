@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
@@ -297,6 +297,7 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
         "ExposedPorts": {port: {} for port in bindings},
         "HostConfig": {
             "Init": True,
+            **_runtime(context),
             # A quota, not NanoCpus: the engine refuses NanoCpus above the cores it sees, although a site may
             # declare more (or a share of) them for the host.
             "CpuPeriod": docker_engine.CPU_PERIOD,
@@ -332,6 +333,13 @@ def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
     return [
         {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only} for source, target, read_only in own
     ] + mount_entries(context.session.id, list(replica.mounts))
+
+
+def _runtime(context: Context) -> dict[str, Any]:
+    """Return what the engine is told of the runtime: the one that puts the session's address first, where it is."""
+    if context.network is None or not context.once("engine has runtime", lambda: RUNTIME in context.engine.runtimes()):
+        return {}
+    return {"Runtime": RUNTIME}
 
 
 def _disk(context: Context, replica: Replica) -> dict[str, Any]:

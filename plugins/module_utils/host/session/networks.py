@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import first_address, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
@@ -115,6 +116,12 @@ def _connect(context: Context, entry: dict[str, Any], replica: Replica, network:
         # Engines count on, so the new interface is eth2 although everything was told eth1, and engine 28 gives it
         # a MAC of its own choice whatever it is asked.
         link.ensure_interface(pid, str(replica.address), interface, str(replica.mac))
+    if context.network is not None and found["State"]["Running"] and found["HostConfig"].get("Runtime") == RUNTIME:
+        networks = (context.engine.inspect(entry["Id"]) or found)["NetworkSettings"]["Networks"]
+        outward = networks.get(context.egress.name)
+        if outward:
+            link.ensure_interface(pid, outward["IPAddress"], EGRESS_INTERFACE, outward["MacAddress"])
+            first_address.put_first(pid, outward["Gateway"])
 
 
 def endpoints(context: Context, replica: Replica) -> dict[str, dict[str, Any]]:

@@ -80,7 +80,7 @@ def observation(number: int) -> dict[str, Any]:
         "subnets": ["192.0.0.0/16"],
         "vnis": [],
         "encryption": "",
-        "packages": {"missing": [], "boot": ""},
+        "packages": {"missing": [], "boot": "", "runtime": ""},
         "kernel": {
             "release": "6.1.0",
             "links": "",

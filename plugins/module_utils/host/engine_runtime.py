@@ -1,0 +1,194 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The runtime entry of this host's engine by which replicas are started: the engine's own, and one thing before.
+
+An engine hands each container to a runtime, which it calls with the words of the OCI's command line. The only moment at
+which a container's network is complete with every engine, and its program has not begun, is the runtime's ``start``;
+hooks of the OCI come too early (engines from 26 on attach networks after ``create``) or without the rights for it. So
+the entry is a script that puts the session's address first (`adapters.first_address`) and becomes the engine's own
+runtime. Whoever starts a replica again, it goes through here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import first_address
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    ENGINE_PID,
+    RUNTIME,
+    Engine,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import file_differs, write_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.boot_install import closure, interpreter
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.firewall_rules import ENGINE_SETTINGS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
+
+SCRIPT = Path("/usr/local/lib/cluster-compute/runtime")
+PROGRAM = Path("/usr/local/lib/cluster-compute/first_address.py")
+_PLAIN = "runc"
+_RELOAD_SECONDS = 10.0
+
+_TEXT = """\
+#!/bin/sh
+# Written by prepare_hosts of cluster_compute.session: the runtime of replicas. It is {plain} but for one thing: before
+# a replica's program starts, the address of its session is made the first that programs find.
+before=
+for argument; do
+    # The engine's shim calls "... start ID" in the container's folder, where "create" has left the process.
+    [ "$before" = start ] && [ -r init.pid ] && {python} -I -S {program} "$(cat init.pid)"
+    before=$argument
+done
+exec {runtime} "$@"
+"""
+
+
+class RuntimeEntryError(SessionError):
+    """The engine cannot be given the runtime entry; the message is a full sentence."""
+
+
+def present_stages(engine: Engine) -> list[Stage]:
+    """Return what gives the engine its entry: the files, then the setting, which it reads while it runs."""
+    files = {
+        SCRIPT: (_script(engine), 0o755),
+        PROGRAM: (closure(first_address.__name__)[first_address.__name__], 0o644),
+    }
+    stages: list[Stage] = [[_write_step(path, *made) for path, made in files.items() if file_differs(path, *made)]]
+    settings = _settings_file()
+    found = _read(settings)
+    entries = found.get("runtimes", {})
+    if entries.get(RUNTIME) == {"path": str(SCRIPT)} and engine.runtimes().get(RUNTIME, {}).get("path") == str(SCRIPT):
+        return stages
+    wanted = {**found, "runtimes": {**entries, RUNTIME: {"path": str(SCRIPT)}}}
+    return [*stages, [_settings_step(engine, settings, wanted)]]
+
+
+def absent_stages(engine: Engine) -> list[Stage]:
+    """Return what takes the entry away. Raises RuntimeEntryError while containers need it to start again."""
+    users = [
+        found["Name"].lstrip("/")
+        for entry in engine.session_containers()
+        if (found := engine.inspect(entry["Id"])) and found["HostConfig"].get("Runtime") == RUNTIME
+    ]
+    if users:
+        raise RuntimeEntryError(
+            f"The runtime entry {RUNTIME} of this host's engine is what these containers are started by: "
+            f"{', '.join(sorted(users))}. Tear their sessions down first."
+        )
+    stages: list[Stage] = []
+    settings = _settings_file()
+    found = _read(settings)
+    entries = dict(found.get("runtimes", {}))
+    if entries.pop(RUNTIME, None) is not None:
+        others = {key: value for key, value in found.items() if key != "runtimes"}
+        stages.append([_settings_step(engine, settings, {**others, **({"runtimes": entries} if entries else {})})])
+    files = [path for path in (SCRIPT, PROGRAM) if path.exists()]
+    return [*stages, [Step("remove", "file", str(path), path.unlink, before="present") for path in files]]
+
+
+def _script(engine: Engine) -> str:
+    """Return the script for the runtime that this engine uses where it is told nothing."""
+    known, default = engine.runtimes(), engine.default_runtime()
+    plain = known.get(_PLAIN if default == RUNTIME else default, {})
+    if not plain.get("path"):
+        raise RuntimeEntryError(
+            f"The engine's default runtime {default!r} is no program that the OCI's command line calls, so replicas "
+            "cannot be started through it with their session's address first. Set default-runtime to one with a path "
+            "(runc), or prepare_hosts_engine_runtime=false for this host."
+        )
+    command = shlex.join([plain["path"], *(plain.get("runtimeArgs") or ())])
+    return _TEXT.format(plain=plain["path"], python=shlex.quote(interpreter()), program=PROGRAM, runtime=command)
+
+
+def _write_step(path: Path, text: str, mode: int) -> Step:
+    def write() -> None:
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True)
+            os.chmod(path.parent, 0o755)  # noqa: S103 - as every folder below /usr/local
+        write_file(path, text, mode)
+
+    return Step("update" if path.exists() else "create", "file", str(path), write, after=text)
+
+
+def _settings_step(engine: Engine, path: Path, wanted: dict[str, Any]) -> Step:
+    old = path.read_text(encoding="utf-8") if path.exists() else None
+    change = partial(_change_settings, engine, path, old, wanted)
+    what = f"runtime {RUNTIME} in {path}"
+    return Step("set", "engine setting", what, change, before=_of_runtimes(old), after=_of_runtimes(json.dumps(wanted)))
+
+
+def _of_runtimes(text: str | None) -> Any:
+    """Return what a file of settings says of runtimes: the rest is the site's, and no part of the change."""
+    return (json.loads(text) if text and text.strip() else {}).get("runtimes")
+
+
+def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[str, Any]) -> None:
+    """Write the settings and have the running engine read them; where it refuses, they are as before."""
+    mode = path.stat().st_mode & 0o7777 if old is not None else 0o644
+    path.parent.mkdir(exist_ok=True)
+    # A running engine forgets a runtime only where it is told of runtimes at all.
+    write_file(path, json.dumps({"runtimes": {}, **wanted}, indent=2) + "\n", mode)
+    process = _engine_process()
+    is_wanted = RUNTIME in (wanted.get("runtimes") or {})
+    os.kill(process, signal.SIGHUP)
+    deadline = time.monotonic() + _RELOAD_SECONDS
+    while (RUNTIME in engine.runtimes()) != is_wanted:
+        if time.monotonic() > deadline:
+            if old is None:
+                path.unlink()
+            else:
+                write_file(path, old, mode)
+            os.kill(process, signal.SIGHUP)
+            raise RuntimeEntryError(
+                f"The engine did not take its settings from {path} anew; they are as they were. See its log for why: "
+                "it refuses what is given in that file and on its command line as well (--add-runtime)."
+            )
+        time.sleep(0.1)
+    write_file(path, json.dumps(wanted, indent=2) + "\n", mode)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the engine's settings; none where there is no such file. Raises RuntimeEntryError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    try:
+        found = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise RuntimeEntryError(
+            f"The engine's settings in {path} are no JSON ({error}). Mend the file first."
+        ) from None
+    if not isinstance(found, dict) or not isinstance(found.get("runtimes", {}), dict):
+        raise RuntimeEntryError(
+            f"The engine's settings in {path} are no object with runtimes by name. Mend the file first."
+        )
+    return found
+
+
+def _settings_file() -> Path:
+    """Return the file that the running engine has its settings from (dockerd(8), --config-file)."""
+    words = Path(f"/proc/{_engine_process()}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    for word, following in zip(words, [*words[1:], ""]):
+        if word.startswith("--config-file="):
+            return Path(word.partition("=")[2])
+        if word == "--config-file":
+            return Path(following)
+    return ENGINE_SETTINGS
+
+
+def _engine_process() -> int:
+    try:
+        return int(Path(ENGINE_PID).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        raise RuntimeEntryError(f"Docker Engine does not say in {ENGINE_PID} which process it is.") from None

@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The address that a replica's programs find is the session's, from the first of them on, whoever starts it."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.first_address import is_first
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime
+from ansible_collections.cluster_compute.session.tests.contract.modules import run
+from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of, until
+
+SETTINGS = Path("/etc/docker/daemon.json")
+TELLS = ["sh", "-c", "ip route get 192.0.2.1 >/first; ip -4 -o address >>/first; date >>/began; exec sleep 8888"]
+"""What a replica runs: it writes down at once what programs find."""
+
+
+ECHO = """
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("", 80))
+print("ready", flush=True)
+while True:
+    server.sendto(*server.recvfrom(100))
+"""
+"""A server of datagrams as most are: it leaves to the kernel from which address it answers."""
+
+
+def first_of(session: Session, replica: str) -> tuple[str, list[str]]:
+    """Return what the first program of a replica found: the source outwards, and all addresses in their order."""
+    route, *lines = session.run_in(replica, "cat", "/first").splitlines()
+    found = [line.split()[3].partition("/")[0] for line in lines]
+    return route.split("src ")[1].split()[0], [address for address in found if address != "127.0.0.1"]
+
+
+def address_of(session: Session, replica: str) -> str:
+    return str(next(entry["address"] for entry in session.plan["replicas"] if entry["name"] == replica))
+
+
+def pid_of(container: str) -> int:
+    return int(output_of("docker", "inspect", "--format", "{{.State.Pid}}", container))
+
+
+def has_begun(session: Session, replica: str) -> bool:
+    """Tell whether the replica's program has written down what it found."""
+    done = subprocess.run(
+        ["docker", "exec", f"{session.name}-{replica}", "cat", "/first"], capture_output=True, check=False
+    )
+    return b"eth0" in done.stdout
+
+
+def check(session: Session, replicas: list[str]) -> None:
+    """See that the first program of each replica found the session's address first, and the egress network's behind."""
+    egress = ipaddress.ip_network(session.plan["egress"]["subnet"])
+    for replica in replicas:
+        source, addresses = first_of(session, replica)
+        assert source == addresses[0] == address_of(session, replica)
+        assert len(addresses) == 2
+        assert ipaddress.ip_address(addresses[1]) in egress
+        assert is_first(pid_of(f"{session.name}-{replica}"))
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
+def test_the_first_program_finds_it_whoever_starts_the_replica(others: int, host: Host) -> None:
+    session = host.launch(size=4, others=others, max_replicas_per_host=4 - others, command=TELLS)
+    here = [entry["name"] for entry in session.plan["replicas"] if entry["host"] == "here"]
+    assert len(here) == 4 - others
+    check(session, here)
+    for replica in here:
+        output_of("docker", "exec", f"demo-{replica}", "rm", "/first")
+        output_of("docker", "restart", "--time", "0", f"demo-{replica}")
+        assert until(partial(has_begun, session, replica))
+    check(session, here)
+    assert session.bring("started")["actions"] != [], "its SSH servers went with the containers"
+    assert session.bring("started")["actions"] == []
+
+
+def test_the_way_out_and_published_ports_work(host: Host) -> None:
+    session = host.launch(size=2, ports="18080:80")
+    outward = json.loads(output_of("ip", "-j", "-4", "address", "show", "dev", "eth0"))[0]["addr_info"][0]["local"]
+    with socket.create_server((outward, 0)) as server:
+        callers: list[str] = []
+
+        def answer() -> None:
+            connection, (caller, _port) = server.accept()
+            callers.append(caller)
+            connection.sendall(b"here\n")
+            connection.close()
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        port = str(server.getsockname()[1])
+        assert session.run_in("sub1", "nc", "-w", "5", outward, port).strip() == "here"
+        thread.join(5)
+    assert ipaddress.ip_address(callers[0]) in ipaddress.ip_network(session.plan["egress"]["subnet"])
+    output_of("docker", "exec", "-d", "demo-main1", "sh", "-c", "echo inside | nc -l -p 80")
+
+    def inside() -> bool:
+        try:
+            with socket.create_connection((outward, 18080), 5) as connection:
+                return connection.recv(100) == b"inside\n"
+        except OSError:
+            return False
+
+    assert until(inside)
+
+
+def test_a_published_port_of_udp_answers_from_where_it_was_asked(host: Host) -> None:
+    session = host.launch(size=2, ports="18080:80/udp")
+    outward = json.loads(output_of("ip", "-j", "-4", "address", "show", "dev", "eth0"))[0]["addr_info"][0]["local"]
+    assert session.plan["replicas"][0]["name"] == "main1"
+    network = f"--net=/proc/{pid_of('demo-main1')}/ns/net"
+    server = subprocess.Popen(["nsenter", network, sys.executable, "-c", ECHO], stdout=subprocess.PIPE)
+    try:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"ready\n"
+        for word in (b"one", b"two"):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+                client.settimeout(5)
+                client.sendto(word, (outward, 18080))
+                assert client.recvfrom(100) == (word, (outward, 18080))
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_networks_that_somebody_took_away_come_back_in_order(host: Host) -> None:
+    session = host.launch(size=3, others=1, max_replicas_per_host=2)
+    for network in (session.plan["network"]["name"], session.plan["egress"]["name"]):
+        output_of("docker", "network", "disconnect", network, "demo-main1")
+        assert not is_first(pid_of("demo-main1"))
+        assert session.bring("started")["actions"] != []
+        assert is_first(pid_of("demo-main1"))
+    assert session.bring("started")["actions"] == []
+
+
+def test_a_replica_alone_needs_none_of_it(host: Host) -> None:
+    session = host.launch(size=1)
+    assert session.plan["network"] is None
+    found = json.loads(output_of("docker", "inspect", "demo-main1"))[0]["HostConfig"]["Runtime"]
+    assert found != RUNTIME
+
+
+# ---- the entry ------------------------------------------------------------------------------------------------------
+
+
+def runtime(state: str, check_mode: bool = False) -> dict[str, Any]:
+    """Perform the call that gives the engine its entry, or takes it away."""
+    return run("host_runtime", {"state": state}, check_mode)
+
+
+@pytest.fixture
+def settings() -> Iterator[dict[str, Any]]:
+    """Return the settings of the engine; they are as they were at the end."""
+    before = SETTINGS.read_text(encoding="utf-8")
+    assert json.loads(before)["runtimes"] == {RUNTIME: {"path": str(engine_runtime.SCRIPT)}}
+    yield json.loads(before)
+    SETTINGS.write_text(before, encoding="utf-8")
+    output_of("pkill", "-HUP", "-x", "dockerd")
+    assert until(lambda: RUNTIME in Engine.connect().runtimes())
+
+
+def test_the_entry_comes_and_goes_and_what_the_site_set_stays(host: Host, settings: dict[str, Any]) -> None:
+    assert runtime("present")["actions"] == []
+    for check_mode in (True, False):
+        gone = runtime("absent", check_mode)["actions"]
+        assert gone[0] == f"set engine setting runtime {RUNTIME} in {SETTINGS}"
+    del settings["runtimes"]
+    assert json.loads(SETTINGS.read_text(encoding="utf-8")) == settings
+    assert RUNTIME not in host.engine.runtimes()
+    assert not engine_runtime.SCRIPT.exists()
+    assert runtime("absent")["actions"] == []
+    session = host.launch(size=2, command=TELLS)
+    assert first_of(session, "main1")[0] != address_of(session, "main1"), "without it the way out has its own address"
+    session.remove()
+    SETTINGS.write_text(json.dumps({**settings, "runtimes": {"other": {"path": "runc"}}}), encoding="utf-8")
+    assert runtime("present", True)["changed"]
+    assert len(runtime("present")["actions"]) == 3
+    assert [*json.loads(SETTINGS.read_text(encoding="utf-8"))["runtimes"]] == ["other", RUNTIME]
+    assert runtime("present")["actions"] == []
+    session = host.launch(size=2, command=TELLS)
+    check(session, ["main1", "sub1"])
+    with pytest.raises(SessionError, match=r"started by: demo-main1, demo-sub1\. Tear their sessions down first\."):
+        runtime("absent")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "are no JSON"),
+        ('{"runtimes": []}', "no object with runtimes"),
+        ('["runtimes"]', "no object with runtimes"),
+        ('{"no-such-setting": true}', "did not take its settings"),
+    ],
+)
+def test_settings_that_cannot_be_used_stay_as_they_are(
+    text: str, told: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings
+    monkeypatch.setattr(engine_runtime, "_RELOAD_SECONDS", 1.0)
+    runtime("absent")
+    SETTINGS.write_text(text, encoding="utf-8")
+    with pytest.raises(SessionError, match=told):
+        runtime("present")
+    assert SETTINGS.read_text(encoding="utf-8") == text
