@@ -38,7 +38,18 @@ def has_ended(lease_owner: str) -> bool:
     if not run or run.split(":")[0] != _place():
         return False
     pid, start = run.split(":")[1:]
-    return run in (this_run(), os.environ.get(INTERRUPTED)) or _start_of(int(pid)) != start
+    return run in (this_run(), os.environ.get(INTERRUPTED)) or _has_ended(int(pid), start)
+
+
+def _has_ended(pid: int, start: str) -> bool:
+    """Tell whether a process is gone for sure: others' processes may be hidden (proc(5), hidepid), not their numbers."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # it is somebody else's
+    return _start_of(pid) not in (start, "")
 
 
 def _place() -> str:

@@ -23,6 +23,16 @@ def test_a_run_has_ended_when_its_process_has() -> None:
     assert has_ended(lease_owner)
 
 
+def test_a_process_that_is_hidden_has_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        lease_owner = f"uuid {run_identity.run_of(other.pid)}"
+        this_run()
+        monkeypatch.setattr(run_identity, "_start_of", lambda _pid: "")
+        assert not has_ended(lease_owner)
+        other.communicate(b"\n")
+    assert has_ended(lease_owner)
+
+
 def test_of_another_machine_or_container_nobody_can_tell() -> None:
     assert not has_ended("uuid")
     assert not has_ended("uuid 3f2a.4026531836:1:1")
