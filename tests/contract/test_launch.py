@@ -11,6 +11,7 @@ import re
 import shutil
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     Session,
     output_of,
     things,
+    until,
 )
 
 
@@ -156,6 +158,26 @@ def test_only_who_holds_the_place_may_use_it(host: Host) -> None:
     with pytest.raises(SessionError, match="has run out"):
         session.bring("started", lease_owner="another run")
     assert session.containers() == {}
+
+
+def test_a_session_whose_lease_is_given_back_while_it_is_started_does_not_say_that_it_runs(
+    host: Host, ledger: LedgerFile
+) -> None:
+    session = host.plan(size=2)
+    session.bring("held")
+
+    def give_back() -> None:
+        assert until(lambda: ledger.read()[session.id].stage == CONFIRMED)
+        assert ledger.release(session.id, LEASE_OWNER)
+
+    with ThreadPoolExecutor() as pool:
+        taken = pool.submit(give_back)
+        with pytest.raises(SessionError, match="has run out"):
+            session.bring("started")
+        taken.result()
+    record = session.files.read_record()
+    assert record is not None
+    assert (record.status, session.containers()) == (PREPARING, {})
 
 
 # ---- held -----------------------------------------------------------------------------------------------------------

@@ -40,11 +40,16 @@ def require_place(context: Context, is_partly_there: bool) -> None:
 
 
 def record_steps(context: Context) -> Stage:
-    """Return what is missing of the record of a session that runs: one step or none."""
+    """Return what is missing of the record of a session that runs: one step or none.
+
+    Undone, as when the lease was given back before it could be committed, the record says again that the session is
+    being started: nothing else tells that what remains of it is half a session.
+    """
     wanted = started(context.record)
     found = context.directory.read_record()
     if found is not None and found.revision >= wanted.revision and found.plan is not None:
         return []
+    undo = None if found is None else partial(context.directory.write_record, found)
     if found is not None and found.status == PREPARING:
         found = None  # it stands for this very launch
     return [
@@ -53,6 +58,7 @@ def record_steps(context: Context) -> Stage:
             "record",
             context.session.name,
             partial(context.directory.write_record, wanted),
+            undo,
             before=found and {"status": found.status, "revision": found.revision},
             after={"status": wanted.status, "revision": wanted.revision},
         )
