@@ -187,14 +187,13 @@ class GroupFacts:
         return view
 
     def to_requeue(self, view: ClusterState, hosts: Collection[str]) -> dict[str, str]:
-        """Return the ids of the sessions on *hosts* whose batch command may run, and the host where it would."""
+        """Return the ids of the batch sessions on *hosts* that run, and the host of the command of each."""
         found = {}
         for session_id, record in sorted(view.records.items()):
             if record.status != RUNNING or record.request is None or not {*record.hosts} & {*hosts}:
                 continue
-            main = record.plan["replicas"][0]["host"]
-            if record.request["batch_command"] and (self._batch(record) or main not in self.facts):
-                found[session_id] = main
+            if record.request["batch_command"]:
+                found[session_id] = record.plan["replicas"][0]["host"]
         return found
 
     def _end(self, view: ClusterState, record: Record, status: str, why: str, **changes: Any) -> None:

@@ -377,16 +377,18 @@ class _Launch:
             return self._over(PENDING, found["report"])
         has_ended = all(self.outside.has_ended(held["lease_owner"]) for held in launchers.values())
         if has_ended and state["attempt"] < state["attempts"]:
+            # The leases alone: by the records the next look tells what was made, and who removes it.
             own = {
                 host: {"claim": held["claim"], "lease_owner": held["lease_owner"], "host": host}
                 for host, held in launchers.items()
             }
-            record = {} if found["record"] is None else {"record": found["record"]}
-            calls = [call("session_host", own, {"state": "released", **record}, (), STATE_DIRECTORY)]
-            some = next(iter(own.values()))
-            if names := [host for host in state["name_hosts"] if host not in own]:
-                name = {"state": "released", "claim": some["claim"], "lease_owner": some["lease_owner"]}
-                calls.append(call("session_host", names, name, (), STATE_DIRECTORY))
+            some = next(iter(launchers.values()))
+            names = {
+                host: {"claim": some["claim"], "lease_owner": some["lease_owner"]}
+                for host in state["name_hosts"]
+                if host not in own
+            }
+            calls = [call("session_host", {**own, **names}, {"state": "released"}, (), STATE_DIRECTORY)]
             return {**state, **step("takeover", "Take over from a launch that was ended", DECIDE, calls)}
         state["attempt"] -= 1  # a run that is at work comes to an end, and what has run out is nobody's
         left = max(int(held["left"]) for held in launchers.values())

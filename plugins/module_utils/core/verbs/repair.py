@@ -156,8 +156,9 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _take_over(state: State, group: GroupFacts, view: ClusterState, outside: Outside) -> State:
-    """Have given back what launches hold that have ended for sure; of others nobody knows before their time is up.
+    """Have leases given back of launches that have ended for sure; of others nobody knows before their time is up.
 
+    The records stay: by them the next look tells what was made, on hosts that answer then as well, and who removes it.
     A host whose part runs goes last, and only where that of another does not: a host that has begun ends that first.
     """
     ended = [(host, held) for host, held in group.launching if outside.has_ended(held.lease_owner)]
@@ -177,7 +178,6 @@ def _take_over(state: State, group: GroupFacts, view: ClusterState, outside: Out
         if runs or line in lines:
             continue
         given = {"state": "released", "claim": held.claim.to_dict(), "lease_owner": held.lease_owner, "host": host}
-        given.update({} if record is None else {"record": encode(record)})
         calls.append(call("session_host", [host], given, variables=STATE_DIRECTORY))
         lines.append(line)
     title = "Take over from launches that were ended"
@@ -194,7 +194,10 @@ def _requeue(state: State, group: GroupFacts, view: ClusterState, leaving: Mappi
     calls, requeued, stays = [], [], []
     for session_id, host in leaving.items():
         name = view.records[session_id].name
-        if host in group.facts:
+        if host in group.facts and session_id not in group.facts[host].batches:
+            # Its launch is at work, or ended before it came to that; only the launch says what is to become of it.
+            stays.append(f"Session {name} stays: its batch command has not been started on {host}.")
+        elif host in group.facts:
             requeued.append(f"{host}: session {name}: stop its batch command, to begin anew elsewhere")
             what = {"state": "stopped", "session_id": session_id, "job": batch_job(session_id), "requeue": True}
             calls.append(call("session_job", [host], what, variables=STATE_DIRECTORY))
@@ -204,7 +207,7 @@ def _requeue(state: State, group: GroupFacts, view: ClusterState, leaving: Mappi
                 f"Session {name} stays: {host}, where its batch command runs, cannot be asked to stop it. {why}"
             )
     title = "Stop batch commands that are to begin anew elsewhere"
-    asked = {"requeue_from": [], "requeued": requeued, "unremoved": stays}
+    asked = {"requeue_from": [], "requeued": requeued, "unremoved": [*state["unremoved"], *stays]}
     return {**state, **asked, **step("requeue" if calls else "", title, "Look again", calls)}
 
 

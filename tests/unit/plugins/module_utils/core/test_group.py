@@ -94,7 +94,7 @@ def test_only_the_host_of_main1_can_say_that_a_batch_command_has_ended() -> None
     for outcome, hosts, leaving in (
         (("RUNNING",), ["h1"], {ID: "h1"}),
         (("RUNNING",), ["h2"], {}),
-        ((None,), ["h1"], {}),
+        ((None,), ["h1"], {ID: "h1"}),
         (("ENDED", 0), ["h1"], {}),
     ):
         group = facts(*outcome)

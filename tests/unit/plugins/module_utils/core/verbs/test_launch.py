@@ -745,6 +745,7 @@ def test_what_a_run_held_that_has_ended_for_sure_is_taken_over() -> None:
     assert {(arguments["state"], arguments["lease_owner"]) for arguments in told.values()} == {
         ("released", "it has ended")
     }
+    assert not any("record" in arguments for arguments in told.values()), "the leases alone"
     assert run.answer().step == "look"
 
 
