@@ -42,7 +42,7 @@ def has_ended(lease_owner: str) -> bool:
 
 
 def _has_ended(pid: int, start: str) -> bool:
-    """Tell whether a process is gone for sure: others' processes may be hidden (proc(5), hidepid), not their numbers."""
+    """Tell whether a process is gone for sure; those of others may be hidden (proc(5), hidepid), not their numbers."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
