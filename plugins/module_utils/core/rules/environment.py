@@ -48,6 +48,8 @@ SSH_PORT = 2200
 """Where a replica's SSH server listens: not 22, where an image may have a server of its own."""
 LOGIN_PORT = 2201
 """Where main1's SSH server listens for the session's owner; it is published on main1's host."""
+FABRIC = "/dev/infiniband/"
+"""Where the kernel has the device files of RDMA (Documentation/infiniband/user_verbs.rst)."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of an image that sets none, as Docker Engine has it."""
 
@@ -242,12 +244,10 @@ def replica_environment(
     taken = sorted(CONTRACT_NAMES.intersection(user or {}))
     if taken:
         raise ValueError("{} is set by the collection and cannot be set by the user.".format(", ".join(taken)))
-    # Whatever is no CPU is something that a process of its own drives.
-    accelerators = sum(len(found) for kind, found in (devices or {}).items() if kind != PINNED)
     environment = {
         **view._advice,
         "PET_NODE_RANK": str(rank),
-        "PET_NPROC_PER_NODE": str(accelerators or 1),
+        "PET_NPROC_PER_NODE": str(processes(devices or {})),
         **(dict.fromkeys(("SLURM_PROCID", "SLURM_NODEID"), str(rank)) if view.slurm else {}),
         **({"SLURMD_NODENAME": replica} if view.slurm else {}),
         **(user or {}),
@@ -310,6 +310,15 @@ def environments(plan: Plan, host: str) -> dict[str, dict[str, str]]:
         )
         for replica in plan.on(host)
     }
+
+
+def processes(devices: Mapping[str, Sequence[str]]) -> int:
+    """Return how many processes a replica starts that has these devices, by class: one for each card, and at least one.
+
+    CPUs are shared by them, and so are the ports of a fabric, whose device files the kernel has below `FABRIC`.
+    """
+    names = [name for kind, found in devices.items() if kind != PINNED for name in found]
+    return sum(not all(path.startswith(FABRIC) for path in name.split("+")) for name in names) or 1
 
 
 def slots(cpus: int) -> int:

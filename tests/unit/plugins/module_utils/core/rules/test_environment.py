@@ -196,9 +196,15 @@ def test_users_values_win_where_the_collection_only_advises():
 
 @pytest.mark.parametrize(
     ("devices", "processes"),
-    [({}, "1"), ({"gpu": ["GPU-1", "GPU-2"], "fpga": ["/dev/f"]}, "3"), ({"pinned CPU": ["1", "2"]}, "1")],
+    [
+        ({}, "1"),
+        ({"gpu": ["GPU-1", "GPU-2"], "fpga": ["/dev/f"]}, "3"),
+        ({"pinned CPU": ["1", "2"]}, "1"),
+        ({"gpu": ["GPU-1"], "rdma": ["/dev/infiniband/uverbs0+/dev/infiniband/umad0", "/dev/infiniband/uverbs1"]}, "1"),
+        ({"card": ["/dev/nvidia0+/dev/infiniband/uverbs0", "/dev/nvidia1+/dev/infiniband/uverbs1"]}, "2"),
+    ],
 )
-def test_torchrun_starts_a_process_for_each_accelerator(devices, processes):
+def test_torchrun_starts_a_process_for_each_accelerator_and_none_for_ports_of_a_fabric(devices, processes):
     assert main1(devices=devices)["PET_NPROC_PER_NODE"] == processes
 
 
