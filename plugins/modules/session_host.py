@@ -22,7 +22,8 @@ description:
     it - files, overlay link with its forwarding and neighbour entries, networks, mounts, volumes, containers, record -
     containers side by side. When a step fails, what this call had made for a session that is being started is removed
     again. Then does as with O(state=verified). Peers on other hosts that do not answer within O(patience) are left to
-    a call with O(state=verified).
+    a call with O(state=verified). With O(roles) only containers of these are made and are waited for until they are
+    ready; the record says as before that the session is being started.
   - With O(state=released) rolls back what a launch holds, unless the session runs; with O(record) what the launch made
     with O(state=held) as well.
   - With O(state=probe_written) makes the folders that the request gives an owner or a mode, and writes a file into
@@ -119,6 +120,12 @@ options:
       - With O(state=started) the seconds for which peers on other hosts are looked for; V(0) for not at all.
     type: int
     default: 5
+  roles:
+    description:
+      - With O(state=started) the roles whose replicas are started now, as others come after them; all where it is left
+        out.
+    type: list
+    elements: str
   session_name:
     description:
       - Name of the session. With O(state=absent) this or O(session_id) is required.

@@ -465,6 +465,55 @@ def test_a_user_that_the_image_does_not_know_is_told(image_of_user: Any, host: H
     assert things(engine) == before
 
 
+# ---- roles that come after others -----------------------------------------------------------------------------------
+
+SERVE = ["sh", "-c", "mkdir /tmp/www; echo hello > /tmp/www/x; sleep 1; eval exec httpd -f -h /tmp/www -p $0:7000"]
+
+
+def served(host: Host, where: str, timeout: int = 20) -> tuple[Session, Call]:
+    """Plan a session whose main comes after a role that listens somewhere, a second after it was started."""
+    db = {"name": "db", "replicas": 1, "ready_port": 7000, "command": [*SERVE, where]}
+    session = host.plan(roles=[{"name": "main", "after": ["db"]}, db])
+    session.bring("held")
+    return session, lambda **more: session.bring("started", roles=["db"], timeout=timeout, **more)
+
+
+@pytest.mark.parametrize("where", ["0.0.0.0", "[::]", "$(awk '/db1/ {print $1; exit}' /etc/hosts)"])
+def test_who_comes_first_is_ready_when_the_call_returns_and_the_session_does_not_run_yet(
+    host: Host, ledger: LedgerFile, where: str
+) -> None:
+    session, begin = served(host, where)
+    answer = begin()
+    assert (answer["begun"], list(session.containers())) == (["db1"], ["db1"])
+    assert "create container demo-db1" in answer["actions"]
+    assert not [action for action in answer["actions"] if "main1" in action and "container" in action]
+    record = session.files.read_record()
+    assert record is not None
+    assert (record.status, ledger.read()[session.id].stage) == (PREPARING, CONFIRMED)
+    again = begin()
+    assert (again["begun"], again["actions"]) == (["db1"], [])
+    rest = session.bring("started")
+    assert rest["actions"] == ["create container demo-main1", "create record demo", "commit reservation demo"]
+    assert [replica["name"] for replica in rest["replicas"]] == ["main1", "db1"]
+    address = next(one["address"] for one in session.plan["replicas"] if one["name"] == "db1")
+    assert session.run_in("main1", "wget", "-q", "-O-", f"http://{address}:7000/x").strip() == "hello"
+
+
+def test_a_service_that_only_its_own_replica_reaches_is_not_ready(host: Host) -> None:
+    _session, begin = served(host, "127.0.0.1", timeout=4)
+    why = r"db1 on here runs and does not listen on \S+ port 7000, .* It listens there on 127\.0\.0\.1 alone\."
+    with pytest.raises(SessionError, match=why):
+        begin()
+
+
+def test_who_ends_before_it_is_ready_is_told_with_its_last_words(host: Host) -> None:
+    db = {"name": "db", "replicas": 1, "ready_port": 7000, "command": ["sh", "-c", "echo no disk; sleep 1; exit 4"]}
+    session = host.plan(roles=[{"name": "main", "after": ["db"]}, db])
+    session.bring("held")
+    with pytest.raises(SessionError, match=r"db1 on here is not running: .* exit code 4\.(.|\n)*no disk"):
+        session.bring("started", roles=["db"])
+
+
 # ---- verified -------------------------------------------------------------------------------------------------------
 
 

@@ -55,13 +55,25 @@ def run(command: list[str], stdin: str | None = None) -> str:
 
 def listens(pid: int, address: str, port: int) -> bool:
     """Tell whether anything listens on TCP *address* and *port* in the network of process *pid*."""
-    # A line for each socket (proc_pid_net(5)): the address in the machine's byte order, and 0A for one that listens.
-    wanted = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{port:04X}"
-    try:
-        lines = Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]
-    except OSError:
-        return False
-    return any(fields[1:4:2] == [wanted, "0A"] for fields in map(str.split, lines))
+    return address in listeners(pid, port)
+
+
+def listeners(pid: int, port: int) -> set[str]:
+    """Return the addresses on which anything listens on TCP *port* in the network of process *pid*."""
+    # A line for each socket (proc_pid_net(5)): the address in words of the machine's byte order, and 0A for one that
+    # listens.
+    found = set()
+    for family, table in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6")):
+        try:
+            lines = Path(f"/proc/{pid}/net/{table}").read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue  # it is just ending, or the kernel has no IPv6
+        for fields in map(str.split, lines):
+            address, _colon, number = fields[1].partition(":")
+            if fields[3] == "0A" and int(number, 16) == port:
+                words = (int(address[place : place + 8], 16) for place in range(0, len(address), 8))
+                found.add(socket.inet_ntop(family, b"".join(word.to_bytes(4, sys.byteorder) for word in words)))
+    return found
 
 
 def _json(command: list[str]) -> list[dict[str, Any]]:

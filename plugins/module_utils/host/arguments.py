@@ -143,6 +143,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "public_keys": {"type": "dict", "default": {}, "no_log": False},
             "timeout": {"type": "int", "default": 60},
             "patience": {"type": "int", "default": 5},
+            "roles": {"type": "list", "elements": "str"},
             "session_name": {"type": "str"},
             "session_id": {"type": "str"},
             "asker": {"type": "str"},

@@ -40,7 +40,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepa
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent, verify
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import (
+    PeersSilent,
+    verify,
+    wait_until_ready,
+)
 
 
 def hold(
@@ -155,14 +159,19 @@ def start(
     patience: float,
     recorded: Collection[str],
     looked: float | None = None,
+    roles: Collection[str] | None = None,
     check_mode: bool,
 ) -> dict[str, Any]:
     """Confirm the lease, make what the plan gives to this host and is missing, and prove that it works.
 
+    roles: where others are to come later, those whose replicas are started; they are ready when this returns, and the
+    session does not run yet.
+
     deadline: seconds within which the session has to run. timeout: those after which a replica here that is not ready
     is reported. patience: those for which peers on other hosts are looked for, which may start later.
     Returns the outcome of the steps, ``seconds``, and either ``replicas`` or, where only peers did not answer in time,
-    ``unproven``, why. Raises LedgerError where the lease has run out, and what `session_stages` and `verify` raise.
+    ``unproven``, why, or where *roles* are given ``begun``, the names of their replicas here. Raises LedgerError where
+    the lease has run out, and what `session_stages` and `verify` raise.
     """
     engine = Engine.connect(PATIENCE)
     with state.working_on(record.id):
@@ -175,7 +184,7 @@ def start(
         context = Context(engine, state, ledger, record, host, lease_owner)
         # Who repairs by launching again has the standing rules back as well.
         standing = firewall_rules.standing_steps(engine.uses_nftables())
-        stages = [standing, *session_stages(context, public_keys, check_mode)]
+        stages = [standing, *session_stages(context, public_keys, check_mode, roles)]
         taken: list[float] = []
         if not check_mode:
             # A session that runs is repaired, which takes nothing away from what works again.
@@ -185,6 +194,10 @@ def start(
     if check_mode:
         return {**made, "replicas": []}
     begun = time.monotonic()
+    if roles is not None:
+        replicas = [one for one in record.plan["replicas"] if one["host"] == host and one["role"] in roles]
+        ready = wait_until_ready(engine, record.plan, replicas, begun + timeout)
+        return {**made, "begun": [replica["name"] for replica in ready]}
     proof = prove(state, engine, record, host, timeout, patience)
     made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
     return {**made, **proof}

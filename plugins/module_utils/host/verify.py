@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.f
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
     LinkError,
     addresses_of,
+    listeners,
     listens,
     run_in_network_of,
 )
@@ -28,6 +29,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 ICMP_OVERHEAD = {4: 28, 6: 48}
 """Bytes of IP and ICMP headers around a ping's data (RFC 791, RFC 792, RFC 8200, RFC 4443)."""
 PARALLEL = 16
+EVERYWHERE = (EVERY_ADDRESS, "::")
+"""Where a server listens that answers on each address it has; by default one on :: answers IPv4 as well (ipv6(7))."""
 
 
 class VerificationFailed(SessionError):
@@ -61,7 +64,7 @@ def verify(
     """
     replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
     deadline = time.monotonic() + timeout
-    results = [_wait_until_running(engine, replica, deadline) for replica in replicas]
+    results = wait_until_ready(engine, plan, replicas, deadline)
     if plan["network"] is not None:
         for replica, result in zip(replicas, results):
             result.update(_prove_interface(plan, replica, result["pid"]))
@@ -83,6 +86,36 @@ def verify(
     for result in results:
         del result["pid"], result["runtime"]
     return results
+
+
+def wait_until_ready(
+    engine: Engine, plan: dict[str, Any], replicas: Sequence[dict[str, Any]], deadline: float
+) -> list[dict[str, Any]]:
+    """Wait until replicas run, are healthy and listen where their role says so; return what `verify` begins with.
+
+    deadline: of the monotonic clock. Raises VerificationFailed.
+    """
+    ports = {role["name"]: role.get("ready_port") for role in plan["request"]["roles"]}
+    return [_wait_until_ready(engine, replica, ports.get(replica["role"]), deadline) for replica in replicas]
+
+
+def _wait_until_ready(engine: Engine, replica: dict[str, Any], port: int | None, deadline: float) -> dict[str, Any]:
+    delay = 0.05
+    while True:
+        result = _wait_until_running(engine, replica, deadline)
+        # A service that only its own replica reaches is of no use to the others.
+        seen = listeners(result["pid"], port) if port is not None else set()
+        if port is None or seen & {replica["address"], *EVERYWHERE}:
+            return result
+        if time.monotonic() > deadline:
+            where = f"{replica['address']} port {port}" if replica["address"] else f"port {port} of every address"
+            only = f" It listens there on {', '.join(sorted(seen))} alone." if seen else ""
+            raise VerificationFailed(
+                f"The replica {replica['name']} on {replica['host']} runs and does not listen on {where}, as it has to "
+                f"by ready_port of its role.{only}\n{_last_output(engine.logs(replica['container'], 20))}"
+            )
+        time.sleep(delay)
+        delay = min(delay * 2, 1.0)
 
 
 def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float) -> dict[str, Any]:

@@ -448,6 +448,27 @@ FIELDS = (
 )
 
 
+ROLE_FIELDS = (
+    Field(
+        "after",
+        "list of roles",
+        "Roles that have to be ready before this one is started.",
+        lambda variable, value: tuple(sorted(set(parse_list(variable, value)))),
+        ROLE,
+        empty=(),
+        optional=True,
+    ),
+    _whole(
+        "ready_port",
+        1,
+        65535,
+        "TCP port on which each replica listens when it is ready.",
+        of=ROLE,
+        optional=True,
+    ),
+)
+"""What only a role has: no variable says it for all."""
+
 KNOWN_VARIABLES = tuple(field.variable for field in FIELDS)
 
 

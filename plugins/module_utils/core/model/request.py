@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PREFIX,
     REQUEST,
     ROLE,
+    ROLE_FIELDS,
     SINGLE_NODE,
     Field,
 )
@@ -46,6 +47,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     ports_collide,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import Resources, format_cpus
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.start_order import (
+    MAXIMUM_WAVES,
+    start_waves,
+)
 
 MAIN = "main"
 
@@ -60,7 +65,8 @@ class Role:
 
     env holds (name, value) sorted by name; command None is the image's. capabilities: beyond the default ones, sorted.
     memlock: bytes that a process may lock, UNLIMITED, or None for what the engine sets. disk_size: bytes that a replica
-    may write outside its mounts, None for what the host has.
+    may write outside its mounts, None for what the host has. after: roles that have to be ready before it is started,
+    sorted. ready_port: TCP port on which each replica listens when it is ready, None where nothing tells.
     """
 
     name: str
@@ -72,6 +78,8 @@ class Role:
     capabilities: tuple[str, ...] = ()
     memlock: int | None = None
     disk_size: int | None = None
+    after: tuple[str, ...] = ()
+    ready_port: int | None = None
 
     @classmethod
     def of(cls, name: str, replicas: int, values: Mapping[str, Any]) -> Role:
@@ -137,7 +145,7 @@ class Request:
         for role in self.roles:
             values = {
                 field.name: field.write(role.value(field))
-                for field in _of(ROLE, self.fields)
+                for field in _of_roles(self.fields)
                 if not (field.optional and role.value(field) == field.empty)
             }
             resources = {key: values.pop(key) for key in _AMOUNTS}
@@ -174,6 +182,10 @@ def _of(part: str, fields: Iterable[Field]) -> Iterator[Field]:
     return (field for field in fields if field.of == part)
 
 
+def _of_roles(fields: Iterable[Field]) -> tuple[Field, ...]:
+    return (*_of(ROLE, fields), *ROLE_FIELDS)
+
+
 def _restored(role: Any, fields: Iterable[Field]) -> Any:
     """Return a stored role as a user would give it, as far as it is one."""
     if not isinstance(role, Mapping):
@@ -181,7 +193,7 @@ def _restored(role: Any, fields: Iterable[Field]) -> Any:
     amounts = role.get("resources")
     flat = {**role, **(amounts if isinstance(amounts, Mapping) else {"cpus": "malformed"})}
     flat.pop("resources", None)
-    restore = {field.name: field.restore for field in _of(ROLE, fields)}
+    restore = {field.name: field.restore for field in _of_roles(fields)}
     return {key: restore[key](value) if key in restore else value for key, value in flat.items()}
 
 
@@ -204,7 +216,8 @@ def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -
     _check_pinned(reader, PREFIX, base)
     if has["roles"]:
         before = len(reader.problems)
-        roles = _parse_roles(reader, values["roles"], base, has["image"], list(_of(ROLE, kind.fields)))
+        alone = {field.name: field.empty for field in ROLE_FIELDS}
+        roles = _parse_roles(reader, values["roles"], {**base, **alone}, has["image"], _of_roles(kind.fields))
         total = sum(role.replicas for role in roles)
         if has["size"] and total != values["size"] and len(reader.problems) == before:
             message = f"session_roles add up to {total} replicas. Leave session_size out, or make them agree."
@@ -260,7 +273,7 @@ def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str,
 
 
 def _parse_roles(
-    reader: Reader, value: Any, base: Mapping[str, Any], has_image: bool, fields: list[Field]
+    reader: Reader, value: Any, base: Mapping[str, Any], has_image: bool, fields: Sequence[Field]
 ) -> tuple[Role, ...]:
     """Return the roles, main first. base: the values of those that say nothing else."""
     if isinstance(value, str):
@@ -297,6 +310,7 @@ def _parse_roles(
     if not mains:
         reader.add("session_roles", [role.name for role in roles], "One of the roles must be main, with one replica.")
     _check_replicas(reader, roles)
+    _check_order(reader, roles)
     return tuple(mains + [role for role in roles if role.name != MAIN])
 
 
@@ -342,6 +356,29 @@ def _check_replicas(reader: Reader, roles: Iterable[Role]) -> None:
                 break
 
 
+def _check_order(reader: Reader, roles: Iterable[Role]) -> None:
+    """Take down roles that come after what does not exist, after each other, or after too many."""
+    after = {role.name: role.after for role in roles}
+    unknown = {name: [other for other in earlier if other not in after] for name, earlier in after.items()}
+    for name, others in unknown.items():
+        for other in others:
+            hint = closest(other, after)
+            more = f"Did you mean {hint}?" if hint else f"There are {', '.join(after)}."
+            reader.add("session_roles", f"{name} after {other}", f"There is no role {other}. {more}")
+    if any(unknown.values()):
+        return
+    try:
+        waves = len(start_waves(after))
+    except ValueError as error:
+        reader.add(
+            "session_roles", str(error), "They wait for each other, or for themselves, by what they say in after."
+        )
+        return
+    if waves > MAXIMUM_WAVES:
+        message = f"A session may be started in {MAXIMUM_WAVES} waves at most. Let more roles start side by side."
+        reader.add("session_roles", f"{waves} roles after each other", message)
+
+
 def diff_requests(old: Request, new: Request) -> list[tuple[str, str, str]]:
     """Return (field, old, new) for all that differs, in words; "-" stands for what is not there.
 
@@ -373,7 +410,7 @@ def _words_of(request: Request) -> dict[str, tuple[str, bool]]:
 
     for role in request.roles:
         found[f"roles.{role.name}.replicas"] = (str(role.replicas), False)
-        for field in _of(ROLE, request.fields):
+        for field in _of_roles(request.fields):
             add(f"roles.{role.name}.{field.name}", field, role.value(field))
     compared = {field.name for field in dataclasses.fields(request) if field.compare}
     for field in _of(REQUEST, request.fields):

@@ -14,8 +14,9 @@
 | offer, compare, withdraw | shared folders of a session that is to replace one are tried | replace, or the end |
 | replace | every host removes the session that is replaced | remember, hold, or the end |
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
-| hold | each leases its part and makes its keys under the lease; name hosts the name | start, hold, release, undo |
+| hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
+| begin | each confirms its lease, makes its part but for roles that come later, waits for them | begin, start, undo |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |
 | meet | those whose peers were late look for them once more | batch, undo, the end |
 | batch | main1's host starts the batch command | undo, or the end |
@@ -26,7 +27,8 @@
 | wait | every host waits until another session gives room back, and looks | as after look, or look |
 | tell | nothing: what was handed on is put right | the end |
 
-The plain way is look, hold, start; a session that runs as asked goes from look to start.
+The plain way is look, hold, start; a session that runs as asked goes from look to start. Where roles come after others
+there is a begin for each wave but the last.
 """
 
 from __future__ import annotations
@@ -73,6 +75,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     turns_seconds,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.start_order import start_waves
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import (
     PLACED,
     PLANNED,
@@ -156,6 +159,7 @@ def begin(
         "attempts": attempts,
         "attempt": 0,
         "asked_again": 0,
+        "wave": 0,
         "awaited": None,
         "named": None,
         "sick": {},
@@ -186,7 +190,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     following = _Launch(state, answers, outside).next()
     # One that has answered: a host that failed is no host of the plays that follow.
     own = (following.get("reachable") or following["known"])[:1]
-    if following["step"] in ("hold", "start"):
+    if following["step"] in ("hold", "begin", "start"):
         own = list(dict.fromkeys([*hosts_of(following), *following["stub_hosts"]]))
     return {**following, "play_hosts": own, "left": following["known"] if following["step"] else []}
 
@@ -235,7 +239,7 @@ class _Launch:
 
     def next(self) -> State:
         """Return the next state."""
-        if self.state["step"] in ("replace", "hold", "start"):
+        if self.state["step"] in ("replace", "hold", "begin", "start"):
             self._remember_actions()
         following: State = getattr(self, f"_after_{self.state['step']}")()
         return following
@@ -307,7 +311,7 @@ class _Launch:
         state["again"] = False
         if found["status"] != "SCHEDULED":
             return self._not_placed(found)
-        state["granted"] = False
+        state["granted"], state["wave"] = False, 0
         state["image_facts"] = _image_facts(group) if found["fetches"] else {}
         record = self._record
         state["stub_hosts"] = [name for name, facts in group.facts.items() if self._lacks_stub(record, name, facts)]
@@ -672,7 +676,10 @@ class _Launch:
     # ---- starting -------------------------------------------------------------------------------------------------
 
     def _start(self) -> State:
+        """Start the session, the roles that others come after first; one that runs has them all."""
         state = self.state
+        waves = start_waves({role["name"]: role.get("after", ()) for role in state["record"]["request"]["roles"]})
+        is_last = not state["fresh"] or self.outside.check_mode or state["wave"] >= len(waves) - 1
         # Hosts that have to wait for their turn cannot be waited for.
         patience = PATIENCE if len(state["hosts"]) <= self.outside.forks else 0
         own = {host: {"host": host, "recorded": state["recorded"][host]} for host in state["hosts"]}
@@ -681,23 +688,39 @@ class _Launch:
             "timeout": "launch_ready_timeout",
             **STATE_DIRECTORY,
         }
-        arguments = {"state": "started", "patience": patience}
+        arguments: dict[str, Any] = {"state": "started", "patience": patience}
+        if not is_last:
+            arguments["roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
         calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], variables)]
         stubs = {host: {"recorded": state["recorded"][host]} for host in state["stub_hosts"]}
-        if stubs:
+        if stubs and not state["wave"]:
+            # At once: the name hosts' lease of the name may run out while roles wait for each other.
             calls.append(call("session_host", stubs, {"state": "stub"}, ["record", "lease_owner"], STATE_DIRECTORY))
-        state = {**state, "granted": True, "promised": self._running() if state["hands_on"] else None}
+        state = {**state, "granted": True}
+        if not is_last:
+            title = f"Start {', '.join(waves[state['wave']])}, and wait until that is ready"
+            return {**state, **step("begin", title, DECIDE, calls)}
+        state["promised"] = self._running() if state["hands_on"] else None
         return {**state, **step("start", "Start the session, and prove that it runs", SAY, calls)}
+
+    def _after_begin(self) -> State:
+        failures, unreachable = self._failures_of_start("begun", ())
+        if self._is_passing(failures, unreachable):
+            return self._start_again()
+        if failures:
+            return self._failed(failures, unreachable)
+        self.state["wave"] += 1
+        return self._start()
 
     def _running(self) -> str:
         return PLANNED if self.outside.check_mode else RUNNING
 
-    def _after_start(self) -> State:
+    def _failures_of_start(self, expected_key: str, late: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return why hosts have not done their part, and which could not be reached. late: who lacks only peers."""
         state = self.state
         # A host that carries no replica and is away keeps nobody; one that answers has to keep its containers out.
         optional_hosts = [host for host in self.answers if host not in state["hosts"]]
         failures, unreachable = [], []
-        late = [host for host in state["hosts"] if self.answers[host].get("unproven")]
         for host, result in self.answers.items():
             if host in optional_hosts and result.get("unreachable"):
                 continue
@@ -708,11 +731,25 @@ class _Launch:
                 unreachable.append(host)
             if result.get("unwritten"):
                 state["warnings"].append(f"{host} could not write the session down: {result['unwritten']}")
-            if ("actions" if host in optional_hosts or host in late else "replicas") not in result:
+            if ("actions" if host in optional_hosts or host in late else expected_key) not in result:
                 failures.append(f"{host}: {why_not(result)}")
-        if failures and len(failures) == len(unreachable) and state["asked_again"] < state["attempt"]:
-            # A connection that was lost for a moment costs nobody the place; what runs already is only looked at.
-            return {**self._start(), "pause": True, "asked_again": state["attempt"]}
+        return failures, unreachable
+
+    def _is_passing(self, failures: list[str], unreachable: list[str]) -> bool:
+        """Tell whether hosts are asked once more: a connection that was lost for a moment costs nobody the place."""
+        is_first = self.state["asked_again"] < self.state["attempt"]
+        return bool(failures) and len(failures) == len(unreachable) and is_first
+
+    def _start_again(self) -> State:
+        """Ask all hosts once more; what runs already is only looked at."""
+        return {**self._start(), "pause": True, "asked_again": self.state["attempt"]}
+
+    def _after_start(self) -> State:
+        state = self.state
+        late = [host for host in state["hosts"] if self.answers[host].get("unproven")]
+        failures, unreachable = self._failures_of_start("replicas", late)
+        if self._is_passing(failures, unreachable):
+            return self._start_again()
         if failures:
             return self._failed(failures, unreachable)
         if late:

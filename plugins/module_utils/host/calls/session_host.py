@@ -66,7 +66,7 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         lease_owner=arguments["lease_owner"] or "",
         deadline=arguments["deadline_seconds"],
         check_mode=check_mode,
-        **{key: arguments[key] for key in ("timeout", "patience", "recorded", "looked")},
+        **{key: arguments[key] for key in ("timeout", "patience", "recorded", "looked", "roles")},
     )
 
 

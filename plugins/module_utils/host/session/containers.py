@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -109,10 +110,20 @@ def surplus_steps(context: Context, containers: dict[str, dict[str, Any]]) -> St
     ]
 
 
-def container_steps(context: Context, containers: dict[str, dict[str, Any]], public_keys: PublicKeys) -> Stage:
-    """Return what has to be done to containers: made, started, started anew, given their SSH server."""
+def container_steps(
+    context: Context,
+    containers: dict[str, dict[str, Any]],
+    public_keys: PublicKeys,
+    roles: Collection[str] | None = None,
+) -> Stage:
+    """Return what has to be done to containers: made, started, started anew, given their SSH server.
+
+    roles: those whose replicas are meant, None for all.
+    """
     steps = []
     for replica in context.replicas:
+        if roles is not None and replica.role not in roles:
+            continue
         found = containers.get(replica.name)
         if found is None:
             steps.append(_create_step(context, replica))

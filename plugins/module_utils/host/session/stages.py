@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import (
     containers,
@@ -18,11 +20,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage
 
 
-def session_stages(context: Context, public_keys: PublicKeys, check_mode: bool = False) -> list[Stage]:
+def session_stages(
+    context: Context, public_keys: PublicKeys, check_mode: bool = False, roles: Collection[str] | None = None
+) -> list[Stage]:
     """Compare the host with its part of the plan and return the steps that are missing, stage by stage.
 
     public_keys: of every replica of the session; they may be empty in check mode, before the keys exist. In check mode
-    the session that this one replaces is still there, so its containers are not in the way. Raises EngineError when a
+    the session that this one replaces is still there, so its containers are not in the way. roles: those whose
+    containers are made alone, as others come later; the session does not run then. Raises EngineError when a
     container of the same name belongs to somebody else.
     """
     found = {
@@ -37,7 +42,7 @@ def session_stages(context: Context, public_keys: PublicKeys, check_mode: bool =
         record.require_place(context, bool(found))
     made_links = links.link_steps(context)
     is_running = any(entry["State"] == "running" for entry in found.values())
-    return [
+    stages = [
         containers.foreign_steps(context, set(found), check_mode),
         links.rule_steps(context, context.engine.uses_nftables()),
         files.file_steps(context, public_keys),
@@ -48,7 +53,6 @@ def session_stages(context: Context, public_keys: PublicKeys, check_mode: bool =
         *context.data.stages(is_running, check_mode),
         containers.surplus_steps(context, found),
         networks.connect_steps(context, found, bool(made_links)),
-        containers.container_steps(context, found, public_keys),
-        record.record_steps(context),
-        record.commit_steps(context),
+        containers.container_steps(context, found, public_keys, roles),
     ]
+    return stages if roles is not None else [*stages, record.record_steps(context), record.commit_steps(context)]

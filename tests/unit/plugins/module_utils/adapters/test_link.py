@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError, listens
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
+    LinkError,
+    listeners,
+    listens,
+)
 
 
 def test_a_socket_listens_on_its_own_address_and_port_while_it_is_open() -> None:
@@ -24,6 +28,14 @@ def test_a_socket_listens_on_its_own_address_and_port_while_it_is_open() -> None
         with socket.create_connection(("127.0.0.1", port)):
             assert listens(own, "127.0.0.1", port)
     assert not listens(own, "127.0.0.1", port)
+
+
+@pytest.mark.parametrize("address", ["::", "::1", "::ffff:127.0.0.1"])
+def test_who_listens_by_ipv6_is_seen_as_well(address: str) -> None:
+    with socket.socket(socket.AF_INET6) as server:
+        server.bind((address, 0))
+        server.listen()
+        assert listeners(os.getpid(), server.getsockname()[1]) == {address}
 
 
 def test_nothing_listens_where_there_is_no_process() -> None:

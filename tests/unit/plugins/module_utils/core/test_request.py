@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     KNOWN_VARIABLES,
     REQUEST,
     ROLE,
+    ROLE_FIELDS,
     Field,
     Question,
     documented,
@@ -34,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     CONTRACT_NAMES,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import Resources
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.start_order import MAXIMUM_WAVES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -434,6 +436,11 @@ BAD = (
             "session_roles[1].env.RANK",
         ),
         ("roles", [{"name": "main"}, {"name": "s1", "replicas": 1}, {"name": "s", "replicas": 11}], "session_roles"),
+        ("roles", [{"name": "main", "after": ["man"]}], "session_roles"),
+        ("roles", [{"name": "main", "after": "main"}], "session_roles"),
+        ("roles", [{"name": "main", "ready_port": 0}], "session_roles[0].ready_port"),
+        ("after", ["main"], "session_after"),
+        ("ready_port", 80, "session_ready_port"),
     ]
 )
 
@@ -573,6 +580,8 @@ def requests(draw):
             role["cpus"] = f"{draw(st.integers(10, 99999))}m"
             role["accelerators"] = draw(st.dictionaries(st.sampled_from(["gpu", "fpga"]), st.integers(1, 9)))
             role["env"] = draw(st.dictionaries(st.from_regex(r"V[A-Z_]{0,5}", fullmatch=True), TEXTS, max_size=2))
+            role["after"] = draw(st.sampled_from([[], ["main"]]))
+            role["ready_port"] = draw(st.sampled_from(["", 80]))
             role["command"] = draw(st.lists(TEXTS.filter(bool), max_size=3))
     return parse(
         name=draw(st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)),
@@ -842,6 +851,37 @@ def test_a_limit_of_the_disk_is_stored_where_there_is_one_alone() -> None:
         parse(disk_size="1k")
 
 
+def test_roles_come_after_others_that_exist_and_never_in_a_circle() -> None:
+    roles: list[dict[str, object]] = [{"name": "main", "after": ["db", "db", "web"]}]
+    roles += [{"name": "db", "replicas": 2, "ready_port": "5432"}, {"name": "web", "replicas": 1, "after": "db"}]
+    request = parse(roles=roles)
+    assert [(role.name, role.after, role.ready_port) for role in request.roles] == [
+        ("main", ("db", "web"), None),
+        ("db", (), 5432),
+        ("web", ("db",), None),
+    ]
+    assert Request.from_dict(json.loads(json.dumps(request.to_dict()))) == request
+    assert not {"after", "ready_port"} & set(parse().to_dict()["roles"][0]), "earlier releases wrote none"
+    plain = parse(roles=[{key: role[key] for key in role.keys() & {"name", "replicas"}} for role in roles])
+    assert diff_requests(plain, request) == [
+        ("roles.main.after", "-", "db,web"),
+        ("roles.db.ready_port", "-", "5432"),
+        ("roles.web.after", "-", "db"),
+    ]
+    with pytest.raises(
+        InvalidInput, match=r"session_roles is 'main after wep': There is no role wep\. Did you mean web"
+    ):
+        parse(roles=[{**roles[0], "after": "wep"}, *roles[1:]])
+    circle = r"session_roles is 'db, web': They wait for each other"
+    with pytest.raises(InvalidInput, match=circle):
+        parse(roles=[{"name": "main"}, {**roles[1], "after": "web"}, roles[2]])
+    chain: list[dict[str, object]] = [{"name": "main"}]
+    chain += [{"name": f"r{n}x", "replicas": 1, "after": f"r{n - 1}x" if n else "main"} for n in range(MAXIMUM_WAVES)]
+    with pytest.raises(InvalidInput, match=f"session_roles is '{MAXIMUM_WAVES + 1} roles after each other'"):
+        parse(roles=chain)
+    parse(roles=chain[:-1])
+
+
 def test_variables_of_slurm_are_stored_where_they_are_asked_for_alone() -> None:
     request = parse(slurm_variables="yes")
     assert (request.slurm_variables, request.to_dict()["slurm_variables"]) == (True, True)
@@ -912,7 +952,7 @@ def test_every_field_of_a_request_or_a_role_has_its_attribute() -> None:
     own = {field.name for field in fields(Request)} - {"roles"}
     assert {field.name for field in FIELDS if field.of == REQUEST} == own
     of_a_role = {field.name for kind in (Role, Resources) for field in fields(kind)} - {"name", "replicas", "resources"}
-    assert {field.name for field in FIELDS if field.of == ROLE} == of_a_role
+    assert {field.name for field in (*FIELDS, *ROLE_FIELDS) if field.of == ROLE} == of_a_role
     request = parse()
     for field in fields(Request):
         if field.default is not MISSING:

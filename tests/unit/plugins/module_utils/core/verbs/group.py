@@ -119,6 +119,7 @@ class Launch:
             "wait": lambda host: {"results": [{"moved": True}, {"host": self.hosts[host]}]},
             "hold": lambda host: {**GRANTED, "public_keys": self._keys(host)},
             "name": lambda _host: GRANTED,
+            "begin": lambda host: {"actions": [], "begun": []},
             "start": self._started,
             "meet": lambda host: {"replicas": self._replicas(host)},
             "replace": lambda _host: {"actions": [], "sessions": [], "tombstones": []},

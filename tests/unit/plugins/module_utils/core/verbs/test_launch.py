@@ -156,6 +156,59 @@ def test_a_launch_that_nobody_waits_for_does_not_wait_for_a_late_peer_where_anot
     assert run.state["failures"] == ["h3: The disk is full."]
 
 
+# ---- roles that come after others ----------------------------------------------------------------------------------
+
+ROLES = [
+    {"name": "main", "after": ["web"]},
+    {"name": "db", "replicas": 1},
+    {"name": "web", "replicas": 1, "after": ["db"]},
+]
+
+
+def ordered(**given: Any) -> Any:
+    return request(size=None, roles=ROLES, **given)
+
+
+def test_roles_that_others_come_after_are_started_first_and_the_name_is_kept_at_once() -> None:
+    run = Launch(ordered(), 4).until("begin")
+    assert hosts_of(run.state) == ["h1", "h2", "h3", "h4"]
+    assert (run.told("h2")["state"], run.told("h2")["roles"], run.told("h4")["state"]) == ("started", ["db"], "stub")
+    assert run.state["play_hosts"] == ["h1", "h2", "h3", "h4"]
+    run.answer()
+    assert (run.step, hosts_of(run.state), run.told("h1")["roles"]) == ("begin", ["h1", "h2", "h3"], ["db", "web"])
+    run.answer()
+    assert (run.step, hosts_of(run.state), "roles" in run.told("h1")) == ("start", ["h1", "h2", "h3"], False)
+    run.answer()
+    assert run.state["outcome"]["status"] == "RUNNING"
+    assert run.steps == ["look", "hold", "begin", "begin", "start"]
+
+
+def test_in_check_mode_and_where_the_session_runs_nothing_waits_for_anything() -> None:
+    assert Launch(ordered(), check_mode=True).until("").steps == ["look", "hold", "start"]
+    again = Launch(ordered()).until("").run_on().until("")
+    assert again.steps == ["look", "start"]
+
+
+def test_a_role_that_does_not_get_ready_fails_the_launch_and_what_was_started_goes() -> None:
+    run = Launch(ordered()).until("begin").answer().answer(h2=BROKEN)
+    assert (run.step, run.state["failures"]) == ("undo", ["h2: The disk is full."])
+
+
+def test_a_host_that_is_out_of_reach_for_a_moment_is_asked_for_the_same_roles_again() -> None:
+    run = Launch(ordered()).until("begin").answer().answer(h2=AWAY)
+    assert (run.step, run.told("h1")["roles"], run.state["pause"]) == ("begin", ["db", "web"], True)
+    run.answer(h2=AWAY)
+    assert run.step == "undo"
+    run.hosts["h4"] = facts(number=4)
+    assert run.answer().step == "look"
+
+
+def test_a_launch_that_plans_anew_starts_the_first_roles_first() -> None:
+    run = Launch(ordered(), 4).until("begin").answer().answer(h2={**BROKEN, "sick": True})
+    run.until("begin")
+    assert (run.told("h1")["roles"], run.state["wave"]) == (["db"], 0)
+
+
 # ---- hosts that carry no replica -----------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -87,6 +87,7 @@ GIVEN = {
     "public_keys": {},
     "timeout": 60,
     "patience": 5,
+    "roles": None,
     "session_name": None,
     "session_id": None,
     "keep_record": False,
@@ -223,12 +224,17 @@ class Host:
         except (SessionError, OSError) as error:
             return failed(error)
 
-    def left(self) -> list[str]:
-        """Return all that a session could have left."""
-        return [*self.containers, *(str(path) for path in self.root.rglob("*") if path.is_file())]
+    def left(self, names: Collection[str]) -> list[str]:
+        """Return all that a session could have left; what waits for a host that *names* has not has to stay."""
+        waits = [one["id"] for one in StateDirectory(str(self.root)).tombstones() if not {*one["hosts"]} <= {*names}]
+        files = [path for path in self.root.rglob("*") if path.is_file()]
+        tombstones = [path for path in files if path.parent.name == "tombstones" and path.stem in waits]
+        return [*self.containers, *(str(path) for path in files if path not in tombstones)]
 
 
-def stages_in_memory(context: Context, _public_keys: Any, _check_mode: bool = False) -> Any:
+def stages_in_memory(
+    context: Context, _public_keys: Any, _check_mode: bool = False, roles: list[str] | None = None
+) -> Any:
     """Return what a host makes of a session where the engine only remembers."""
     there = {
         one["Labels"][docker_engine.LABEL_REPLICA]
@@ -239,7 +245,8 @@ def stages_in_memory(context: Context, _public_keys: Any, _check_mode: bool = Fa
     elif len(there) < len(context.replicas):
         session_record.require_place(context, bool(there))
     host: Any = context.engine
-    missing = [replica for replica in context.replicas if replica.name not in there]
+    meant = [replica for replica in context.replicas if roles is None or replica.role in roles]
+    missing = [replica for replica in meant if replica.name not in there]
     directory = context.directory
     files = [Step("create", "file", "host", lambda: state_files.write_file(directory.host_file, context.host))]
     makes = [
@@ -253,6 +260,8 @@ def stages_in_memory(context: Context, _public_keys: Any, _check_mode: bool = Fa
         for replica in missing
     ]
     begun = [] if directory.host_file.exists() else files
+    if roles is not None:
+        return [begun, makes]
     return [begun, makes, session_record.record_steps(context), session_record.commit_steps(context)]
 
 
@@ -452,6 +461,7 @@ def patched() -> Iterator[list[World]]:
                 if replica["host"] == host
             ],
         )
+        patch.setattr(launch_steps, "wait_until_ready", lambda _engine, _plan, replicas, _deadline: replicas)
         patch.setattr(link, "session_links", dict)
         patch.setattr(firewall, "sessions", dict)
         patch.setattr(folders, "bind_mounts", lambda _session: [])
@@ -469,11 +479,19 @@ def patched() -> Iterator[list[World]]:
         yield worlds
 
 
+def in_waves(size: int) -> dict[str, Any]:
+    """Return roles for a session of *size* replicas, of which main1 comes last."""
+    return {"roles": [{"name": "main", "after": ["sub"]}, {"name": "sub", "replicas": size - 1}]} if size > 1 else {}
+
+
 REQUESTS = st.builds(
-    lambda name, size, cpus: request(name=name, size=size, cpus=cpus, max_replicas_per_host=2),
+    lambda name, size, cpus, order: request(
+        name=name, size=size, cpus=cpus, max_replicas_per_host=2, **(in_waves(size) if order else {})
+    ),
     st.sampled_from(NAMES),
     st.integers(1, 4),
     st.sampled_from(["0.5", "2", "2"]),
+    st.booleans(),
 )
 MOMENTS = st.integers(1, 10)
 SIMPLE = st.one_of(
@@ -557,7 +575,7 @@ def end(world: World) -> None:
     # What no teardown by name can know of goes with the next verb of any name.
     world.launch(request(name="last", size=1))
     world.teardown("last")
-    assert {name: host.left() for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+    assert {name: host.left(world.known) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
@@ -881,12 +899,12 @@ def test_who_gives_back_takes_all_that_it_made_and_nothing_of_another_run(patche
         (held,) = LedgerFile(str(host.root)).read().values()
         (record,) = StateDirectory(str(host.root)).records()[0]
         asked = {"state": "released", "claim": held.claim.to_dict(), "record": encode(record), "host": "h1"}
-        before = host.left()
+        before = host.left(HOSTS)
         assert any(path.endswith(".pub") for path in before)
         assert host.call("session_host", {**asked, "lease_owner": "another run"})["changed"] is False
-        assert host.left() == before
+        assert host.left(HOSTS) == before
         answer = host.call("session_host", {**asked, "lease_owner": held.lease_owner})
-        assert (answer["changed"], host.left()) == (True, [])
+        assert (answer["changed"], host.left(HOSTS)) == (True, [])
         assert host.call("session_host", {**asked, "lease_owner": held.lease_owner})["changed"] is False
     finally:
         patched.pop()
@@ -902,7 +920,7 @@ def test_a_lease_that_has_run_out_starts_nothing(patched: list[World], tmp_path:
     try:
         state = world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1), 6, wait)
         assert "has run out. Launch again" in state["failure"]
-        assert {name: host.left() for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
     finally:
         patched.pop()
 
