@@ -97,6 +97,46 @@ def ranks(replicas: list[str], number: int, port: int) -> dict[str, list[dict[st
     return found
 
 
+def slurm_place(tf_config: str) -> dict[str, str]:
+    """Return the variables of Slurm that tell a task its place, of the session's or a run's as ``TF_CONFIG`` has it.
+
+    Session and runs alike are jobs of so many tasks on each replica; which of these variables there are, the session
+    says. Nothing where the text is not of that form, because somebody has put a value of his own there.
+    """
+    try:
+        found = json.loads(tf_config)
+        workers, rank = found["cluster"]["worker"], int(found["task"]["index"])
+        nodes = list(dict.fromkeys(worker.rpartition(":")[0] for worker in workers))
+        number = len(workers) // len(nodes)
+    except (ValueError, LookupError, TypeError, AttributeError, ZeroDivisionError):
+        return {}
+    each = f"{number}(x{len(nodes)})" if len(nodes) > 1 else str(number)
+    return {
+        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"), ",".join(nodes)),
+        **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES"), str(len(nodes))),
+        **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(len(workers))),
+        "SLURM_NTASKS_PER_NODE": str(number),
+        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), each),
+        "SLURM_PROCID": str(rank),
+        "SLURM_NODEID": str(rank // number),
+        "SLURM_LOCALID": str(rank % number),
+    }
+
+
+def slurm_of_run(own: dict[str, str], changed: dict[str, str], place: dict[str, str]) -> dict[str, str]:
+    """Return the variables of Slurm by which a process finds this run instead of the whole session.
+
+    own: what the session gave to the replica. changed: what the caller has changed of it. place: that of the process.
+    Of those that the session set only: a user's own value stays.
+    """
+    of_session = slurm_place(own.get("TF_CONFIG", ""))
+    return {
+        name: value
+        for name, value in slurm_place(place["TF_CONFIG"]).items()
+        if name in own and own[name] == of_session.get(name) and name not in changed
+    }
+
+
 def read_environment(path: str) -> dict[str, str]:
     """Return the variables of a replica's environment file."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -107,9 +147,13 @@ def read_environment(path: str) -> dict[str, str]:
 def handed_on(own: dict[str, str], caller: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return which of the caller's variables hold in every replica, and which only where there is none of the name.
 
-    own: those that the caller's replica was given: what the caller has changed of them was meant.
+    own: those that the caller's replica was given: what the caller has changed of them was meant. What a run has
+    changed that the caller is itself a process of was not: Slurm's variables, as all else is set anew in any case.
     """
-    changed = {name: value for name, value in caller.items() if name in own and own[name] != value}
+    of_run = slurm_place(caller.get("TF_CONFIG", ""))
+    changed = {
+        name: value for name, value in caller.items() if name in own and value not in (own[name], of_run.get(name))
+    }
     more = {
         name: value
         for name, value in caller.items()
@@ -198,7 +242,7 @@ class Agent:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    env={**environment, **place},
+                    env={**environment, **slurm_of_run(own, changed, place), **place},
                     cwd=directory,
                     start_new_session=True,
                 )

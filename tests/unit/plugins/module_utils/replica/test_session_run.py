@@ -15,6 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
+    SessionView,
+    replica_environment,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.replica import session_run
 from ansible_collections.cluster_compute.session.plugins.module_utils.replica.session_run import (
     Refused,
@@ -22,6 +26,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.replica.se
     handed_on,
     ranks,
     read_arguments,
+    slurm_of_run,
+    slurm_place,
 )
 
 NAMES = ["main1", "sub1", "sub2"]
@@ -42,6 +48,12 @@ sys.exit(session_run.Launcher("mark").run(starts))
 """
 
 
+def task(names: list[str], rank: int, number: int = 1) -> str:
+    """Return ``TF_CONFIG`` of the session, or of a run."""
+    workers = [f"{name}:{4000 + local}" for name in names for local in range(number)]
+    return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})
+
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -49,7 +61,8 @@ Start = Callable[..., "subprocess.Popen[str]"]
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start a launcher with its agents; nothing of it is there at the end."""
     environment = tmp_path / "environment"
-    environment.write_text("export MINE='of the session'\nexport LINES='two\nlines'\n")
+    text = "export MINE='of the session'\nexport LINES='two\nlines'\nexport SLURM_NTASKS=3\nexport SLURM_PROCID=mine\n"
+    environment.write_text(f"{text}export TF_CONFIG='{task(NAMES, 1)}'\n")
     mark = f"TEST_OF_SESSION_RUN={tmp_path}"
     started = []
 
@@ -274,6 +287,61 @@ def test_ranks_are_those_of_the_run() -> None:
         "cluster": {"worker": ["sub1:4000", "sub1:4001", "sub2:4000", "sub2:4001"]},
         "task": {"type": "worker", "index": 3},
     }
+
+
+def test_slurm_tells_of_the_session_as_the_session_does() -> None:
+    view = SessionView("0" * 32, "multi-node", (*NAMES,), (("main", 1), ("sub", 2)), 4000, None, slurm=True)
+    place = {"index": 1, "local_rank": 0, "node_rank": 0, "kernel_id": "k", "host": "h"}
+    for rank, name in enumerate(NAMES):
+        own = replica_environment(view, replica=name, role=name[:-1], rank=rank, **place)
+        placed = {key: value for key, value in own.items() if key.startswith("SLURM_") and key != "SLURM_JOB_ID"}
+        assert slurm_place(own["TF_CONFIG"]) == placed
+        assert placed["SLURM_TASKS_PER_NODE"] == "1(x3)"
+
+
+def test_slurm_tells_of_the_run() -> None:
+    own = {**slurm_place(task(NAMES, 2)), "TF_CONFIG": task(NAMES, 2), "SLURM_JOB_ID": "7"}
+    place = ranks(["sub1", "sub2"], 2, 4000)["sub2"][1]
+    assert slurm_of_run(own, {}, place) == {
+        "SLURM_JOB_NODELIST": "sub1,sub2",
+        "SLURM_STEP_NODELIST": "sub1,sub2",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_STEP_NUM_NODES": "2",
+        "SLURM_NNODES": "2",
+        "SLURM_NTASKS": "4",
+        "SLURM_NPROCS": "4",
+        "SLURM_NTASKS_PER_NODE": "2",
+        "SLURM_TASKS_PER_NODE": "2(x2)",
+        "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
+        "SLURM_PROCID": "3",
+        "SLURM_NODEID": "1",
+        "SLURM_LOCALID": "1",
+    }
+    alone = ranks(["sub2"], 1, 4000)["sub2"][0]
+    assert slurm_of_run(own, {}, alone)["SLURM_TASKS_PER_NODE"] == "1"
+
+
+def test_a_user_s_own_words_of_slurm_stay() -> None:
+    place = ranks(["sub1"], 2, 4000)["sub1"][1]
+    assert slurm_of_run({"TF_CONFIG": task(NAMES, 1)}, {}, place) == {}, "the session sets none"
+    own = {"TF_CONFIG": task(NAMES, 1), "SLURM_NTASKS": "3", "SLURM_NPROCS": "8", "SLURM_PROCID": "1"}
+    assert slurm_of_run(own, {"SLURM_PROCID": "5"}, place) == {"SLURM_NTASKS": "2"}
+    for odd in ("", "{", "[]", "{}", '{"cluster": {"worker": []}, "task": {"index": 0}}', '{"cluster": 1}'):
+        assert slurm_place(odd) == {}
+
+
+def test_processes_find_their_place_as_slurm_tells_it(start: Start) -> None:
+    out, _error = start('echo "$SLURM_NTASKS $SLURM_PROCID ${SLURM_LOCALID-none}"', number=2).communicate(timeout=20)
+    assert {*out.splitlines()} == {f"{name}.{local}: 6 mine none" for name in NAMES for local in (0, 1)}
+
+
+def test_a_run_within_a_run_is_told_of_itself() -> None:
+    own = {**slurm_place(task(NAMES, 1)), "TF_CONFIG": task(NAMES, 1)}
+    place = ranks(["sub1", "sub2"], 2, 4000)["sub1"][1]
+    caller = {**own, **slurm_of_run(own, {}, place), **place, "SLURM_NTASKS": "9"}
+    changed, _more = handed_on(own, caller)
+    assert {name for name in changed if name.startswith("SLURM")} == {"SLURM_NTASKS"}
+    assert slurm_of_run(own, changed, ranks(["sub2"], 1, 4000)["sub2"][0])["SLURM_PROCID"] == "0"
 
 
 def test_what_the_caller_has_changed_was_meant() -> None:
