@@ -653,6 +653,109 @@ def test_nothing_is_written_where_an_image_s_links_lead_out_of_it(
     assert session.run_in("main1", "ls", "/.ssh").split() == ["passwd", "run"]
 
 
+def as_it_is(folder: Path) -> list[tuple[str, int, int, bytes]]:
+    """Return name, mode, owner and content of all that is in a folder."""
+    found = [(path, path.lstat()) for path in sorted(folder.rglob("*"))]
+    return [(str(path), at.st_mode, at.st_uid, path.read_bytes() if path.is_file() else b"") for path, at in found]
+
+
+@pytest.mark.parametrize(
+    ("script", "target", "home"),
+    [
+        ("true", "/data", "/tmp/..//data/home"),
+        ("ln -s /mid /homes; ln -s data /mid", "/data", "/homes/home"),
+        ("ln -s /data/home/.ssh /.ssh", "/data", "/"),
+        ("mkdir /real; ln -s real /link", "/link/data", "/real/data/home"),
+        ("rm -rf /run; ln -s data/run /run", "/data", "/tmp"),
+    ],
+    ids=[
+        "dots and slashes",
+        "a folder on the way",
+        "nothing there yet",
+        "the mount is at a link",
+        "the server's folder",
+    ],
+)
+def test_nothing_is_written_below_a_mount_however_a_path_leads_there(
+    script: str, target: str, home: str, host: Host, image_of: Callable[..., str], shared: Path
+) -> None:
+    first = host.launch(size=1, name="first")
+    first.run_in("main1", "sh", "-c", script)
+    image = image_of("first-main1")
+    first.remove()
+    (shared / "home").mkdir()
+    (shared / "run" / "sshd").mkdir(parents=True, mode=0o700)
+    before = as_it_is(shared)
+    session = host.launch(size=2, image=image, mounts=[f"{shared}:{target}"], env={"HOME": home})
+    assert as_it_is(shared) == before
+    assert session.run_in("main1", "ssh", "sub1", "hostname") == "sub1\n"
+
+
+def test_files_that_are_mounted_are_left_as_they_are(host: Host, image_of: Callable[..., str], shared: Path) -> None:
+    """The accounts lack a shell, and the file of the home looks like one of another session."""
+    first = host.launch(size=1, name="first")
+    first.run_in("main1", "ln", "-s", "etc", "/link")
+    image = image_of("first-main1")
+    first.remove()
+    (shared / "passwd").write_text("root:x:0:0::/:\nsshd:x:100:65534::/run/sshd:/bin/false\n")
+    (shared / "config").write_text("# Made for session of old.\n")
+    before = as_it_is(shared)
+    mounts = [f"{shared}/passwd:/link/passwd", f"{shared}/config:/.ssh/config"]
+    session = host.launch(size=2, image=image, mounts=mounts)
+    assert as_it_is(shared) == before
+    assert session.run_in("main1", "ls", "/.ssh").split() == ["config", "id_ed25519", "known_hosts"]
+    assert session.run_in("main1", "ssh", "sub1", "hostname") == "sub1\n"
+
+
+def test_nothing_is_written_to_a_volume(host: Host) -> None:
+    session = host.launch(size=2, mounts=["for-the-links:/data"], env={"HOME": "//data"})
+    assert session.run_in("main1", "find", "/data") == "/data\n"
+    session.remove()
+    output_of("docker", "volume", "rm", "-f", "for-the-links")
+
+
+def test_session_run_with_a_shell_that_prints_when_it_starts(host: Host, image_of: Callable[..., str]) -> None:
+    """sshd(8) starts the agents of other replicas by the user's shell, whose start files say what they like."""
+    first = host.launch(size=1, name="first")
+    shell = '#!/bin/sh\necho Welcome! o 0 9\necho and to you >&2\nset -x\nexec /bin/sh "$@"\n'
+    accounts = "root:x:0:0::/:/bin/loud\n"
+    script = f"printf '{shell}' >/bin/loud; chmod +x /bin/loud; printf '{accounts}' >/etc/passwd"
+    first.run_in("main1", "sh", "-c", script)
+    image = image_of("first-main1")
+    first.remove()
+    session = host.launch(size=2, image=image)
+    assert "Welcome" in session.run_in("main1", "ssh", "sub1", "true")
+    said = session.run_in("main1", "session-run", "hostname").splitlines()
+    assert sorted(said) == ["main1: main1", "sub1: sub1"]
+
+
+def test_what_a_failed_command_of_session_run_has_started_is_ended(host: Host) -> None:
+    session = host.launch(size=2)
+    command = "session-run sh -c 'sleep 8871 & test $RANK = 0 || exit 4; sleep 8871'; echo $?; sleep 0.2; ps"
+    for replica in ("main1", "sub1"):
+        code, *left = session.run_in(replica, "sh", "-c", command).splitlines()
+        assert code == "4"
+        assert not [line for line in left if "sleep 8871" in line and "session-run" not in line]
+        assert "sleep 8871" not in session.run_in("main1" if replica == "sub1" else "sub1", "ps")
+
+
+def test_processes_of_session_run_find_their_place_as_slurm_tells_it(host: Host) -> None:
+    session = host.launch(size=3, slurm_variables=True, env={"SLURM_NPROCS": "8"})
+    tell = "echo $SLURM_PROCID $SLURM_NODEID $SLURM_LOCALID $SLURM_NTASKS $SLURM_NPROCS $SLURM_TASKS_PER_NODE"
+    tell += "; scontrol show hostnames"
+    run = ["session-run", "--on", "sub", "-n", "2", "sh", "-c", tell]
+    for replica in ("main1", "sub2"):
+        said = session.run_in(replica, *run).splitlines()
+        for rank, name in enumerate(("sub1.0", "sub1.1", "sub2.0", "sub2.1")):
+            assert [line for line in said if line.startswith(name)] == [
+                f"{name}: {rank} {rank // 2} {rank % 2} 4 8 2(x2)",
+                f"{name}: sub1",
+                f"{name}: sub2",
+            ]
+    nested = session.run_in("main1", "session-run", "--on", "sub2", "session-run", "--on", "sub1", "sh", "-c", tell)
+    assert nested.splitlines() == ["sub2: sub1: 0 0 0 1 8 1", "sub2: sub1: sub1"]
+
+
 def test_a_session_without_network_and_login_has_no_server(host: Host) -> None:
     session = host.launch(size=1)
     assert session.plan["network"] is None

@@ -523,14 +523,16 @@ class Engine:
         holds must not fill the host's memory.
         """
         found = self._status(container, path)
-        if found is None:
-            return None
+        return None if found is None else self._content(container, found["path"])[1]
+
+    def _content(self, container: str, path: str) -> tuple[str, str | None]:
+        """Return what there is at *path*, a link not followed: what a link says, and the text of a file."""
         import io
         import tarfile
 
         what = f"read {path} in the container {container}"
         content = b""
-        query = {"path": found["path"]}
+        query = {"path": path}
         with self._ask(what, "GET", f"/containers/{in_path(container)}/archive", query) as answer, _saying(what):
             for piece in answer.pieces():
                 content += piece
@@ -540,17 +542,19 @@ class Engine:
                     )
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             member = archive.next()
-            file = archive.extractfile(member) if member is not None and member.isfile() else None
-            return file.read().decode("utf-8", "surrogateescape") if file is not None else None
+            if member is None or member.issym():
+                return "" if member is None else member.linkname, None
+            file = archive.extractfile(member) if member.isfile() else None
+            return "", file.read().decode("utf-8", "surrogateescape") if file is not None else None
 
     def has_path(self, container: str, path: str) -> bool:
         """Tell whether there is anything at *path* in a container that need not run, links followed."""
         return self._status(container, path) is not None
 
-    def real_path(self, container: str, path: str) -> str:
-        """Return what the links at *path* lead to in a container that need not run; *path* where nothing is there."""
-        found = self._status(container, path)
-        return str(found["path"]) if found else path
+    def link_at(self, container: str, path: str) -> str:
+        """Return what the symbolic link at *path* says in a container that need not run; empty where there is none."""
+        found = self._look(container, path)
+        return self._content(container, path)[0] if found and found["linkTarget"] else ""
 
     def unpack(self, container: str, entries: Iterable[Entry]) -> None:
         """Make files and folders in a container that need not run; folders on the way are made, too."""
@@ -573,23 +577,26 @@ class Engine:
 
     def _status(self, container: str, path: str) -> dict[str, Any] | None:
         """Return what the engine says of *path*, with the path that its links lead to; None where that is nothing."""
+        target = path
+        status = self._look(container, path)
+        if status and status["linkTarget"]:  # where all its links lead, but not whether anything is there
+            target = status["linkTarget"]
+            status = self._look(container, target)
+        return {**status, "path": target} if status else None
+
+    def _look(self, container: str, path: str) -> dict[str, Any] | None:
+        """Return what the engine says of *path*, a link not followed; None where nothing is there."""
         import base64
 
         what = f"look for {path} in the container {container}"
-        target = path
-        for _step in range(2):  # the engine follows all links at once, but does not say whether they lead anywhere
-            try:
-                query = {"path": target}
-                with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", query) as answer:
-                    status = json.loads(base64.b64decode(answer.headers["x-docker-container-path-stat"]))
-            except _Refused as error:
-                if error.status == 404:
-                    return None
-                raise
-            if not status["linkTarget"]:
-                break
-            target = status["linkTarget"]
-        return {**status, "path": target}
+        try:
+            query = {"path": path}
+            with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", query) as answer:
+                return dict(json.loads(base64.b64decode(answer.headers["x-docker-container-path-stat"])))
+        except _Refused as error:
+            if error.status == 404:
+                return None
+            raise
 
     def consumption(self, container: str) -> tuple[int, int] | None:
         """Return CPU time used so far, in nanoseconds, and memory in use, in bytes; None for one that does not run.

@@ -7,9 +7,10 @@
 A program of its own, not a part of the collection's host side: it runs in replicas, with a Python of the host's
 distribution that the SSH runtime brings along, and imports nothing but what comes with that. It has two roles. The
 *launcher* starts one *agent* in each replica over the session's SSH and tells it what to run, a line of JSON on its
-standard input; then each further line is the number of a signal to pass on, and the end of input ends all. An agent
-answers in frames: kind (``o``, ``e``: what a process wrote; ``x``: its exit code), the process' number, the length,
-the bytes.
+standard input; then each further line is the number of a signal to pass on (0: all have succeeded, there is no more to
+come), and the end of input ends all. An agent answers in frames: kind (``o``, ``e``: what a process wrote; ``x``: its
+exit code), the process' number, the length, the bytes. Before the first it writes the mark that its command line names:
+start files of the user's shell, by which the SSH server starts it, may print as well.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ GRACE = 10.0
 """Seconds between the request to end and the kill, as for containers."""
 LONGEST_LINE = 1 << 16
 """Bytes after which a line is shown although it has not ended."""
+LOOK_AGAIN = 0.05
+"""Seconds between two looks for what processes have left behind: nobody tells when that has ended."""
 OF_A_SHELL = {"_", "PWD", "OLDPWD", "SHLVL", "HOSTNAME"}
 """Variables that say something of one process or place; with those of SSH they are not handed on."""
 
@@ -94,6 +97,46 @@ def ranks(replicas: list[str], number: int, port: int) -> dict[str, list[dict[st
     return found
 
 
+def slurm_place(tf_config: str) -> dict[str, str]:
+    """Return the variables of Slurm that tell a task its place, of the session's or a run's as ``TF_CONFIG`` has it.
+
+    Session and runs alike are jobs of so many tasks on each replica; which of these variables there are, the session
+    says. Nothing where the text is not of that form, because somebody has put a value of his own there.
+    """
+    try:
+        found = json.loads(tf_config)
+        workers, rank = found["cluster"]["worker"], int(found["task"]["index"])
+        nodes = list(dict.fromkeys(worker.rpartition(":")[0] for worker in workers))
+        number = len(workers) // len(nodes)
+    except (ValueError, LookupError, TypeError, AttributeError, ZeroDivisionError):
+        return {}
+    each = f"{number}(x{len(nodes)})" if len(nodes) > 1 else str(number)
+    return {
+        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"), ",".join(nodes)),
+        **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES"), str(len(nodes))),
+        **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS"), str(len(workers))),
+        "SLURM_NTASKS_PER_NODE": str(number),
+        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), each),
+        "SLURM_PROCID": str(rank),
+        "SLURM_NODEID": str(rank // number),
+        "SLURM_LOCALID": str(rank % number),
+    }
+
+
+def slurm_of_run(own: dict[str, str], changed: dict[str, str], place: dict[str, str]) -> dict[str, str]:
+    """Return the variables of Slurm by which a process finds this run instead of the whole session.
+
+    own: what the session gave to the replica. changed: what the caller has changed of it. place: that of the process.
+    Of those that the session set only: a user's own value stays.
+    """
+    of_session = slurm_place(own.get("TF_CONFIG", ""))
+    return {
+        name: value
+        for name, value in slurm_place(place["TF_CONFIG"]).items()
+        if name in own and own[name] == of_session.get(name) and name not in changed
+    }
+
+
 def read_environment(path: str) -> dict[str, str]:
     """Return the variables of a replica's environment file."""
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -104,9 +147,13 @@ def read_environment(path: str) -> dict[str, str]:
 def handed_on(own: dict[str, str], caller: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return which of the caller's variables hold in every replica, and which only where there is none of the name.
 
-    own: those that the caller's replica was given: what the caller has changed of them was meant.
+    own: those that the caller's replica was given: what the caller has changed of them was meant. What a run has
+    changed that the caller is itself a process of was not: Slurm's variables, as all else is set anew in any case.
     """
-    changed = {name: value for name, value in caller.items() if name in own and own[name] != value}
+    of_run = slurm_place(caller.get("TF_CONFIG", ""))
+    changed = {
+        name: value for name, value in caller.items() if name in own and value not in (own[name], of_run.get(name))
+    }
     more = {
         name: value
         for name, value in caller.items()
@@ -135,23 +182,31 @@ class Wakes:
 
 
 class Agent:
-    """Runs the processes of one replica."""
+    """Runs the processes of one replica.
 
-    def __init__(self) -> None:
+    left: processes that have ended and may have left others behind. They are not asked how they ended (wait(2)) before
+    all is to end: so long the number of their group cannot become another's.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
         self.selector = selectors.DefaultSelector()
         self.wakes = Wakes((signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP))
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.left: list[subprocess.Popen[bytes]] = []
         self.kill_at: float | None = None
+        self.is_dismissed = False
         self.input = b""
 
     def run(self) -> int:
-        """Run what the first line of input asks for, until it has ended."""
+        """Run what the first line of input asks for, until it has ended in all replicas."""
+        _write(1, mark_line(self.mark))
         with open(0, "rb", buffering=0, closefd=False) as given:
             request = json.loads(given.readline())
         self.selector.register(0, selectors.EVENT_READ, ("input", 0))
         self.selector.register(self.wakes.read_end, selectors.EVENT_READ, ("wakes", 0))
         self._start(request)
-        while self.processes:
+        while not self._is_over():
             for key, _events in self.selector.select(self._patience()):
                 kind, number = key.data
                 if kind == "input":
@@ -163,12 +218,22 @@ class Agent:
             if self.kill_at is not None and time.monotonic() >= self.kill_at:
                 self._signal(signal.SIGKILL)
             for number, process in list(self.processes.items()):
-                if process.poll() is not None:
-                    self._ended(number, process)
+                code = _exit_code(process)
+                if code is not None:
+                    self._ended(number, process, code)
         return 0
 
+    def _is_over(self) -> bool:
+        if self.processes:
+            return False
+        if self.kill_at is None:
+            return self.is_dismissed
+        self.left = [process for process in self.left if _has_left(process)]
+        return not self.left
+
     def _start(self, request: dict[str, Any]) -> None:
-        environment = {**request["more"], **os.environ, **read_environment(ENVIRONMENT), **request["changed"]}
+        own, changed = read_environment(ENVIRONMENT), request["changed"]
+        environment = {**request["more"], **os.environ, **own, **changed}
         directory = request["directory"] if os.access(request["directory"], os.X_OK) else None
         for number, place in enumerate(request["places"]):
             try:
@@ -177,7 +242,7 @@ class Agent:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    env={**environment, **place},
+                    env={**environment, **slurm_of_run(own, changed, place), **place},
                     cwd=directory,
                     start_new_session=True,
                 )
@@ -190,24 +255,35 @@ class Agent:
                 self.selector.register(pipe, selectors.EVENT_READ, (kind, number))  # type: ignore[arg-type]
 
     def _patience(self) -> float | None:
-        return None if self.kill_at is None else max(0.0, self.kill_at - time.monotonic())
+        if self.kill_at is None:
+            return None
+        patience = max(0.0, self.kill_at - time.monotonic())
+        return patience if self.processes else min(patience, LOOK_AGAIN)
 
     def _hear(self) -> None:
         data = os.read(0, 4096)
         self.input += data
         *lines, self.input = self.input.split(b"\n")
         for line in lines:
-            self._signal(int(line))
-        if not data:  # the launcher is gone
+            if int(line):
+                self._signal(int(line))
+            else:
+                self.is_dismissed = True
+        if not data:
             self.selector.unregister(0)
-            self._signal(signal.SIGTERM)
+            if not self.is_dismissed:  # the launcher is gone
+                self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        """Send a signal to all that the processes have started and that has not gone its own way."""
-        for process in self.processes.values():
+        """Send a signal to all that the processes have started and that has not gone its own way.
+
+        What ended processes have left behind hears only that all is to end.
+        """
+        is_for_all = number == signal.SIGKILL or number in ENDING
+        for process in (*self.processes.values(), *(self.left if is_for_all else ())):
             _signal_group(process.pid, number)
         if number == signal.SIGKILL:
-            self.kill_at = None
+            self.kill_at, self.is_dismissed = None, True
         elif number in ENDING and self.kill_at is None:
             self.kill_at = time.monotonic() + GRACE
 
@@ -218,7 +294,7 @@ class Agent:
         else:
             self.selector.unregister(descriptor)
 
-    def _ended(self, number: int, process: subprocess.Popen[bytes]) -> None:
+    def _ended(self, number: int, process: subprocess.Popen[bytes], code: int) -> None:
         """Tell how a process ended, after what it wrote; what it left behind may hold its output open for ever."""
         for kind, pipe in (("o", process.stdout), ("e", process.stderr)):
             if pipe is None:
@@ -229,17 +305,33 @@ class Agent:
                     self._send(kind, number, data)
                 self.selector.unregister(pipe)
             pipe.close()
-        if self.kill_at is not None:
-            _signal_group(process.pid, signal.SIGKILL)  # it was asked to end, with all that it started
         del self.processes[number]
-        code = process.returncode
-        self._send("x", number, str(code if code >= 0 else 128 - code).encode())
+        self.left.append(process)
+        self._send("x", number, str(code).encode())
 
     def _send(self, kind: str, number: int, data: bytes) -> None:
         try:
             _write(1, f"{kind} {number} {len(data)}\n".encode() + data)
         except BrokenPipeError:
             self._signal(signal.SIGTERM)
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the exit code of a process as a shell has it, None while it runs; it remains to be waited for."""
+    found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else 128 + found.si_status
+
+
+def _has_left(process: subprocess.Popen[bytes]) -> bool:
+    """Tell whether there are others in the group of a process that has ended."""
+    process.wait()
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _signal_group(leader: int, number: int) -> None:
@@ -259,11 +351,18 @@ def _write(descriptor: int, data: bytes) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-class Replica:
-    """One replica as its launcher sees it."""
+def mark_line(mark: str) -> bytes:
+    """Return what comes before an agent's frames; a shell that shows the commands it runs writes no such NUL."""
+    return b"\0" + mark.encode("ascii") + b"\n"
 
-    def __init__(self, name: str, argv: list[str], request: dict[str, Any]) -> None:
+
+class Replica:
+    """One replica as its launcher sees it. mark: what its agent was told to begin with."""
+
+    def __init__(self, name: str, argv: list[str], request: dict[str, Any], mark: str) -> None:
         self.name = name
+        self.mark = mark_line(mark)
+        self.has_begun = False
         self.number = len(request["places"])
         self.frames = b""
         self.lines: dict[tuple[str, int], bytes] = {}
@@ -281,8 +380,14 @@ class Replica:
                 _write(self.ssh.stdin.fileno(), f"{line}\n".encode())
 
     def read_frames(self, data: bytes) -> list[tuple[str, int, bytes]]:
-        """Return the frames that are complete by *data*."""
+        """Return the frames that are complete by *data*; what comes before the agent's mark is none of them."""
         self.frames += data
+        if not self.has_begun:
+            _before, mark, after = self.frames.partition(self.mark)
+            self.has_begun = bool(mark)
+            self.frames = after if mark else self.frames[-LONGEST_LINE:]
+            if not mark:
+                return []
         found = []
         while (end := self.frames.find(b"\n")) >= 0:
             kind, number, length = self.frames[:end].decode("ascii").split()
@@ -303,9 +408,10 @@ class Replica:
 
 
 class Launcher:
-    """Runs a command in replicas; the first that fails ends all."""
+    """Runs a command in replicas; the first that fails ends all. mark: what agents are told to begin with."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
         self.selector = selectors.DefaultSelector()
         self.wakes = Wakes((*PASSED_ON, signal.SIGCHLD))
         self.replicas: list[Replica] = []
@@ -317,7 +423,7 @@ class Launcher:
         """Run by replica what starts its agent and what that is to do; return the exit code."""
         self.selector.register(self.wakes.read_end, selectors.EVENT_READ, None)
         for name, (argv, request) in replicas.items():
-            replica = Replica(name, argv, request)
+            replica = Replica(name, argv, request, self.mark)
             self.replicas.append(replica)
             for kind, pipe in (("frames", replica.ssh.stdout), ("e", replica.ssh.stderr)):
                 self.selector.register(pipe, selectors.EVENT_READ, (kind, replica))  # type: ignore[arg-type]
@@ -349,6 +455,8 @@ class Launcher:
         if not data:
             self.selector.unregister(descriptor)
             if kind == "frames" and len(replica.codes) < replica.number:
+                if not replica.has_begun:  # what was printed instead may tell why, such as that of nologin(8)
+                    self._show("e", replica, -1, replica.frames, is_last=True)
                 code = replica.ssh.wait() or 255
                 self._fail(code, f"{replica.name} was lost, or could not be reached (exit code {code})")
 
@@ -368,6 +476,9 @@ class Launcher:
         if code:
             what = replica.name if replica.number == 1 else f"process {number} of {replica.name}"
             self._fail(code, f"{what} ended with exit code {code}")
+        if all(len(replica.codes) == replica.number for replica in self.replicas):
+            for each in self.replicas:
+                each.say("0")
 
     def _fail(self, code: int, why: str) -> None:
         """End all; of several that fail the first counts."""
@@ -428,8 +539,8 @@ def read_arguments(argv: list[str]) -> Arguments | None:
 
 def main(argv: list[str]) -> int:
     """Be the launcher, or an agent; return the exit code."""
-    if argv == ["--agent"]:
-        return Agent().run()
+    if len(argv) == 2 and argv[0] == "--agent":
+        return Agent(argv[1]).run()
     try:
         given = read_arguments(argv)
         if given is None:
@@ -443,13 +554,14 @@ def main(argv: list[str]) -> int:
     changed, more = handed_on(own, dict(os.environ))
     request = {"command": given.command, "directory": os.getcwd(), "changed": changed, "more": more}
     ssh = [f"{RUNTIME}/bin/ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15"]
-    agent = [f"{RUNTIME}/bin/session-run", "--agent"]
+    mark = os.urandom(16).hex()
+    agent = [f"{RUNTIME}/bin/session-run", "--agent", mark]
     places = ranks(replicas, given.number, int(own["MASTER_PORT"]))
     starts = {
         name: (agent if name == own["BACKENDAI_CLUSTER_HOST"] else [*ssh, name, "exec " + " ".join(agent)])
         for name in replicas
     }
-    return Launcher().run({name: (starts[name], {**request, "places": places[name]}) for name in replicas})
+    return Launcher(mark).run({name: (starts[name], {**request, "places": places[name]}) for name in replicas})
 
 
 if __name__ == "__main__":

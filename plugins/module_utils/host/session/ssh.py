@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError, Entry
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import listens
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment, paths
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, PublicKeys
@@ -154,14 +155,13 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     home: what the replica's environment says; empty where that says nothing.
     """
     uid, gid = image_user(context, container, user)
-    mounted = [environment.DIRECTORY, environment.RUNTIME, *(mount["target"].rstrip("/") for mount in replica.mounts)]
     engine = context.engine
-
-    def is_own(path: str) -> bool:
-        # An image may have a link there to what is mounted: the engine would follow it, and write there as root.
-        places = (path, engine.real_path(container, path))
-        return not any(f"{place}/".startswith(f"{target}/") for target in mounted for place in places)
-
+    # An image may have links to what is mounted, or where it is mounted: the engine would follow them, and write as
+    # root what is not the container's.
+    link_at = cache(partial(engine.link_at, container))
+    targets = [environment.DIRECTORY, environment.RUNTIME, *(mount["target"] for mount in replica.mounts)]
+    mounted = [paths.places_on(target, link_at)[-1] for target in targets]
+    own_place = partial(paths.place_outside, mounted=mounted, link_at=link_at)
     found = accounts.Accounts(
         engine.read_file(container, accounts.PASSWD),
         engine.read_file(container, accounts.SHADOW) if uid == 0 else None,
@@ -171,43 +171,53 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     missing = has if has and not engine.has_path(container, has) else ""
     wanted = accounts.ensure(found, uid, gid, shell, missing)
     lacking = [
-        Entry(engine.real_path(container, path), after, mode)
+        Entry(place, after, mode)
         for path, before, after, mode in (
             (accounts.PASSWD, found.passwd, wanted.passwd, 0o644),
             (accounts.SHADOW, found.shadow, wanted.shadow, 0o600),
         )
-        if after is not None and after != before and is_own(path)
+        if after is not None and after != before and (place := own_place(path)) is not None
     ]
-    if uid == 0 and is_own(accounts.SERVER_FOLDER):
-        lacking.append(Entry(accounts.SERVER_FOLDER, None, 0o755))
+    server_folder = own_place(accounts.SERVER_FOLDER) if uid == 0 else None
+    if server_folder is not None:
+        lacking.append(Entry(server_folder, None, 0o755))
     home = home or accounts.home_of(wanted, uid)
-    has_home = context.network is not None and home.startswith("/") and engine.has_path(container, home)
-    folder = f"{engine.real_path(container, home).rstrip('/')}/.ssh" if has_home else ""
-    if folder and is_own(folder):
-        lacking += _for_other_clients(context, container, replica, folder, (uid, gid))
+    home_place = own_place(home) if context.network is not None and home.startswith("/") else None
+    if home_place is not None and engine.has_path(container, home_place):
+        lacking += _for_other_clients(context, container, replica, home_place, (uid, gid), own_place)
     return Login(uid, gid, wanted, tuple(lacking))
 
 
 def _for_other_clients(
-    context: Context, container: str, replica: Replica, folder: str, ids: tuple[int, int]
+    context: Context,
+    container: str,
+    replica: Replica,
+    home: str,
+    ids: tuple[int, int],
+    own_place: Callable[[str], str | None],
 ) -> list[Entry]:
     """Return what clients read that know no /etc/ssh, such as asyncssh, paramiko and libssh, where there is none yet.
 
-    They are the user's own files, plain ones: programs append to them.
+    They are the user's own files, plain ones: programs append to them. own_place: returns the place of a path, None
+    for one that is not the container's.
     """
     engine = context.engine
+    folder = own_place(f"{home}/.ssh")
+    if folder is None:
+        return []
     is_new = not engine.has_path(container, folder)
     entries = [Entry(folder, None, 0o700, *ids)] if is_new else []
-    folder = engine.real_path(container, folder)
     made = context.directory.replica(replica.name) / "ssh"
     for name, of_session in (("config", "ssh_config"), ("known_hosts", "known_hosts")):
-        path = f"{folder}/{name}"
+        path = own_place(f"{folder}/{name}")
+        if path is None:
+            continue
         if not is_new and engine.has_path(container, path) and not _is_ours(engine, container, path):
             continue
         text = f"{MADE_FOR} {context.plan.session.id}.\n{(made / of_session).read_text(encoding='utf-8')}"
         entries.append(Entry(path, text, 0o600, *ids))
     key = f"{folder}/{ssh_keys.CLIENT_KEY}"
-    if is_new or not engine.has_path(container, key):
+    if own_place(key) is not None and (is_new or not engine.has_path(container, key)):
         entries.append(Entry(key, "", 0o777, *ids, link=f"{SSH_MOUNT}/{ssh_keys.CLIENT_KEY}"))
     return entries
 

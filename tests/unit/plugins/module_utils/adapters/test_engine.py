@@ -232,20 +232,26 @@ def test_files_of_a_container(server: EngineServer, asking: Engine) -> None:
             return
         handler.say(200, b"", X_Docker_Container_Path_Stat=stat(linkTarget=links[request.query["path"]]))
 
-    packed = io.BytesIO()
+    packed, link = io.BytesIO(), io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         member = tarfile.TarInfo("b")
         member.size = 3
         archive.addfile(member, io.BytesIO(b"a\xff\n"))
+    with tarfile.open(fileobj=link, mode="w") as archive:
+        member = tarfile.TarInfo("a")
+        member.type, member.linkname = tarfile.SYMTYPE, "../etc/b"
+        archive.addfile(member)
+    contents = {"/etc/a": link, "/etc/b": packed}
     server.answers["HEAD /containers/c/archive"] = head
-    server.answers["GET /containers/c/archive"] = lambda handler, _asked: handler.say(200, packed.getvalue())
+    server.answers["GET /containers/c/archive"] = lambda handler, asked: handler.say(
+        200, contents[asked.query["path"]].getvalue()
+    )
     server.answer("PUT /containers/c/archive", text="")
     text = asking.read_file("c", "/etc/a")
     assert text == "a\udcff\n"
     assert server.requests[-1].query == {"path": "/etc/b"}
     assert asking.read_file("c", "/etc/c") is None
-    assert asking.real_path("c", "/etc/a") == "/etc/b"
-    assert asking.real_path("c", "/etc/c") == "/etc/c"
+    assert [asking.link_at("c", path) for path in ("/etc/a", "/etc/b", "/etc/c")] == ["../etc/b", "", ""]
     asking.unpack("c", [engine.Entry("/etc/b", text, 0o600), engine.Entry("/run/x", None, 0o755)])
     with tarfile.open(fileobj=io.BytesIO(server.requests[-1].body)) as archive:
         written, folder = archive.getmembers()
@@ -255,7 +261,7 @@ def test_files_of_a_container(server: EngineServer, asking: Engine) -> None:
         assert file.read() == b"a\xff\n"
         assert (folder.name, folder.isdir(), folder.mode) == ("run/x", True, 0o755)
     packed.write(b"x" * engine.LARGEST_FILE)
-    with pytest.raises(EngineError, match=r"^The file /etc/a in the container c is larger than 1048576 bytes\.$"):
+    with pytest.raises(EngineError, match=r"^The file /etc/b in the container c is larger than 1048576 bytes\.$"):
         asking.read_file("c", "/etc/a")
 
 
