@@ -4,8 +4,9 @@
 
 """Put packages of PyPI on top of an image of the lab: two images that share all layers and differ in their user.
 
-A registry and a Dockerfile do the same where there is a registry. The lab's hosts reach none, so this writes the archive
-that `docker save` would; the layer of the lab's image is in it, and hosts that have that do not unpack it again.
+A registry and a Dockerfile do the same where there is a registry. The lab's hosts reach none, so this writes the
+archive that `docker save` would; the layer of the lab's image is in it, and hosts that have that do not unpack it
+again.
 """
 
 from __future__ import annotations
