@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,22 @@ def test_a_volume_that_the_image_asks_for_counts(with_volume: str, host: Host, l
     assert look() == {}
     write(session, "main1", "/large", 6)
     assert list(look()) == ["demo-main1"]
+
+
+def test_what_was_removed_and_is_held_open_counts(with_volume: str, host: Host, look: Look) -> None:
+    fill = "dd if=/dev/zero bs=1048576 count=6"
+    hold = f"{fill} of=$0/a; {fill} of=$0/b; exec 3<$0/a 4<$0/b 5<$0/b; rm $0/a $0/b; touch $0/held; exec sleep 8888"
+    volume = {"source": "/srv", "target": "/elsewhere", "read_only": False}
+    session = host.launch(size=4, image=with_volume, disk_size="8m", mounts=[volume], memory="64m", shm_size="16m")
+    for replica, place in (("main1", "/"), ("sub1", "/scratch"), ("sub2", "/dev/shm"), ("sub3", "/elsewhere")):
+        output_of("docker", "exec", "--detach", f"demo-{replica}", "sh", "-c", hold, place)
+        assert until(lambda replica=replica, place=place: session.run_in(replica, "ls", place).split().count("held"))
+    try:
+        stopped = look()
+        assert sorted(stopped) == ["demo-main1", "demo-sub1"]
+        assert "written 13MiB" in stopped["demo-main1"], "each file once, and what else is there"
+    finally:
+        Path("/srv/held").unlink()
 
 
 @pytest.mark.parametrize("path", ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"])

@@ -5,14 +5,20 @@
 """Stop replicas that write too much outside their mounts: what `rules.disk` decides of this host's disks.
 
 A timer looks again and again (`prepare_hosts`), and so does each repair: at each replica's writable layer, the volumes
-that its image asked for, and the files that the engine and the session put into its ``/etc``.
+that its image asked for, what was removed there and is held open, and the files that the engine and the session put
+into its ``/etc``.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
@@ -28,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     is_short,
     to_stop,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 
 Measure = Callable[[str], Mapping[str, Any]]
@@ -36,6 +43,9 @@ _OWN_FILES = ("HostsPath", "HostnamePath", "ResolvConfPath")
 """Where the engine keeps what it puts into a container's /etc (Docker Engine API, ContainerInspect)."""
 SECONDS = 60
 """For how long one folder of a replica is walked."""
+REMOVED = " (deleted)"
+"""How the kernel's name of a file that was removed ends (proc_pid_fd(5))."""
+_CONTAINER = re.compile(r"[0-9a-f]{64}")
 
 
 class DiskError(SessionError):
@@ -79,6 +89,7 @@ def stop_who_fills_disks(
     places = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
     # By number of the device: several places may be on the same.
     names = {os.stat(place).st_dev: place for place in reversed(places) if os.path.exists(place)}
+    members = cache(_members)
     rooms = dict(_rooms(names.values(), measure))
     short = any(is_short(room) for room in rooms.values())
     uses: list[Use] = []
@@ -86,7 +97,7 @@ def stop_who_fills_disks(
     problems = []
     for replica in running.values():
         try:
-            uses.append(replica.use(names, short))
+            uses.append(replica.use(names, short, members))
         except FileNotFoundError:
             continue  # it has ended just now
         except (SessionError, OSError) as error:
@@ -121,6 +132,7 @@ class _Replica:
         self.description = engine.inspect(entry["Id"]) or {}
         self.status = self.description.get("State") or {}
         self.folders: list[str] = []
+        self.volumes: list[str] = []
         self.runs = bool(self.status.get("Pid"))
         if self.runs:
             try:
@@ -129,14 +141,16 @@ class _Replica:
                 self.runs = False  # it has ended just now
 
     def _folders(self, root: str) -> list[str]:
-        """Return its writable layer and the volumes that its image asked for."""
+        """Return its writable layer and the volumes that its image asked for, whose places inside are kept."""
         wanted = {mount["Target"] for mount in self.description["HostConfig"].get("Mounts") or []}
         layer = ((self.description.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir") or self._layer(root)
-        return [layer] * bool(layer) + [
-            mount["Source"]
+        volumes = [
+            mount
             for mount in self.description["Mounts"]
             if mount["Type"] == "volume" and mount["Destination"] not in wanted
         ]
+        self.volumes = [mount["Destination"] for mount in volumes]
+        return [layer] * bool(layer) + [mount["Source"] for mount in volumes]
 
     def _layer(self, root: str) -> str:
         """Return the writable layer as the kernel tells it, for engines that keep it to themselves; empty without."""
@@ -145,10 +159,11 @@ class _Replica:
         # Of very many layers an engine names each from where they all lie.
         return os.path.join(root, "overlay2", found[0][len("upperdir=") :]) if found else ""
 
-    def use(self, names: Mapping[int, str], short: bool) -> Use:
+    def use(self, names: Mapping[int, str], short: bool, members: Callable[[], Mapping[str, list[int]]]) -> Use:
         """Return what it has written; a folder is walked only where that may matter.
 
-        names: of the file systems by their device. short: whether one of them has too little left.
+        names: of the file systems by their device. short: whether one of them has too little left. members: returns
+        the processes of each container, by its id.
         """
         limit = docker_engine.number_of(self.labels, docker_engine.LABEL_DISK) or None
         if limit is not None and not self.folders:
@@ -167,7 +182,39 @@ class _Replica:
             _add(taken, name, _used(folder, "--block-size=1"))
             if short and name is not None:
                 _add(taken, INODES + name, _used(folder, "--inodes"))
+        if self.folders and (short or limit is not None):
+            held = self._held_open(members().get(self.description["Id"], ()))
+            name = names.get(os.stat(self.folders[0]).st_dev)
+            _add(taken, name, sum(held.values()))
+            if short and name is not None:
+                _add(taken, INODES + name, len(held))
         return Use(self.container, limit, taken, largest)
+
+    def _held_open(self, processes: Iterable[int]) -> dict[tuple[int, int], int]:
+        """Return the bytes of each file that was removed and that a process still has open or mapped.
+
+        No folder has it any more, and it takes room until the last process lets go of it (unlink(2)). What lies on a
+        mount of the replica is not its own, but for volumes that its image asked for.
+        """
+        others = {mount.point for mount in folders.mounted(self.status["Pid"])} - {"/", *self.volumes}
+        found: dict[tuple[int, int], int] = {}
+        deadline = time.monotonic() + SECONDS
+        for place in (f"/proc/{pid}/{kind}" for pid in processes for kind in ("fd", "map_files")):
+            try:
+                entries = os.listdir(place)
+            except OSError:
+                continue  # the process has ended
+            for entry in entries:
+                with suppress(OSError):
+                    path = os.readlink(f"{place}/{entry}")
+                    if not path.endswith(REMOVED) or any(is_below(path, other) for other in others):
+                        continue
+                    status = os.stat(f"{place}/{entry}")
+                    if stat.S_ISREG(status.st_mode) and not status.st_nlink:
+                        found[status.st_dev, status.st_ino] = status.st_blocks * 512
+            if time.monotonic() > deadline:
+                raise DiskError(f"its processes have not been looked through within {SECONDS} seconds")
+        return found
 
     def stop(self, reason: str) -> None:
         """Write down why, and stop it at once, as it writes on until then; also where nothing can be written down."""
@@ -179,6 +226,19 @@ class _Replica:
         self.engine.stop_container(self.container, 0)
         if unwritten:
             raise DiskError(f"it is stopped, but why could not be written down: {unwritten}")
+
+
+def _members() -> dict[str, list[int]]:
+    """Return the processes of each container, by its id, which the name of their cgroup holds (cgroups(7)).
+
+    No process leaves that without rights on the host.
+    """
+    found: dict[str, list[int]] = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
+            for container in set(_CONTAINER.findall(file.read())):
+                found.setdefault(container, []).append(int(pid))
+    return found
 
 
 def _add(taken: dict[str, int], name: str | None, amount: int) -> None:
