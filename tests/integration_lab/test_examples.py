@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     CHECKOUT,
     HOSTS,
     INVENTORY,
+    REPLICAS,
     STATE,
     Run,
     Snapshot,
@@ -24,9 +28,21 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     teardown,
 )
+from ansible_collections.cluster_compute.session.tests.integration_lab.test_docs import commands, here, read, run
 
 FOLDER = CHECKOUT / "examples"
+DOCUMENT = "docs/examples.md"
 IMAGES = ("cluster-compute/examples:latest", "cluster-compute/examples-number:latest")
+CARDS = [f"/dev/cc-gpu{number}" for number in range(8)]
+"""Devices that the hosts have in place of cards."""
+ON_THE_LAB = [
+    ("-e session_image=registry.example.com/train:1.4", f"-e session_image={IMAGES[0]}"),
+    ("session_cpus=16", "session_cpus=1"),
+    ("session_memory=64g", "session_memory=1000m"),
+    ("session_shm_size=16g", "session_shm_size=64m"),
+    ("session_size=4", "session_size=3"),
+]
+"""What a site with cards has, and what the lab has instead."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +63,17 @@ class Ran:
         return sorted(self.placed.items())
 
 
-def ansible_playbook(*arguments: str, seconds: float = 300) -> Run:
-    """Run a playbook of the examples."""
-    return recorded(["ansible-playbook", "-i", str(INVENTORY), *arguments], seconds)
+def documented(ending: str) -> str:
+    """Return the command of the documentation that ends so, for this lab."""
+    (command,) = (here(command) for command in commands(read(DOCUMENT)) if command.endswith(ending))
+    return command
+
+
+def ran(command: str, seconds: float = 300) -> Ran:
+    """Run a command that runs an example."""
+    done = recorded(shlex.split(command), seconds).ok()
+    lines = (re.fullmatch(r"main1/[0-9a-f]{12} \| (.*)", line) for line in done.output.splitlines())
+    return Ran(done.placed, [match[1] for match in lines if match], done)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,47 +81,56 @@ def images(untouched_lab: Snapshot) -> Iterator[None]:
     """Give the hosts the image of the examples."""
     there = untouched_lab["n1"]["images"]
     try:
-        ansible_playbook("examples/images.yml", seconds=900).ok()
+        recorded(shlex.split(documented("examples/images.yml")), 900).ok()
         yield
     finally:
         remove = "" if any(IMAGES[0] in image for image in there) else f"docker rmi {' '.join(IMAGES)} >/dev/null; "
         in_parallel(lambda host: script(host, f"{remove}rm -rf {STATE}/output /srv/shared/examples"), HOSTS)
 
 
-def everybody_trains_one_model(ran: Ran) -> None:
-    size = len(ran.placed)
-    assert [found[1:] for found in ran.found(rf"main1: rank (\d) of {size} in (\S+) on (\S+)")] == ran.everywhere
-    assert f"main1: all {size} agree: y = 3.00 x + 1.00" in ran.said
+def every_worker_pushes(one: Ran) -> None:
+    placed = {role: [each for each in one.everywhere if each[0].startswith(role)] for role in ("main", "ps", "worker")}
+    assert one.found(r"judged in (\S+) on (\S+)") == placed["main"]
+    assert one.found(r"shard in (\S+) on (\S+)") == placed["ps"]
+    pushed = one.found(r"(\S+) on (\S+) pushed 200 times to (\S+)")
+    assert pushed == [(*worker, server) for worker in placed["worker"] for server, _host in placed["ps"]]
+    assert "learned 1.00 2.00 3.00 4.00" in one.said
 
 
-def one_is_lost_and_comes_back(ran: Ran) -> None:
-    size = len(ran.placed)
+def everybody_trains_one_model(one: Ran) -> None:
+    size = len(one.placed)
+    assert [found[1:] for found in one.found(rf"main1: rank (\d) of {size} in (\S+) on (\S+)")] == one.everywhere
+    assert f"main1: all {size} agree: y = 3.00 x + 1.00" in one.said
+
+
+def one_is_lost_and_comes_back(one: Ran) -> None:
+    size = len(one.placed)
     begun = rf"\S+: rank \d of {size} in (\S+) on (\S+) begins at (\d+)"
     for step in ("0", "40"):
-        assert [one[:2] for one in ran.found(begun) if one[2] == step] == ran.everywhere
-    assert ran.found(r"\S+: rank (\d) has counted to (\d+)") == [(str(rank), "100") for rank in range(size)]
+        assert [each[:2] for each in one.found(begun) if each[2] == step] == one.everywhere
+    assert one.found(r"\S+: rank (\d) has counted to (\d+)") == [(str(rank), "100") for rank in range(size)]
 
 
-def every_mpi_adds_up(ran: Ran) -> None:
+def every_mpi_adds_up(one: Ran) -> None:
     for library in ("Open MPI v4.1.4", "Open MPI v5.0.11", "MPICH Version: 5.0.2 MPICH"):
-        found = ran.found(rf"rank \d of 4 in (\S+) on (\S+): {re.escape(library)}")
-        assert found == ran.everywhere, library
-    assert ran.said.count("sum of 4 ranks: 6") == 3
+        found = one.found(rf"rank \d of 4 in (\S+) on (\S+): {re.escape(library)}")
+        assert found == one.everywhere, library
+    assert one.said.count("sum of 4 ranks: 6") == 3
 
 
-def every_worker_squares(ran: Ran) -> None:
-    assert ran.found(r"worker in (\S+) on (\S+)") == ran.everywhere
-    assert "sum of 1000 squares by 4 workers: 332833500" in ran.said
+def every_worker_squares(one: Ran) -> None:
+    assert one.found(r"worker in (\S+) on (\S+)") == one.everywhere
+    assert "sum of 1000 squares by 4 workers: 332833500" in one.said
 
 
-def every_task_reads_the_object(ran: Ran) -> None:
-    assert ran.found(r".*?(\S+) on (\S+) has read 256 MiB") == ran.everywhere
-    assert "4 tasks on 4 nodes" in ran.said
+def every_task_reads_the_object(one: Ran) -> None:
+    assert one.found(r".*?(\S+) on (\S+) has read 256 MiB") == one.everywhere
+    assert "4 tasks on 4 nodes" in one.said
 
 
-def everybody_has_the_sum(ran: Ran) -> None:
-    assert ran.found(r"main1: process \d of 4 in (\S+) on (\S+)") == ran.everywhere
-    assert "main1: sum over 4 processes: 6" in ran.said
+def everybody_has_the_sum(one: Ran) -> None:
+    assert one.found(r"main1: process \d of 4 in (\S+) on (\S+)") == one.everywhere
+    assert "main1: sum over 4 processes: 6" in one.said
 
 
 EXAMPLES: dict[str, Callable[[Ran], None]] = {
@@ -108,6 +141,7 @@ EXAMPLES: dict[str, Callable[[Ran], None]] = {
     "ray/session.yml": every_task_reads_the_object,
     "accelerate/session.yml": everybody_trains_one_model,
     "jax/session.yml": everybody_has_the_sum,
+    "parameter_server/session.yml": every_worker_pushes,
 }
 """The variables of an example, and what judges that all its replicas took part."""
 
@@ -121,21 +155,62 @@ def asked(example: str) -> dict[str, Any]:
 def test_all_replicas_take_part(example: str) -> None:
     variables = asked(example)
     try:
-        run = ansible_playbook("examples/run.yml", "-e", f"@examples/{example}").ok()
-        said = [
-            match[1] for line in run.output.splitlines() if (match := re.fullmatch(r"main1/[0-9a-f]{12} \| (.*)", line))
-        ]
-        ran = Ran(run.placed, said, run)
+        found = ran(documented(f"@examples/{example}"))
         size = variables.get("session_size") or sum(role.get("replicas", 1) for role in variables["session_roles"])
-        assert len(ran.placed) == size
-        hosts = list(ran.placed.values())
+        assert len(found.placed) == size
+        hosts = list(found.placed.values())
         assert len(set(hosts)) >= 2, "it spans hosts"
         assert len(set(hosts)) < len(hosts), "a host has several replicas"
-        EXAMPLES[example](ran)
+        EXAMPLES[example](found)
     finally:
         teardown(variables["session_name"]).ok()
 
 
 def test_every_example_is_run() -> None:
-    sessions = {str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.yml") if "session_name:" in path.read_text()}
-    assert sessions == set(EXAMPLES)
+    files = {str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.yml") if "session_name:" in path.read_text()}
+    assert files == set(EXAMPLES)
+    assert len(commands(read(DOCUMENT))) == len(EXAMPLES) + 1
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Iterator[str]:
+    """Give the inventory of a site whose hosts have cards."""
+    wanted = {"cluster_compute_accelerators": {"gpu": CARDS}}
+    overlay = tmp_path / "cards.json"
+    overlay.write_text(json.dumps({"cluster_compute_hosts": {"vars": wanted}}), encoding="utf-8")
+    make = "".join(f"mknod -m 666 {path} c 1 5\n" for path in CARDS)
+    remove = f"rm -f {' '.join(CARDS)}"
+    try:
+        in_parallel(lambda host: script(host, f"{remove}\n{make}"), HOSTS)
+        yield f"{INVENTORY} -i {overlay}"
+    finally:
+        in_parallel(lambda host: script(host, remove), HOSTS)
+
+
+def test_the_way_from_hosts_with_cards_to_ranks(cards: str) -> None:
+    prepare, train, launch, copy, job, end = commands(read("docs/torchrun.md"))
+
+    def on_the_lab(command: str) -> str:
+        for old, new in [
+            ("inventories/minimal.sessions.yml", str(REPLICAS)),
+            ("inventories/minimal", cards),
+            *ON_THE_LAB,
+        ]:
+            command = command.replace(old, new)
+        return command
+
+    try:
+        run(on_the_lab(prepare))
+        found = ran(on_the_lab(train))
+        assert len(found.placed) == 4
+        took_part = found.found(r"main1: rank (\d+) of 16 in (\S+) on (\S+)")
+        assert sorted(int(number) for number, *_where in took_part) == list(range(16))
+        assert sorted(tuple(where) for _number, *where in took_part) == sorted(found.everywhere * 4)
+        assert "main1: all 16 agree: y = 3.00 x + 1.00" in found.said
+        for command in (launch, copy):
+            run(on_the_lab(command))
+        assert "all 3 agree: y = 3.00 x + 1.00" in run(on_the_lab(job))
+        run(on_the_lab(end))
+    finally:
+        for name in ("torchrun", "trial"):
+            teardown(name).ok()
