@@ -133,6 +133,13 @@ def everybody_has_the_sum(one: Ran) -> None:
     assert "main1: sum over 4 processes: 6" in one.said
 
 
+def blocks_lie_on_two_hosts_each(ran: Ran) -> None:
+    nodes = [place for place in ran.everywhere if place[0].startswith("datanode")]
+    assert ran.found(r"data node (\S+) on (\S+)") == nodes
+    assert len(nodes) == 3
+    assert "6 blocks on 3 data nodes, each on 2 hosts, are what was written" in ran.said
+
+
 EXAMPLES: dict[str, Callable[[Ran], None]] = {
     "torchrun/session.yml": everybody_trains_one_model,
     "torchrun/elastic.yml": one_is_lost_and_comes_back,
@@ -142,6 +149,7 @@ EXAMPLES: dict[str, Callable[[Ran], None]] = {
     "accelerate/session.yml": everybody_trains_one_model,
     "jax/session.yml": everybody_has_the_sum,
     "parameter_server/session.yml": every_worker_pushes,
+    "storage/session.yml": blocks_lie_on_two_hosts_each,
 }
 """The variables of an example, and what judges that all its replicas took part."""
 
