@@ -5,30 +5,34 @@
 
 import json
 import os
-import urllib.request
+from http.client import HTTPConnection
 
+NAME_NODE = "namenode1"
 BLOCK = 1 << 20
 BLOCKS = 6
 
 
-def ask(method: str, url: str, content: bytes | None = None) -> bytes:
-    """Return the answer to a request."""
-    with urllib.request.urlopen(urllib.request.Request(url, content, method=method), timeout=10) as answer:
-        return bytes(answer.read())
+def ask(method: str, node: str, path: str, content: bytes | None = None) -> bytes:
+    """Return what a node answers to a request. Raises AssertionError where it refuses."""
+    connection = HTTPConnection(node, 9000 if node == NAME_NODE else 9866, timeout=10)
+    connection.request(method, path, content)
+    answer = connection.getresponse()
+    assert answer.status < 300, f"{node}: {answer.status} {answer.reason}"
+    return answer.read()
 
 
 def main() -> None:
     """Do it."""
-    nodes = json.loads(ask("GET", "http://namenode1:9000/"))["nodes"]
+    nodes = json.loads(ask("GET", NAME_NODE, "/"))["nodes"]
     for name, host in sorted(nodes.items()):
         print(f"data node {name} on {host}")
     written = os.urandom(BLOCKS * BLOCK)
     for number in range(BLOCKS):
         block = written[number * BLOCK : (number + 1) * BLOCK]
-        for name in json.loads(ask("POST", f"http://namenode1:9000/blocks/{number}", b"")):
-            ask("PUT", f"http://{name}:9866/{number}", block)
-    places = json.loads(ask("GET", "http://namenode1:9000/"))["blocks"]
-    read = b"".join(ask("GET", f"http://{places[str(number)][-1]}:9866/{number}") for number in range(BLOCKS))
+        for name in json.loads(ask("POST", NAME_NODE, f"/blocks/{number}")):
+            ask("PUT", name, f"/{number}", block)
+    places = json.loads(ask("GET", NAME_NODE, "/"))["blocks"]
+    read = b"".join(ask("GET", places[str(number)][-1], f"/{number}") for number in range(BLOCKS))
     assert read == written
     assert all(len({nodes[name] for name in names}) == 2 for names in places.values())
     keepers = {name for names in places.values() for name in names}

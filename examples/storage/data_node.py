@@ -4,7 +4,7 @@
 """A data node: it reports to the name node once, and keeps blocks in its memory."""
 
 import os
-import urllib.request
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 kept: dict[str, bytes] = {}
@@ -35,8 +35,9 @@ class Handler(BaseHTTPRequestHandler):
 def main() -> None:
     """Report, then serve. A name node that is not there yet ends the program: the start order sees to it that it is."""
     name, host = os.environ["BACKENDAI_CLUSTER_HOST"], os.environ["CLUSTER_COMPUTE_HOST"]
-    report = urllib.request.Request(f"http://namenode1:9000/nodes/{name}", host.encode(), method="PUT")
-    urllib.request.urlopen(report, timeout=5).close()
+    report = HTTPConnection("namenode1", 9000, timeout=5)
+    report.request("PUT", f"/nodes/{name}", host.encode())
+    assert report.getresponse().status == 200
     ThreadingHTTPServer(("", 9866), Handler).serve_forever()
 
 
