@@ -133,6 +133,12 @@ def everybody_has_the_sum(one: Ran) -> None:
     assert "main1: sum over 4 processes: 6" in one.said
 
 
+def everybody_learns_by_tensorflow(ran: Ran) -> None:
+    said = ran.found(r"\S+: rank (\d) of 3 in (\S+) on (\S+): y = 3\.00 x \+ 1\.00")
+    assert sorted(number for number, *_where in said) == ["0", "1", "2"]
+    assert [tuple(where) for _number, *where in said] == ran.everywhere
+
+
 def blocks_lie_on_two_hosts_each(ran: Ran) -> None:
     nodes = [place for place in ran.everywhere if place[0].startswith("datanode")]
     assert ran.found(r"data node (\S+) on (\S+)") == nodes
@@ -148,6 +154,7 @@ EXAMPLES: dict[str, Callable[[Ran], None]] = {
     "ray/session.yml": every_task_reads_the_object,
     "accelerate/session.yml": everybody_trains_one_model,
     "jax/session.yml": everybody_has_the_sum,
+    "tensorflow/session.yml": everybody_learns_by_tensorflow,
     "parameter_server/session.yml": every_worker_pushes,
     "storage/session.yml": blocks_lie_on_two_hosts_each,
 }
