@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -372,3 +373,38 @@ def test_settings_that_cannot_be_used_stay_as_they_are(
     with pytest.raises(SessionError, match=told):
         runtime("present")
     assert SETTINGS.read_text(encoding="utf-8") == text
+
+
+@pytest.fixture
+def engine_of_its_own(tmp_path: Path) -> Iterator[Engine]:
+    """Return a second engine of this host, which sees another /usr/local than the host does, as one from a snap."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    options = [f"--data-root={folder}/data", f"--exec-root={folder}/run", f"--pidfile={folder}/pid"]
+    options += [f"--host=unix://{folder}/socket", "--bridge=none", "--iptables=false", "--storage-driver=vfs"]
+    options += ["--containerd-namespace=other", "--containerd-plugins-namespace=others", f"--config-file={folder}/json"]
+    (folder / "json").write_text("{}", encoding="utf-8")
+    begin = 'mount -t tmpfs none /usr/local && exec dockerd "$@"'
+    with open(folder / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(["unshare", "--mount", "--net", "sh", "-c", begin, "sh", *options], stdout=log, stderr=log)
+    try:
+        assert until((folder / "socket").exists), (folder / "log").read_text(encoding="utf-8")
+        yield Engine.connect(path=str(folder / "socket"))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_an_engine_that_does_not_see_the_host_s_files_is_refused(
+    engine_of_its_own: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = r"does not see the host's folder /usr/local/lib/cluster-compute(/ssh-runtime)?, as one from a snap does not"
+    assert engine_of_its_own.process() != engine.process()
+    with pytest.raises(SessionError, match=told):
+        engine_runtime.present_stages(engine_of_its_own)
+    connect = Engine.connect
+    monkeypatch.setattr(Engine, "connect", lambda *_about: engine_of_its_own)
+    found = run("host_info", {}, False)["host"]
+    monkeypatch.setattr(Engine, "connect", connect)
+    assert not found["usable"]
+    assert re.search(told, found["problem"])
