@@ -386,7 +386,9 @@ def engine_of_its_own(tmp_path: Path) -> Iterator[Engine]:
     (folder / "json").write_text("{}", encoding="utf-8")
     begin = 'mount -t tmpfs none /usr/local && exec dockerd "$@"'
     with open(folder / "log", "w", encoding="utf-8") as log:
-        process = subprocess.Popen(["unshare", "--mount", "--net", "sh", "-c", begin, "sh", *options], stdout=log, stderr=log)
+        process = subprocess.Popen(
+            ["unshare", "--mount", "--net", "sh", "-c", begin, "sh", *options], stdout=log, stderr=log
+        )
     try:
         assert until((folder / "socket").exists), (folder / "log").read_text(encoding="utf-8")
         yield Engine.connect(path=str(folder / "socket"))

@@ -131,6 +131,9 @@ class Entry:
     link: str = ""
 
 
+_IS_FOLDER = 1 << 31
+"""In the mode that the engine tells of a file (Go's io/fs, ModeDir)."""
+
 LARGEST_FILE = 1024**2
 """Most bytes that are read of a file in a container: the files of interest have some hundred."""
 
@@ -608,25 +611,31 @@ class Engine:
         path = f"/containers/{in_path(container)}/archive"
         self._do(f"write files in the container {container}", "PUT", path, {"path": "/"}, body=stream.getvalue())
 
-    def _status(self, container: str, path: str) -> dict[str, Any] | None:
-        """Return what the engine says of *path*, with the path that its links lead to; None where that is nothing."""
+    def is_folder(self, container: str, path: str) -> bool | None:
+        """Tell whether *path* is a folder itself, and no link to one, in a container; None where nothing is there."""
+        status = self._stat(container, path)
+        return None if status is None else bool(status["mode"] & _IS_FOLDER)
+
+    def _stat(self, container: str, path: str) -> dict[str, Any] | None:
         import base64
 
         what = f"look for {path} in the container {container}"
-        target = path
-        for _step in range(2):  # the engine follows all links at once, but does not say whether they lead anywhere
-            try:
-                query = {"path": target}
-                with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", query) as answer:
-                    status = json.loads(base64.b64decode(answer.headers["x-docker-container-path-stat"]))
-            except _Refused as error:
-                if error.status == 404:
-                    return None
-                raise
-            if not status["linkTarget"]:
-                break
-            target = status["linkTarget"]
-        return {**status, "path": target}
+        try:
+            with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", {"path": path}) as answer:
+                return dict(json.loads(base64.b64decode(answer.headers["x-docker-container-path-stat"])))
+        except _Refused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _status(self, container: str, path: str) -> dict[str, Any] | None:
+        """Return what the engine says of *path*, with the path that its links lead to; None where that is nothing."""
+        status = self._stat(container, path)
+        if status is not None and status["linkTarget"]:
+            # The engine follows all links at once, but does not say whether they lead anywhere.
+            path = status["linkTarget"]
+            status = self._stat(container, path)
+        return None if status is None else {**status, "path": path}
 
     def consumption(self, container: str) -> tuple[int, int] | None:
         """Return CPU time used so far, in nanoseconds, and memory in use, in bytes; None for one that does not run.

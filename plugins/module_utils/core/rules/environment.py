@@ -27,6 +27,9 @@ DIRECTORY = paths.DIRECTORY
 """Where the files below lie in every replica."""
 HOSTFILE = DIRECTORY + "/hostfile"
 MPICH_HOSTFILE = DIRECTORY + "/hostfile.mpich"
+DEEPSPEED_HOSTFILE = DIRECTORY + "/hostfile.deepspeed"
+JOB_HOSTFILE = "/job/hostfile"
+"""Where DeepSpeed's launcher looks when it is told nothing (deepspeed.launcher.runner, DLTS_HOSTFILE)."""
 SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
 """Where the settings of the session's SSH are mounted, for a client of the image's own."""
 RUNTIME = "/opt/cluster-compute"
@@ -242,12 +245,10 @@ def replica_environment(
     taken = sorted(CONTRACT_NAMES.intersection(user or {}))
     if taken:
         raise ValueError("{} is set by the collection and cannot be set by the user.".format(", ".join(taken)))
-    # Whatever is no CPU is something that a process of its own drives.
-    accelerators = sum(len(found) for kind, found in (devices or {}).items() if kind != PINNED)
     environment = {
         **view._advice,
         "PET_NODE_RANK": str(rank),
-        "PET_NPROC_PER_NODE": str(accelerators or 1),
+        "PET_NPROC_PER_NODE": str(processes(devices or {})),
         **(dict.fromkeys(("SLURM_PROCID", "SLURM_NODEID"), str(rank)) if view.slurm else {}),
         **({"SLURMD_NODENAME": replica} if view.slurm else {}),
         **(user or {}),
@@ -312,13 +313,19 @@ def environments(plan: Plan, host: str) -> dict[str, dict[str, str]]:
     }
 
 
+def processes(devices: Mapping[str, Sequence[str]]) -> int:
+    """Return how many processes train in a replica: one for each accelerator, of whichever class, else one."""
+    # Whatever is no CPU is something that a process of its own drives.
+    return sum(len(found) for kind, found in devices.items() if kind != PINNED) or 1
+
+
 def slots(cpus: int) -> int:
     """Return the MPI slots of a replica of so many millicpus: one for each whole CPU, and at least one."""
     return max(1, cpus // 1000)
 
 
 def hostfile(replicas: Sequence[tuple[str, int]]) -> str:
-    """Return the hostfile of Open MPI, PRRTE and DeepSpeed for (name, slots) in rank order: ``main1 slots=1``."""
+    """Return the hostfile of Open MPI, PRRTE or DeepSpeed for (name, slots) in rank order: ``main1 slots=1``."""
     return "".join("{} slots={}\n".format(*pair) for pair in replicas)
 
 

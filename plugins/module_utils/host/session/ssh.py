@@ -157,10 +157,12 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     mounted = [environment.DIRECTORY, environment.RUNTIME, *(mount["target"].rstrip("/") for mount in replica.mounts)]
     engine = context.engine
 
+    def is_below_mount(path: str) -> bool:
+        return any(f"{path}/".startswith(f"{target}/") for target in mounted)
+
     def is_own(path: str) -> bool:
         # An image may have a link there to what is mounted: the engine would follow it, and write there as root.
-        places = (path, engine.real_path(container, path))
-        return not any(f"{place}/".startswith(f"{target}/") for target in mounted for place in places)
+        return not (is_below_mount(path) or is_below_mount(engine.real_path(container, path)))
 
     found = accounts.Accounts(
         engine.read_file(container, accounts.PASSWD),
@@ -185,7 +187,22 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     folder = f"{engine.real_path(container, home).rstrip('/')}/.ssh" if has_home else ""
     if folder and is_own(folder):
         lacking += _for_other_clients(context, container, replica, folder, (uid, gid))
+    if context.network is not None and not is_below_mount(environment.JOB_HOSTFILE):
+        lacking += _for_deepspeed(engine, container)
     return Login(uid, gid, wanted, tuple(lacking))
+
+
+def _for_deepspeed(engine: Engine, container: str) -> list[Entry]:
+    """Return the list of replicas where DeepSpeed's launcher looks for it, unless the image has anything there.
+
+    An image whose folder is no plain one, but say a link to what will be mounted, is left alone.
+    """
+    folder, path = os.path.dirname(environment.JOB_HOSTFILE), environment.JOB_HOSTFILE
+    has_folder = engine.is_folder(container, folder)
+    if has_folder is False or (has_folder and engine.is_folder(container, path) is not None):
+        return []
+    entries = [] if has_folder else [Entry(folder, None, 0o755)]
+    return [*entries, Entry(path, "", 0o777, link=environment.DEEPSPEED_HOSTFILE)]
 
 
 def _for_other_clients(
