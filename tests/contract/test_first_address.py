@@ -7,22 +7,33 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.first_address import is_first
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.first_address import (
+    is_first,
+    is_translated,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import engine_runtime
 from ansible_collections.cluster_compute.session.tests.contract.modules import run
-from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of, until
+from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+    Host,
+    Session,
+    has_ended,
+    output_of,
+    until,
+)
 
 SETTINGS = Path("/etc/docker/daemon.json")
 TELLS = ["sh", "-c", "ip route get 192.0.2.1 >/first; ip -4 -o address >>/first; date >>/began; exec sleep 8888"]
@@ -38,6 +49,23 @@ while True:
     server.sendto(*server.recvfrom(100))
 """
 """A server of datagrams as most are: it leaves to the kernel from which address it answers."""
+
+ANSWERS = """
+import socket
+with socket.create_server(("", 7777)) as server:
+    print("ready", flush=True)
+    connection, _caller = server.accept()
+    while data := connection.recv(100):
+        connection.sendall(data)
+"""
+ASKS = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 7777), 5) as connection:
+    for line in sys.stdin:
+        connection.sendall(line.encode())
+        print(connection.recv(100).decode(), end="", flush=True)
+"""
+"""Two ends of a connection that lasts."""
 
 
 def first_of(session: Session, replica: str) -> tuple[str, list[str]]:
@@ -71,7 +99,37 @@ def check(session: Session, replicas: list[str]) -> None:
         assert source == addresses[0] == address_of(session, replica)
         assert len(addresses) == 2
         assert ipaddress.ip_address(addresses[1]) in egress
-        assert is_first(pid_of(f"{session.name}-{replica}"))
+        assert is_mended(session, replica)
+
+
+def is_mended(session: Session, replica: str) -> bool:
+    """Tell whether all that a replica's start does to its network is done: the address is found, and the way out."""
+    pid, address = pid_of(f"{session.name}-{replica}"), address_of(session, replica)
+    return is_first(pid, address) and is_translated(pid, address)
+
+
+def in_network(session: Session, replica: str, *argv: str) -> list[str]:
+    """Return a command that runs in the network of a replica."""
+    return ["nsenter", f"--net=/proc/{pid_of(f'{session.name}-{replica}')}/ns/net", *argv]
+
+
+@contextmanager
+def conversation(session: Session) -> Iterator[Callable[[str], str]]:
+    """Hold a connection between two replicas; return what sends a word over it and returns the answer."""
+    server = in_network(session, "sub1", sys.executable, "-c", ANSWERS)
+    client = in_network(session, "main1", sys.executable, "-c", ASKS, address_of(session, "sub1"))
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as answers:
+        assert answers.stdout is not None
+        assert answers.stdout.readline() == "ready\n"
+        with subprocess.Popen(client, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asks:
+
+            def say(word: str) -> str:
+                assert asks.stdin is not None
+                assert asks.stdout is not None
+                print(word, file=asks.stdin, flush=True)
+                return asks.stdout.readline().strip()
+
+            yield say
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
@@ -142,10 +200,108 @@ def test_networks_that_somebody_took_away_come_back_in_order(host: Host) -> None
     session = host.launch(size=3, others=1, max_replicas_per_host=2)
     for network in (session.plan["network"]["name"], session.plan["egress"]["name"]):
         output_of("docker", "network", "disconnect", network, "demo-main1")
-        assert not is_first(pid_of("demo-main1"))
+        assert not is_mended(session, "main1")
         assert session.bring("started")["actions"] != []
-        assert is_first(pid_of("demo-main1"))
+        assert is_mended(session, "main1")
     assert session.bring("started")["actions"] == []
+
+
+def order(replica: str) -> str:
+    """Return what is said of a replica whose address is put first again."""
+    return f"order interfaces of container demo-{replica}"
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
+def test_a_replica_that_was_started_without_the_entry_is_mended_while_it_runs(
+    others: int, host: Host, settings: dict[str, Any]
+) -> None:
+    assert settings
+    runtime("absent")
+    session = host.launch(size=2 + others, others=others, max_replicas_per_host=2, command=TELLS)
+    began = session.run_in("main1", "cat", "/began")
+    assert session.repair()["actions"] == [], "a host without the entry is left as it is"
+    assert session.bring("started")["actions"] == []
+    assert first_of(session, "main1")[0] != address_of(session, "main1")
+    runtime("present")
+    with conversation(session) as say:
+        assert say("before") == "before"
+        for _time in range(2):
+            assert session.repair(check_mode=True)["actions"] == [order("main1"), order("sub1")]
+        assert not is_mended(session, "main1")
+        assert session.repair()["actions"] == [order("main1"), order("sub1")]
+        assert say("after") == "after"
+    assert session.repair()["actions"] == []
+    for replica in ("main1", "sub1"):
+        assert is_mended(session, replica)
+        found = session.run_in(replica, "ip", "route", "get", "192.0.2.1")
+        assert found.split("src ")[1].split()[0] == address_of(session, replica)
+    assert session.run_in("main1", "cat", "/began") == began, "no program of the image was started again"
+    # Somebody starts it by the engine, which knows it as one of its own runtime.
+    output_of("docker", "restart", "--time", "0", "demo-sub1")
+    assert order("sub1") in session.bring("started")["actions"]
+    output_of("docker", "kill", "demo-sub1")
+    assert until(partial(has_ended, "demo-sub1"))
+    assert session.bring("started")["actions"] == ["restart container demo-sub1"]
+    assert is_mended(session, "sub1")
+    assert session.bring("started")["actions"] == []
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
+def test_what_somebody_changed_of_a_replica_s_network_is_changed_back(others: int, host: Host) -> None:
+    session = host.launch(size=2 + others, others=others, max_replicas_per_host=2)
+    network, egress = session.plan["network"]["name"], session.plan["egress"]["name"]
+    gateway = output_of(*in_network(session, "main1", "ip", "route", "show", "default")).split()[2]
+    address = address_of(session, "main1")
+    changes: dict[str, list[list[str]]] = {
+        "route": [["ip", "route", "change", "default", "via", gateway, "dev", "eth0"]],
+        "no route": [["ip", "route", "delete", "default"]],
+        "rules": [["iptables", "-t", "nat", "-F", "POSTROUTING"]],
+        "egress": [
+            ["docker", "network", "disconnect", egress, "demo-main1"],
+            ["docker", "network", "connect", egress, "demo-main1"],
+        ],
+        "network": [
+            ["docker", "network", "disconnect", network, "demo-main1"],
+            ["docker", "network", "connect", "--ip", address, network, "demo-main1"],
+        ],
+        "both": [
+            ["docker", "network", "disconnect", egress, "demo-main1"],
+            ["docker", "network", "disconnect", network, "demo-main1"],
+            ["docker", "network", "connect", "--ip", address, network, "demo-main1"],
+            ["docker", "network", "connect", egress, "demo-main1"],
+        ],
+    }
+    for name, commands in changes.items():
+        for command in commands:
+            output_of(*(command if command[0] == "docker" else in_network(session, "main1", *command)))
+        assert not is_mended(session, "main1"), name
+        assert session.repair(check_mode=True)["actions"] == [order("main1")], name
+        assert session.repair()["actions"] == [order("main1")], name
+        assert is_mended(session, "main1"), name
+        assert session.bring("started")["actions"] == [], name
+        assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
+        # Engines do not take away an interface that was given another name, and add none beside it.
+        output_of("docker", "restart", "--time", "0", "demo-main1")
+        assert session.bring("started")["actions"] == ["start SSH server demo-main1"], name
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
+def test_a_replica_without_one_of_its_interfaces_gets_it_back(others: int, host: Host) -> None:
+    session = host.launch(size=2 + others, others=others, max_replicas_per_host=2)
+    network, egress = session.plan["network"]["name"], session.plan["egress"]["name"]
+    another = str(ipaddress.ip_network(session.plan["network"]["subnet"])[-2])
+    output_of("docker", "network", "disconnect", network, "demo-main1")
+    output_of("docker", "network", "connect", "--ip", another, network, "demo-main1")
+    for name, interface in ((network, ""), (network, "eth1"), (egress, "eth0"), (egress, ""), (network, "")):
+        if interface:
+            output_of(*in_network(session, "main1", "ip", "link", "delete", interface))
+        elif is_mended(session, "main1"):
+            output_of("docker", "network", "disconnect", name, "demo-main1")
+        wanted = [f"connect container demo-main1 to network {name}"]
+        assert session.repair(check_mode=True)["actions"] == wanted
+        assert session.repair()["actions"] == wanted
+        assert is_mended(session, "main1")
+        assert session.bring("started")["actions"] == []
 
 
 def test_a_replica_alone_needs_none_of_it(host: Host) -> None:
@@ -217,3 +373,40 @@ def test_settings_that_cannot_be_used_stay_as_they_are(
     with pytest.raises(SessionError, match=told):
         runtime("present")
     assert SETTINGS.read_text(encoding="utf-8") == text
+
+
+@pytest.fixture
+def engine_of_its_own(tmp_path: Path) -> Iterator[Engine]:
+    """Return a second engine of this host, which sees another /usr/local than the host does, as one from a snap."""
+    folder = tmp_path / "other"
+    folder.mkdir()
+    options = [f"--data-root={folder}/data", f"--exec-root={folder}/run", f"--pidfile={folder}/pid"]
+    options += [f"--host=unix://{folder}/socket", "--bridge=none", "--iptables=false", "--storage-driver=vfs"]
+    options += ["--containerd-namespace=other", "--containerd-plugins-namespace=others", f"--config-file={folder}/json"]
+    (folder / "json").write_text("{}", encoding="utf-8")
+    begin = 'mount -t tmpfs none /usr/local && exec dockerd "$@"'
+    with open(folder / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            ["unshare", "--mount", "--net", "sh", "-c", begin, "sh", *options], stdout=log, stderr=log
+        )
+    try:
+        assert until((folder / "socket").exists), (folder / "log").read_text(encoding="utf-8")
+        yield Engine.connect(path=str(folder / "socket"))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_an_engine_that_does_not_see_the_host_s_files_is_refused(
+    engine_of_its_own: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = r"does not see the host's folder /usr/local/lib/cluster-compute(/ssh-runtime)?, as one from a snap does not"
+    assert engine_of_its_own.process() != engine.process()
+    with pytest.raises(SessionError, match=told):
+        engine_runtime.present_stages(engine_of_its_own)
+    connect = Engine.connect
+    monkeypatch.setattr(Engine, "connect", lambda *_about: engine_of_its_own)
+    found = run("host_info", {}, False)["host"]
+    monkeypatch.setattr(Engine, "connect", connect)
+    assert not found["usable"]
+    assert re.search(told, found["problem"])

@@ -636,6 +636,37 @@ def shared(host: Host) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def test_deepspeed_s_launcher_finds_all_replicas(
+    host: Host, image_of_user: Callable[[str], str], image_of: Callable[..., str], shared: Path
+) -> None:
+    listed = "main1 slots=1\nsub1 slots=1\n"
+    session = host.launch(size=2, image=image_of_user("1000:1000"), cpus="1.5")
+    assert session.run_in("sub1", "cat", "/job/hostfile") == listed
+    again = image_of("demo-sub1")
+    output_of("docker", "restart", "--time", "0", "demo-main1")
+    session.bring("started")
+    assert session.run_in("main1", "cat", "/job/hostfile") == listed
+    session.remove()
+    mounts = [{"source": str(shared), "target": "/job"}]
+    session = host.launch(size=2, mounts=mounts)
+    assert session.run_in("main1", "ls", "/job") == "", "what is mounted there is the user's"
+    assert not any(shared.iterdir())
+    session.remove()
+    session = host.launch(size=1)
+    session.run_in("main1", "test", "!", "-e", "/job")
+    session.run_in("main1", "sh", "-c", "mkdir /job; echo mine >/job/hostfile")
+    own = image_of("demo-main1")
+    session.run_in("main1", "sh", "-c", "rm -r /job; ln -s /data /job")
+    link = image_of("demo-main1", "LABEL link=yes")
+    session.remove()
+    for image, found in ((again, listed), (own, "mine\n")):
+        session = host.launch(size=2, image=image)
+        assert session.run_in("main1", "cat", "/job/hostfile") == found
+        session.remove()
+    session = host.launch(size=2, image=link, mounts=[{**mounts[0], "target": "/data"}])
+    assert not any(shared.iterdir())
+
+
 def test_nothing_is_written_where_an_image_s_links_lead_out_of_it(
     host: Host, image_of: Callable[..., str], shared: Path
 ) -> None:

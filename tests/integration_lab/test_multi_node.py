@@ -295,6 +295,7 @@ class TestEnvironment:
             replica = six.replicas[name]
             assert replica.run("cat", "/etc/cluster-compute/hostfile") == "".join(f"{name} slots=1\n" for name in NAMES)
             assert replica.run("cat", "/etc/cluster-compute/hostfile.mpich") == "".join(f"{name}:1\n" for name in NAMES)
+            assert replica.run("cat", "/job/hostfile") == "".join(f"{name} slots=1\n" for name in NAMES)
 
 
 OWN_ADDRESS = """

@@ -11,6 +11,7 @@ names.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ PATIENCE = 180.0
 """Seconds for which an engine may say nothing where it makes or removes parts of a session: one that two dozen launches
 keep busy was seen to take more than a minute for a network."""
 ENGINE_PID = "/run/docker.pid"
+ENGINE_PROGRAM = "dockerd"
 RUNTIME = "cluster-compute"
 """The engine's runtime entry for replicas, on hosts that are prepared (`host.engine_runtime`)."""
 MINIMUM_API = (1, 41)
@@ -128,6 +130,9 @@ class Entry:
     gid: int = 0
     link: str = ""
 
+
+_IS_FOLDER = 1 << 31
+"""In the mode that the engine tells of a file (Go's io/fs, ModeDir)."""
 
 LARGEST_FILE = 1024**2
 """Most bytes that are read of a file in a container: the files of interest have some hundred."""
@@ -278,6 +283,41 @@ class Engine:
     def default_runtime(self) -> str:
         """Return the name of the runtime of containers that ask for none."""
         return str(self._get("describe itself", "/info").get("DefaultRuntime") or "")
+
+    def is_rootless(self) -> bool:
+        """Tell whether this engine runs without root's rights (Engine API, SystemInfo, SecurityOptions)."""
+        return "name=rootless" in (self._get("describe itself", "/info").get("SecurityOptions") or ())
+
+    def process(self) -> int:
+        """Return the process of this engine; 0 where it cannot be told, as of one outside of this host's container."""
+        with _saying("tell its process"):
+            listener = self._api.listener()
+        try:
+            if Path(f"/proc/{listener}/comm").read_text(encoding="utf-8").strip() == ENGINE_PROGRAM:
+                return listener
+            return int(Path(ENGINE_PID).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return 0
+
+    def require_sight(self, folder: str) -> None:
+        """Refuse an engine for which another *folder* has that name than for this host. Raises EngineError.
+
+        Where it does not exist yet, the folder counts that it will be made in. An engine whose process is not known
+        is not refused.
+        """
+        process, place = self.process(), Path(folder)
+        while not place.exists():
+            place = place.parent
+        try:
+            if not process or os.path.samefile(place, f"/proc/{process}/root{place}"):
+                return
+        except FileNotFoundError:
+            pass
+        raise EngineError(
+            f"Docker Engine on this host does not see the host's folder {folder}, as one from a snap does not, so that "
+            "replicas cannot be given what lies there. Install Docker Engine from the distribution's packages or from "
+            "Docker's own in its place."
+        )
 
     def uses_nftables(self) -> bool:
         """Tell whether this engine writes its rules with nftables instead of iptables (Engine API, SystemInfo)."""
@@ -574,6 +614,11 @@ class Engine:
                 archive.addfile(member, io.BytesIO(content))
         path = f"/containers/{in_path(container)}/archive"
         self._do(f"write files in the container {container}", "PUT", path, {"path": "/"}, body=stream.getvalue())
+
+    def is_folder(self, container: str, path: str) -> bool | None:
+        """Tell whether *path* is a folder itself, and no link to one, in a container; None where nothing is there."""
+        status = self._look(container, path)
+        return None if status is None else bool(status["mode"] & _IS_FOLDER)
 
     def _status(self, container: str, path: str) -> dict[str, Any] | None:
         """Return what the engine says of *path*, with the path that its links lead to; None where that is nothing."""

@@ -15,12 +15,15 @@ import json
 import os
 import re
 import socket
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Union
 from urllib.parse import quote, urlencode
 
 SOCKET = "/var/run/docker.sock"
+_CREDENTIALS = struct.Struct("=iII")
+"""Process, user and group of a peer (unix(7), struct ucred)."""
 PIECE = 256 * 1024
 """Most bytes of an answer that are read at once."""
 LONGEST_LINE = 64 * 1024
@@ -255,6 +258,18 @@ class Api:
         """End what connections were kept."""
         while self._kept:
             self._kept.pop().close()
+
+    def listener(self) -> int:
+        """Return the process that listens on the socket, 0 for one that this host does not know. Raises ApiError.
+
+        It is the one that called listen(2): systemd where that opened the socket for the engine (unix(7), SO_PEERCRED).
+        """
+        connection = self._connect(self.timeout)
+        try:
+            said = connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        finally:
+            self.keep(connection)
+        return int(_CREDENTIALS.unpack(said)[0])
 
     def _connect(self, timeout: float) -> _Connection:
         while True:

@@ -153,15 +153,29 @@ def put_first(pid: int, gateway: str = "") -> bool:
         return _translate(socket.inet_ntoa(address)) or changed
 
 
-def is_first(pid: int) -> bool:
-    """Tell whether programs in the network namespace of the process *pid* find the session's address first."""
+def is_first(pid: int, address: str) -> bool:
+    """Tell whether programs in the network namespace of the process *pid* find the session's *address* first.
+
+    Raises OSError.
+    """
+    wanted = [socket.inet_aton(address)]
     with _namespace(pid), closing(_Kernel()) as kernel:
         numbers = _numbers(kernel)
         if not numbers.keys() >= {OUTWARD, SESSION}:
             return False
-        own = [entry.attributes[_IFA_LOCAL] for entry in _addresses(kernel, numbers.get(SESSION, 0))]
+        own = [entry.attributes[_IFA_LOCAL] for entry in _addresses(kernel, numbers[SESSION])]
         sources = [entry.attributes.get(_RTA_PREFSRC) for entry in _routes(kernel) if entry.head[1] == 0]
-        return in_order(numbers) == {name: numbers[name] for name in (OUTWARD, SESSION)} and sources == own[:1]
+        ordered = in_order(numbers) == {name: numbers[name] for name in (OUTWARD, SESSION)}
+        return ordered and own[:1] == sources == wanted
+
+
+def is_translated(pid: int, address: str) -> bool:
+    """Tell whether what leaves the network namespace of *pid* outwards bears that interface's own address.
+
+    It takes a program for each rule, which `is_first` does without. Raises OSError.
+    """
+    with _namespace(pid):
+        return not any(_run([*_NAT, "-C", *rule]) for rule in _rules(address))
 
 
 def in_order(numbers: dict[str, int]) -> dict[str, int]:
@@ -240,15 +254,20 @@ def _translate(address: str) -> bool:
     A server that answers datagrams takes the source for an answer from the route as well, so what comes in that way is
     given the session's address on its way up: the answer is known for one then, and leaves as it was asked for.
     """
-    out = ["POSTROUTING", "-o", OUTWARD, "-s", address, "-j", "MASQUERADE"]
-    datagrams = ["PREROUTING", "-i", OUTWARD, "-p", "udp", "-j", "DNAT", "--to-destination", address]
     changed = False
-    for rule in (out, datagrams):
+    for rule in _rules(address):
         if _run([*_NAT, "-C", *rule]):
             changed = True
             if _run([*_NAT, "-A", *rule]):
                 raise NetworkError(f"iptables refused the rule {' '.join(rule)}")
     return changed
+
+
+def _rules(address: str) -> tuple[list[str], ...]:
+    return (
+        ["POSTROUTING", "-o", OUTWARD, "-s", address, "-j", "MASQUERADE"],
+        ["PREROUTING", "-i", OUTWARD, "-p", "udp", "-j", "DNAT", "--to-destination", address],
+    )
 
 
 def _run(argv: list[str]) -> int:

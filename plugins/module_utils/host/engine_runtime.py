@@ -58,13 +58,22 @@ class RuntimeEntryError(SessionError):
 
 
 def present_stages(engine: Engine) -> list[Stage]:
-    """Return what gives the engine its entry: the files, then the setting, which it reads while it runs."""
+    """Return what gives the engine its entry: the files, then the setting, which it reads while it runs.
+
+    Raises EngineError and RuntimeEntryError where it could not use it.
+    """
+    engine.require_sight(str(SCRIPT.parent))
+    if engine.is_rootless():
+        raise RuntimeEntryError(
+            "Docker Engine on this host runs without root's rights (rootless), in a network of its own, where it "
+            "finds no network of a session. Run it as root."
+        )
     files = {
         SCRIPT: (_script(engine), 0o755),
         PROGRAM: (closure(first_address.__name__)[first_address.__name__], 0o644),
     }
     stages: list[Stage] = [[_write_step(path, *made) for path, made in files.items() if file_differs(path, *made)]]
-    settings = _settings_file()
+    settings = _settings_file(engine)
     found = _read(settings)
     entries = found.get("runtimes", {})
     if entries.get(RUNTIME) == {"path": str(SCRIPT)} and engine.runtimes().get(RUNTIME, {}).get("path") == str(SCRIPT):
@@ -86,7 +95,9 @@ def absent_stages(engine: Engine) -> list[Stage]:
             f"{', '.join(sorted(users))}. Tear their sessions down first."
         )
     stages: list[Stage] = []
-    settings = _settings_file()
+    if RUNTIME not in engine.runtimes() and not engine.process():
+        return stages  # one that was never given it: who it is cannot be told
+    settings = _settings_file(engine)
     found = _read(settings)
     entries = dict(found.get("runtimes", {}))
     if entries.pop(RUNTIME, None) is not None:
@@ -138,7 +149,7 @@ def _change_settings(engine: Engine, path: Path, old: str | None, wanted: dict[s
     path.parent.mkdir(exist_ok=True)
     # A running engine forgets a runtime only where it is told of runtimes at all.
     write_file(path, json.dumps({"runtimes": {}, **wanted}, indent=2) + "\n", mode)
-    process = _engine_process()
+    process = _engine_process(engine)
     is_wanted = RUNTIME in (wanted.get("runtimes") or {})
     os.kill(process, signal.SIGHUP)
     deadline = time.monotonic() + _RELOAD_SECONDS
@@ -176,9 +187,9 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def _settings_file() -> Path:
+def _settings_file(engine: Engine) -> Path:
     """Return the file that the running engine has its settings from (dockerd(8), --config-file)."""
-    words = Path(f"/proc/{_engine_process()}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    words = Path(f"/proc/{_engine_process(engine)}/cmdline").read_bytes().decode(errors="replace").split("\0")
     for word, following in zip(words, [*words[1:], ""]):
         if word.startswith("--config-file="):
             return Path(word.partition("=")[2])
@@ -187,8 +198,8 @@ def _settings_file() -> Path:
     return ENGINE_SETTINGS
 
 
-def _engine_process() -> int:
-    try:
-        return int(Path(ENGINE_PID).read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        raise RuntimeEntryError(f"Docker Engine does not say in {ENGINE_PID} which process it is.") from None
+def _engine_process(engine: Engine) -> int:
+    process = engine.process()
+    if not process:
+        raise RuntimeEntryError(f"Docker Engine does not say in {ENGINE_PID} which process it is.")
+    return process

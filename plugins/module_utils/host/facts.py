@@ -140,6 +140,7 @@ def _facts(
 ) -> dict[str, Any]:
     if not os.path.isfile(f"{RUNTIME_ON_HOST}/{RUNTIME_MANIFEST}"):
         raise EngineError(f"This host lacks the SSH runtime {RUNTIME_ON_HOST}. Run the prepare_hosts playbook.")
+    engine.require_sight(RUNTIME_ON_HOST)
     description = engine.facts()
     every = engine.containers()
     networks = engine.networks()

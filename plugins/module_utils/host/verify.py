@@ -69,7 +69,7 @@ def verify(
         for replica, result in zip(replicas, results):
             result.update(_prove_interface(plan, replica, result["pid"]))
             _prove_server(replica, result["pid"])
-            if result["runtime"] == RUNTIME and not is_first(result["pid"]):
+            if result["runtime"] == RUNTIME and not is_first(result["pid"], replica["address"]):
                 raise VerificationFailed(
                     f"Programs of the replica {replica['name']} on {replica['host']} do not find its session's address "
                     f"{replica['address']} first, for which the engine's runtime {RUNTIME} was to see when the "

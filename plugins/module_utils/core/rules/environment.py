@@ -27,6 +27,9 @@ DIRECTORY = paths.DIRECTORY
 """Where the files below lie in every replica."""
 HOSTFILE = DIRECTORY + "/hostfile"
 MPICH_HOSTFILE = DIRECTORY + "/hostfile.mpich"
+DEEPSPEED_HOSTFILE = DIRECTORY + "/hostfile.deepspeed"
+JOB_HOSTFILE = "/job/hostfile"
+"""Where DeepSpeed's launcher looks when it is told nothing (deepspeed.launcher.runner, DLTS_HOSTFILE)."""
 SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
 """Where the settings of the session's SSH are mounted, for a client of the image's own."""
 RUNTIME = "/opt/cluster-compute"
@@ -327,7 +330,7 @@ def slots(cpus: int) -> int:
 
 
 def hostfile(replicas: Sequence[tuple[str, int]]) -> str:
-    """Return the hostfile of Open MPI, PRRTE and DeepSpeed for (name, slots) in rank order: ``main1 slots=1``."""
+    """Return the hostfile of Open MPI, PRRTE or DeepSpeed for (name, slots) in rank order: ``main1 slots=1``."""
     return "".join("{} slots={}\n".format(*pair) for pair in replicas)
 
 

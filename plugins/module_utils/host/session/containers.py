@@ -38,7 +38,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
     PublicKeys,
     digest,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.networks import endpoints
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.networks import (
+    endpoints,
+    has_entry,
+    put_in_order,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.ssh import (
     image_user,
     key_files,
@@ -269,6 +273,9 @@ def _start_container(context: Context, container: str, replica: Replica) -> None
             f"{format_memlock(replica.memlock)}: it may not raise that limit above its own. Start it with the "
             f"capability CAP_SYS_RESOURCE, or ask for less. {error}"
         ) from error
+    # A container of a time before the entry starts without it for ever.
+    if has_entry(context) and (context.engine.inspect(container) or {})["HostConfig"].get("Runtime") != RUNTIME:
+        put_in_order(context, container, replica)
 
 
 def _pid(context: Context, container: str) -> int:
@@ -348,9 +355,7 @@ def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
 
 def _runtime(context: Context) -> dict[str, Any]:
     """Return what the engine is told of the runtime: the one that puts the session's address first, where it is."""
-    if context.network is None or not context.once("engine has runtime", lambda: RUNTIME in context.engine.runtimes()):
-        return {}
-    return {"Runtime": RUNTIME}
+    return {"Runtime": RUNTIME} if has_entry(context) else {}
 
 
 def _disk(context: Context, replica: Replica) -> dict[str, Any]:

@@ -89,6 +89,8 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
     is_login = is_login_server(context, replica)
     owners = context.plan.request["authorized_keys"]
     if context.network is not None:
+        trains = [(member.name, environment.processes(member.devices)) for member in context.members]
+        files[os.path.basename(environment.DEEPSPEED_HOSTFILE)] = environment.hostfile(trains)
         trusted = known = None
         if _knows(context, public_keys, "client"):
             trusted = ssh_keys.authorized_keys(members, public_keys, context.network.subnet)

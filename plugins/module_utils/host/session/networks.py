@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from threading import Lock
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
@@ -84,44 +85,123 @@ def _network_choices(context: Context) -> dict[str, dict[str, Any]]:
 
 
 def connect_steps(context: Context, containers: dict[str, dict[str, Any]], link_is_missing: bool) -> Stage:
-    """Attach existing containers to the networks of the session where they are not, or not to the live one."""
+    """Attach existing containers to the networks of the session where they are not, or not as the plan says.
+
+    Running replicas that are attached, and whose programs do not find the session's address first, get the order that
+    the engine's runtime gives at a start, where this engine has that entry: they were started without it, or somebody
+    changed their network since.
+    """
     live = {network["Name"]: network["Id"] for network in context.engine.networks(context.labels)}
     steps = []
     for replica in context.replicas:
         entry = containers.get(replica.name)
         if entry is None:
             continue
-        attached = {name: settings["NetworkID"] for name, settings in entry["NetworkSettings"]["Networks"].items()}
-        for name in _network_choices(context):
-            is_missing = link_is_missing and name != context.egress.name
-            if is_missing or name not in live or attached.get(name) != live[name]:
-                connect = partial(_connect, context, entry, replica, name)
-                what = f"{replica.container} to network {name}"
-                steps.append(Step("connect", "container", what, connect, before="detached", after="attached"))
+        attached = entry["NetworkSettings"]["Networks"]
+        one_by_one = Lock()
+        detached = [
+            name
+            for name in _network_choices(context)
+            if (link_is_missing and name != context.egress.name)
+            or name not in live
+            or name not in attached
+            or attached[name]["NetworkID"] != live[name]
+            or _has_another_address(context, replica, name, attached[name])
+        ]
+        order = None
+        if not detached and entry["State"] == "running" and (pid := _out_of_order(context, entry, replica)):
+            detached = _without_interface(context, attached, replica, pid)
+            order = None if detached else partial(put_in_order, context, entry["Id"], replica)
+        for name in detached:
+            connect = partial(_connect, context, entry, replica, name, one_by_one)
+            what = f"{replica.container} to network {name}"
+            steps.append(Step("connect", "container", what, connect, before="detached", after="attached"))
+        if order is not None:
+            before, after = "the session's address is not first", "it is first"
+            what = replica.container
+            steps.append(Step("order", "interfaces of container", what, order, before=before, after=after))
     return steps
 
 
-def _connect(context: Context, entry: dict[str, Any], replica: Replica, network: str) -> None:
+def _has_another_address(context: Context, replica: Replica, network: str, endpoint: dict[str, Any]) -> bool:
+    """Tell whether the engine knows a container by another address in the session's network than the planned one."""
+    found = endpoint.get("IPAddress") or ""  # one that does not run has none
+    return context.network is not None and network == context.network.name and found not in ("", str(replica.address))
+
+
+def _out_of_order(context: Context, entry: dict[str, Any], replica: Replica) -> int:
+    """Return the first process of a replica that lost what the engine's entry is to give it; 0 where it has it."""
+    if not has_entry(context):
+        return 0
+    pid, address = _pid(context, entry["Id"]), str(replica.address)
+    try:
+        has_it = not pid or (first_address.is_first(pid, address) and first_address.is_translated(pid, address))
+    except OSError:
+        return 0  # it is just ending
+    return 0 if has_it else pid
+
+
+def _without_interface(context: Context, attached: dict[str, Any], replica: Replica, pid: int) -> list[str]:
+    """Return the networks that a replica is on for the engine, and of which it has no interface."""
+    found = link.addresses_of(pid)
+    wanted = {name: attached[name]["IPAddress"] for name in _network_choices(context)}
+    if context.network is not None:
+        wanted[context.network.name] = str(replica.address)
+    return [name for name, address in wanted.items() if address not in found]
+
+
+def has_entry(context: Context) -> bool:
+    """Tell whether replicas of the session on this host start by the engine's entry that puts their address first."""
+    return context.network is not None and context.once(
+        "engine has runtime", lambda: RUNTIME in context.engine.runtimes()
+    )
+
+
+def put_in_order(context: Context, container: str, replica: Replica) -> None:
+    """Do to a running replica what a start by the engine's entry does; its processes and connections are not touched.
+
+    Nothing is done where it does not run, or is not on both networks yet. Raises LinkError and OSError.
+    """
+    found = context.engine.inspect(container) or {}
+    if context.network is None or not found["State"]["Running"]:
+        return
+    pid, networks = found["State"]["Pid"], found["NetworkSettings"]["Networks"]
+    inward, outward = networks.get(context.network.name), networks.get(context.egress.name)
+    if not inward or not outward or {str(replica.address), outward["IPAddress"]} - link.addresses_of(pid).keys():
+        return
+    # A bridge learns MACs by itself; those of an overlay are in the entries of all hosts.
+    mac = str(replica.mac) if context.network.driver == "vxlan" else inward["MacAddress"]
+    link.ensure_interface(pid, str(replica.address), context.network.interface, mac)
+    link.ensure_interface(pid, outward["IPAddress"], EGRESS_INTERFACE, outward["MacAddress"])
+    first_address.put_first(pid, outward["Gateway"])
+
+
+def _connect(context: Context, entry: dict[str, Any], replica: Replica, network: str, one_by_one: Lock) -> None:
     """Give a container a new endpoint in *network*; the processes of a running one are not touched."""
-    found = context.engine.inspect(entry["Id"]) or {}
-    if network in found["NetworkSettings"]["Networks"]:
-        context.engine.disconnect_container(entry["Id"], network)
-    pid, interface = found["State"]["Pid"], None
-    if context.network is not None and network == context.network.name and found["State"]["Running"]:
-        interface = context.network.interface
+    with one_by_one:
+        found = context.engine.inspect(entry["Id"]) or {}
+        if network in found["NetworkSettings"]["Networks"]:
+            context.engine.disconnect_container(entry["Id"], network)
+        pid, interface = found["State"]["Pid"], None
         # The engine does not find an interface that was given its name here before, and leaves it behind.
-        link.delete_interface(pid, str(replica.address))
-    context.engine.connect_container(entry["Id"], network, endpoints(context, replica)[network])
-    if interface is not None:
-        # Engines count on, so the new interface is eth2 although everything was told eth1, and engine 28 gives it
-        # a MAC of its own choice whatever it is asked.
-        link.ensure_interface(pid, str(replica.address), interface, str(replica.mac))
-    if context.network is not None and found["State"]["Running"] and found["HostConfig"].get("Runtime") == RUNTIME:
-        networks = (context.engine.inspect(entry["Id"]) or found)["NetworkSettings"]["Networks"]
-        outward = networks.get(context.egress.name)
-        if outward:
-            link.ensure_interface(pid, outward["IPAddress"], EGRESS_INTERFACE, outward["MacAddress"])
-            first_address.put_first(pid, outward["Gateway"])
+        if context.network is not None and network == context.network.name and found["State"]["Running"]:
+            interface = context.network.interface
+            link.delete_interface(pid, str(replica.address))
+        elif found["State"]["Running"]:
+            for address, one in link.addresses_of(pid).items():
+                if one["ifname"] == EGRESS_INTERFACE:
+                    link.delete_interface(pid, address)
+        context.engine.connect_container(entry["Id"], network, endpoints(context, replica)[network])
+        if interface is not None:
+            # Engines count on, so the new interface is eth2 although everything was told eth1, and engine 28 gives it
+            # a MAC of its own choice whatever it is asked.
+            link.ensure_interface(pid, str(replica.address), interface, str(replica.mac))
+        if has_entry(context):
+            put_in_order(context, entry["Id"], replica)
+
+
+def _pid(context: Context, container: str) -> int:
+    return int(((context.engine.inspect(container) or {}).get("State") or {}).get("Pid") or 0)
 
 
 def endpoints(context: Context, replica: Replica) -> dict[str, dict[str, Any]]:

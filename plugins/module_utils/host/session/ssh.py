@@ -185,7 +185,23 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
     home_place = own_place(home) if context.network is not None and home.startswith("/") else None
     if home_place is not None and engine.has_path(container, home_place):
         lacking += _for_other_clients(context, container, replica, home_place, (uid, gid), own_place)
+    # Whatever the image has there or on the way, and a mount, stays as it is.
+    if context.network is not None and own_place(environment.JOB_HOSTFILE) == environment.JOB_HOSTFILE:
+        lacking += _for_deepspeed(engine, container)
     return Login(uid, gid, wanted, tuple(lacking))
+
+
+def _for_deepspeed(engine: Engine, container: str) -> list[Entry]:
+    """Return the list of replicas where DeepSpeed's launcher looks for it, unless the image has anything there.
+
+    An image that has a file in the folder's place is left alone.
+    """
+    folder, path = os.path.dirname(environment.JOB_HOSTFILE), environment.JOB_HOSTFILE
+    has_folder = engine.is_folder(container, folder)
+    if has_folder is False or (has_folder and engine.is_folder(container, path) is not None):
+        return []
+    entries = [] if has_folder else [Entry(folder, None, 0o755)]
+    return [*entries, Entry(path, "", 0o777, link=environment.DEEPSPEED_HOSTFILE)]
 
 
 def _for_other_clients(

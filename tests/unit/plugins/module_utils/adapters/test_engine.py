@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -405,3 +406,28 @@ def test_archives_of_images(server: EngineServer, asking: Engine) -> None:
     server.raw("GET /images/sha256:ab/get", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
     with pytest.raises(EngineError, match=r"^Docker Engine could not read the image sha256:ab: it closed the"):
         list(asking.save_image("sha256:ab"))
+
+
+@pytest.mark.parametrize(
+    ("options", "is_one"),
+    [(["name=seccomp,profile=builtin", "name=rootless"], True), (["name=cgroupns"], False), (None, False)],
+)
+def test_an_engine_without_the_rights_of_root(
+    options: list[str] | None, is_one: bool, server: EngineServer, asking: Engine
+) -> None:
+    server.answer("GET /info", value={"SecurityOptions": options})
+    assert asking.is_rootless() is is_one
+
+
+def test_whose_engine_it_is_and_what_it_sees(
+    server: EngineServer, asking: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "ENGINE_PID", str(tmp_path / "pid"))
+    assert asking.process() == 0, "this process listens, and is no engine"
+    asking.require_sight("/nowhere/at/all")
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n", encoding="ascii")
+    assert asking.process() == os.getpid()
+    asking.require_sight("/usr/local/lib/not-there-yet")
+    monkeypatch.setattr(engine, "ENGINE_PID", str(tmp_path / "none"))
+    monkeypatch.setattr(engine, "ENGINE_PROGRAM", Path("/proc/self/comm").read_text(encoding="utf-8").strip())
+    assert asking.process() == os.getpid()

@@ -25,9 +25,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     environment_file,
     hostfile,
     mpich_hostfile,
+    processes,
     replica_environment,
     slots,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -226,6 +228,19 @@ def test_hostfiles():
     replicas = [("main1", slots(1000)), ("sub1", slots(2500)), ("sub2", slots(500))]
     assert hostfile(replicas) == "main1 slots=1\nsub1 slots=2\nsub2 slots=1\n"
     assert mpich_hostfile(replicas) == "main1:1\nsub1:2\nsub2:1\n"
+
+
+@pytest.mark.parametrize(
+    ("devices", "wanted"),
+    [
+        ({}, 1),
+        ({PINNED: ["0", "1"]}, 1),
+        ({"cuda": ["a", "b"], PINNED: ["0"]}, 2),
+        ({"cuda": ["a"], "fpga": ["x"]}, 2),
+    ],
+)
+def test_one_process_trains_on_each_accelerator(devices, wanted):
+    assert processes(devices) == wanted
 
 
 def test_environment_file():
