@@ -24,7 +24,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     snapshot,
 )
 
-LONGEST = ("test_faults", "test_queue", "test_repair", "test_docs")
+LONGEST = ("test_faults", "test_queue", "test_repair", "test_docs", "test_examples")
 """Files that begin first, or one process would have nothing to do while the other runs the last of them."""
 ALONE = ("test_race",)
 """Files that come last and run by themselves: they take all of the machine."""

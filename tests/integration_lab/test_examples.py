@@ -38,7 +38,7 @@ CARDS = [f"/dev/cc-gpu{number}" for number in range(8)]
 ON_THE_LAB = [
     ("-e session_image=registry.example.com/train:1.4", f"-e session_image={IMAGES[0]}"),
     ("session_cpus=16", "session_cpus=1"),
-    ("session_memory=64g", "session_memory=1000m"),
+    ("session_memory=64g", "session_memory=2g"),
     ("session_shm_size=16g", "session_shm_size=64m"),
     ("session_size=4", "session_size=3"),
 ]
@@ -190,9 +190,9 @@ def test_every_example_is_run() -> None:
 @pytest.fixture
 def cards(tmp_path: Path) -> Iterator[str]:
     """Give the inventory of a site whose hosts have cards."""
-    wanted = {"cluster_compute_accelerators": {"gpu": CARDS}}
+    wanted = {"cluster_compute_accelerators": {"gpu": CARDS}, "cluster_compute_memory": "4g"}
     overlay = tmp_path / "cards.json"
-    overlay.write_text(json.dumps({"cluster_compute_hosts": {"vars": wanted}}), encoding="utf-8")
+    overlay.write_text(json.dumps({"all": {"hosts": dict.fromkeys(HOSTS, wanted)}}), encoding="utf-8")
     make = "".join(f"mknod -m 666 {path} c 1 5\n" for path in CARDS)
     remove = f"rm -f {' '.join(CARDS)}"
     try:
