@@ -59,7 +59,10 @@ def listens(pid: int, address: str, port: int) -> bool:
 
 
 def listeners(pid: int, port: int) -> set[str]:
-    """Return the addresses on which anything listens on TCP *port* in the network of process *pid*."""
+    """Return the addresses on which anything listens on TCP *port* in the network of process *pid*.
+
+    An IPv4 address is one however the socket has it: Java and others have it as one of IPv6, ``::ffff:`` and the rest.
+    """
     # A line for each socket (proc_pid_net(5)): the address in words of the machine's byte order, and 0A for one that
     # listens.
     found = set()
@@ -72,7 +75,8 @@ def listeners(pid: int, port: int) -> set[str]:
             address, _colon, number = fields[1].partition(":")
             if fields[3] == "0A" and int(number, 16) == port:
                 words = (int(address[place : place + 8], 16) for place in range(0, len(address), 8))
-                found.add(socket.inet_ntop(family, b"".join(word.to_bytes(4, sys.byteorder) for word in words)))
+                text = socket.inet_ntop(family, b"".join(word.to_bytes(4, sys.byteorder) for word in words))
+                found.add(text.removeprefix("::ffff:") if "." in text else text)
     return found
 
 
