@@ -73,7 +73,8 @@ BUILT_IN: Mapping[str, tuple[Way, ...]] = {
     "tensorboard": (
         Way(("tensorboard", f"--host={ADDRESS}", "--port={port}", "--logdir=."), token_file="", without_token=True),
     ),
-    "terminal": (_jupyter("jupyter-lab", "/terminals/1"), _jupyter("jupyter-notebook", "/terminals/1")),
+    # Notebook 6 makes a terminal there and shows it; 7 shows one of that name. JupyterLab alone has no such address.
+    "terminal": (_jupyter("jupyter-notebook", "/terminals/new"), _jupyter("jupyter-lab", "/lab")),
     "vscode": (
         Way(
             ("code-server", f"--bind-addr={ADDRESS}:{{port}}", "--auth=password", "--config={token_file}"),
