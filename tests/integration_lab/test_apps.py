@@ -44,6 +44,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     ssh_options,
     try_on,
 )
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 
@@ -212,7 +213,10 @@ def run_on_replica(session: str, *argv: str) -> subprocess.CompletedProcess[str]
 
 def run_cell(browser: Chrome) -> str:
     """Run the cell of the notebook that is shown as its user does, and return what it prints within a while."""
-    browser.find_element(By.CSS_SELECTOR, ".jp-CodeCell .cm-content").click()
+    try:
+        browser.find_element(By.CSS_SELECTOR, ".jp-CodeCell .cm-content").click()
+    except WebDriverException:  # what the page shows while it is made
+        return ""
     ActionChains(browser).key_down(Keys.SHIFT).send_keys(Keys.ENTER).key_up(Keys.SHIFT).perform()
     output = ".jp-OutputArea-output pre"
     return str(until(lambda: "".join(one.text for one in browser.find_elements(By.CSS_SELECTOR, output)).strip(), 10))

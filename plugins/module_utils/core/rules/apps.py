@@ -63,8 +63,14 @@ class Way:
         }
 
 
+_SHELL = (
+    """--ServerApp.terminado_settings={'shell_command': ['sh', '-c', 'exec "$(command -v bash || command -v sh)"']}"""
+)
+"""The shell of Jupyter's terminals: its own is one of a login, which forgets where the session's programs are."""
+
+
 def _jupyter(program: str, page: str) -> Way:
-    options = ("--no-browser", f"--ip={ADDRESS}", "--port={port}", "--port-retries=0", "--allow-root")
+    options = ("--no-browser", f"--ip={ADDRESS}", "--port={port}", "--port-retries=0", "--allow-root", _SHELL)
     return Way((program, *options), f"{page}?token={{token}}", {"JUPYTER_TOKEN_FILE": "{token_file}"})
 
 
