@@ -63,9 +63,8 @@ class Way:
         }
 
 
-_SHELL = (
-    """--ServerApp.terminado_settings={'shell_command': ['sh', '-c', 'exec "$(command -v bash || command -v sh)"']}"""
-)
+_FIND_SHELL = 'exec "$(command -v bash || command -v sh)"'
+_SHELL = f"--ServerApp.terminado_settings={{'shell_command': ['sh', '-c', '{_FIND_SHELL}']}}"
 """The shell of Jupyter's terminals: its own is one of a login, which forgets where the session's programs are."""
 
 
