@@ -65,6 +65,8 @@ class ActionModule(ActionBase):
             "changed": False,
             "directory": directory,
             "files": files,
+            "session_id": plan["session"]["id"],
+            "main_host": main["host"],
             "lines": [f"ssh -F {configuration} {replica['name']}" for replica in plan["replicas"]],
         }
 

@@ -71,6 +71,14 @@ files:
   description: The files by name, V(config) and V(known_hosts).
   returned: success
   type: dict
+session_id:
+  description: Identifier of the session.
+  returned: success
+  type: str
+main_host:
+  description: The host of its main replica.
+  returned: success
+  type: str
 lines:
   description: How to log in to each replica.
   returned: success

@@ -80,6 +80,18 @@ def listeners(pid: int, port: int) -> set[str]:
     return found
 
 
+def taken_ports(pid: int) -> set[int]:
+    """Return the TCP ports on which anything listens, on whatever address, in the network of process *pid*."""
+    found = set()
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/{pid}/net/{name}").read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue
+        found |= {int(fields[1].rpartition(":")[2], 16) for fields in map(str.split, lines) if fields[3] == "0A"}
+    return found
+
+
 def _json(command: list[str]) -> list[dict[str, Any]]:
     """Run *command* and return its JSON list, without the empty objects that iproute2 prints for what just vanished."""
     output = run(command)

@@ -11,6 +11,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/public_keys.json       public keys of every replica of the session
     sessions/<session id>/tunnel.key             this host's private key for the tunnel of an encrypted session
     sessions/<session id>/made.json              what its launch made that is not its own: folders, volumes, proofs
+    sessions/<session id>/apps/<app>.json        an app that was opened in main1: its job, port and token
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
     sessions/<session id>/replicas/<name>.hosts  mounted at /etc/hosts in the replica
     sessions/<session id>/replicas/<name>.owner  uid:gid:name that the replica's image runs as, to whom its keys belong
@@ -240,6 +241,7 @@ class SessionDirectory:
         self.tunnel_key_file = path / "tunnel.key"
         self.made_file = path / "made.json"
         self.replicas = path / "replicas"
+        self.apps = path / "apps"
 
     def replica(self, name: str) -> Path:
         """Return the folder that is mounted at /etc/cluster-compute in the replica *name*."""
@@ -308,6 +310,27 @@ class SessionDirectory:
         """Write down why the replica *name* is about to be stopped, in the form of `read_stop`."""
         write_file(self.replicas / f"{name}.stopped", json.dumps(stop, sort_keys=True) + "\n")
 
+    def read_app(self, name: str) -> dict[str, Any] | None:
+        """Return what was written down of an app when it was opened; None where that cannot be read."""
+        try:
+            found = json.loads((self.apps / f"{name}.json").read_text(encoding="utf-8", errors="replace"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def write_app(self, name: str, about: Mapping[str, Any]) -> None:
+        """Write down what tells an app that is about to be opened: its token is in it, so it is root's alone."""
+        make_directory(self.apps)
+        write_file(self.apps / f"{name}.json", json.dumps(about, sort_keys=True) + "\n", mode=0o600)
+
+    def forget_app(self, name: str) -> None:
+        """Remove what was written down of an app."""
+        (self.apps / f"{name}.json").unlink(missing_ok=True)
+
+    def app_names(self) -> list[str]:
+        """Return the apps that were opened and not closed again."""
+        return sorted(path.stem for path in self.apps.glob("*.json"))
+
     def read_made(self) -> dict[str, list[str]]:
         """Return what the session's launch made here that is not the session's own: kind to names."""
         try:
@@ -322,10 +345,11 @@ class SessionDirectory:
 
     def clear(self) -> None:
         """Remove everything but the record."""
-        if self.replicas.exists():
-            import shutil
+        for folder in (self.replicas, self.apps):
+            if folder.exists():
+                import shutil
 
-            shutil.rmtree(self.replicas)
+                shutil.rmtree(folder)
         for path in (self.public_keys_file, self.host_file, self.tunnel_key_file, self.made_file):
             path.unlink(missing_ok=True)
 

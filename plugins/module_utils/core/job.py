@@ -85,7 +85,7 @@ def parse_job_request(variables: Mapping[str, Any]) -> JobRequest:
         "command": _command,
         "on": _on,
         "env": lambda name, value: tuple(sorted(parse_env(name, value).items())),
-        "directory": _directory,
+        "directory": parse_directory,
         "user": _user,
         "timeout": _timeout,
         "detach": parse_bool,
@@ -136,7 +136,8 @@ def _on(variable: str, value: object) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _directory(variable: str, value: object) -> str:
+def parse_directory(variable: str, value: object) -> str:
+    """Return a folder in replicas. Raises InvalidInput."""
     if not isinstance(value, str) or not is_plain(value) or not value.strip().startswith("/"):
         raise InvalidInput.single(variable, value, "It must be an absolute path in the replicas.")
     return value.strip()

@@ -255,6 +255,25 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "required_if": [("state", "started", ["on", "host", "command"])],
         "supports_check_mode": True,
     },
+    "session_app": {
+        "argument_spec": {
+            "state": {"type": "str", "choices": ["open", "closed"], "default": "open"},
+            "session_name": {"type": "str", "required": True},
+            "session_id": {"type": "str"},
+            "host": {"type": "str"},
+            "app": {"type": "str", "default": ""},
+            "ways": {"type": "list", "elements": "dict", "default": []},
+            "directory": {"type": "str", "default": ""},
+            "seconds": {"type": "int", "default": 60},
+            "output_size": {"type": "str", "default": "16m"},
+            "answer_file": {"type": "str", "default": ""},
+            "configuration": {"type": "str", "default": ""},
+            "asker": {"type": "str"},
+            "state_directory": STATE_DIRECTORY,
+        },
+        "required_if": [("state", "open", ["session_id", "host", "app", "ways"])],
+        "supports_check_mode": True,
+    },
     "session_images": {
         "argument_spec": {
             "state": {

@@ -41,10 +41,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     ERR,
     OUT,
+    Line,
     LineCutter,
     batch_job,
     time_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import HIDDEN
 
 PROCESS_NAME = "cc-job"
 MARK = "CLUSTER_COMPUTE_JOB_ID"
@@ -72,7 +74,8 @@ class Command:
     """What is to run.
 
     timeout: seconds, 0 for none. size: most bytes that are kept of what it writes in a replica. warn_alone: whether to
-    look for processes that work alone, although the session has several replicas.
+    look for processes that work alone, although the session has several replicas. secret: what is kept of its output
+    does not hold, as a token that it was started with.
     """
 
     argv: Sequence[str]
@@ -82,6 +85,7 @@ class Command:
     timeout: float
     size: int
     warn_alone: bool = False
+    secret: str = ""
 
 
 def start(
@@ -174,8 +178,9 @@ def _run(job: JobOutput, replica: str, prepared: str, command: Command) -> None:
         watch.start()
         for chunks in engine.run_command(prepared):
             now = time_of(time.time_ns())
-            writer.write([line for cut, chunk in zip(cutters, chunks) if chunk for line in cut.feed(chunk, now)])
-        writer.write([line for cut in cutters for line in cut.end()])
+            lines = [line for cut, chunk in zip(cutters, chunks) if chunk for line in cut.feed(chunk, now)]
+            writer.write(_without(command.secret, lines))
+        writer.write(_without(command.secret, [line for cut in cutters for line in cut.end()]))
         end["exit_code"] = _exit_code(engine, prepared)
     except (SessionError, OSError) as error:
         end["problem"] = f"The job could not be followed to its end: {error}"
@@ -186,6 +191,13 @@ def _run(job: JobOutput, replica: str, prepared: str, command: Command) -> None:
     if end["timed_out"] or end["stopped"]:
         end["exit_code"] = TIMED_OUT if end["timed_out"] else STOPPED
     job.write_end(replica, {**end, "finished": time.time()})
+
+
+def _without(secret: str, lines: list[Line]) -> list[Line]:
+    """Return lines that do not hold a secret; empty for none."""
+    if not secret:
+        return lines
+    return [(moment, stream, text.replace(secret, HIDDEN)) for moment, stream, text in lines]
 
 
 def _exit_code(engine: Engine, prepared: str) -> int:

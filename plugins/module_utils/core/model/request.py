@@ -197,6 +197,10 @@ def _restored(role: Any, fields: Iterable[Field]) -> Any:
     return {key: restore[key](value) if key in restore else value for key, value in flat.items()}
 
 
+TABLE_OF_APPS = "session_apps"
+"""A site's table (`core.rules.apps`), which no launch reads; it may stand in the inventory of all sessions."""
+
+
 def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -> Request:
     """Return the request that *variables* describe.
 
@@ -242,7 +246,7 @@ def read_variable(name: str, variables: Mapping[str, Any]) -> Any:
 
 def _check_names(reader: Reader, variables: Mapping[str, Any], known: list[str]) -> None:
     for variable in sorted(str(key) for key in variables if isinstance(key, str) and key.startswith(PREFIX)):
-        if variable not in known:
+        if variable not in known and variable != TABLE_OF_APPS:
             hint = closest(variable[len(PREFIX) :], (name[len(PREFIX) :] for name in known))
             more = f"Did you mean {PREFIX}{hint}?" if hint else f"Known are {', '.join(known)}."
             # Its value is not shown: it may be meant for session_env, which holds secrets.

@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Have the host of main1 open an app, and write for its owner how to get there, to a file of the controller.
+
+What the host says of the app holds its token, which goes into that file and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import (
+    answer,
+    page,
+    read_way,
+    tunnel,
+)
+
+
+class ActionModule(HostAction):
+    """The action behind the module session_app."""
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return what people may be shown of the app; or which apps were closed."""
+        own = {name: str(self._task.args.pop(name, "") or "") for name in ("answer_file", "configuration")}
+        self._play_context.no_log = True  # a connection shows with -vvv what a host said
+        result = super().run(tmp, task_vars)
+        opened = result.pop("opened", None)
+        if opened is None:
+            return result
+        way = read_way(opened["way"])
+        result.update(command=list(way.command), without_token=way.without_token)
+        if "port" not in opened:  # check mode
+            return {**result, "lines": [f"It would be started: {shlex.join(way.command)}"]}
+        path, configuration = (os.path.abspath(os.path.expanduser(text)) for text in own.values())
+        try:
+            _write(path, answer(configuration, opened["port"], way, opened["token"]))
+        except OSError as error:
+            return {**result, "failed": True, "msg": f"The app runs, but {path} cannot be written: {error.strerror}."}
+        shown = {"ssh": tunnel(configuration, opened["port"]), "url": page(opened["port"], way.url)}
+        note = f"The token is in {path}, which is yours alone, beside both lines."
+        if way.without_token:
+            note = "The app knows no token: whoever reaches that port of your machine while the command runs gets in."
+        found = {"port": opened["port"], "job": opened["job"], "answer_file": path}
+        return {**result, **shown, **found, "lines": [*shown.values(), note]}
+
+
+def _write(path: str, text: str) -> None:
+    """Write a file that its owner alone reads, from the first byte on. Raises OSError."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=folder, prefix=".app-")  # 0600 (tempfile.mkstemp)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(aside, path)
+    except BaseException:
+        os.unlink(aside)
+        raise

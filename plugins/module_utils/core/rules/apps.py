@@ -1,0 +1,279 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Apps: programs in main1 with a page for the browser, how they are started, and how their owner gets there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import parse_directory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    did_you_mean,
+    is_given,
+    is_plain,
+    parse_bool,
+    parse_env,
+)
+
+TABLE = "session_apps"
+ADDRESS = "127.0.0.1"
+"""Where an app listens in main1, and where its page is on its owner's machine."""
+PORTS = range(20000, 30000)
+"""Ports of apps: below those that kernels give to outgoing connections. The same number is used at both ends, so that
+the page has one address for the app and for the browser."""
+HIDDEN = "********"
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+")
+_PATH = re.compile(r"/[!-~]*")
+KEYS = ("command", "environment", "token_file", "url", "without_token")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to start an app, for images that have the program *command* begins with.
+
+    command, environment, token_file (the text of a file) and url (from the path on) may hold ``{port}``,
+    ``{token_file}``, which is where that file lies, and ``{token}``; the command not the token, as everybody in main1
+    can read it. without_token: whether the program lets in whoever reaches its port.
+    """
+
+    command: tuple[str, ...]
+    url: str = "/"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    token_file: str = "{token}"  # noqa: S105 - a placeholder
+    without_token: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "command": list(self.command),
+            "url": self.url,
+            "environment": dict(self.environment),
+            "token_file": self.token_file,
+            "without_token": self.without_token,
+        }
+
+
+_FIND_SHELL = 'exec "$(command -v bash || command -v sh)"'
+_SHELL = f"--ServerApp.terminado_settings={{'shell_command': ['sh', '-c', '{_FIND_SHELL}']}}"
+"""The shell of Jupyter's terminals: its own is one of a login, which forgets where the session's programs are."""
+
+
+def _jupyter(program: str, page: str) -> Way:
+    options = ("--no-browser", f"--ip={ADDRESS}", "--port={port}", "--port-retries=0", "--allow-root", _SHELL)
+    return Way((program, *options), f"{page}?token={{token}}", {"JUPYTER_TOKEN_FILE": "{token_file}"})
+
+
+BUILT_IN: Mapping[str, tuple[Way, ...]] = {
+    "jupyter": (_jupyter("jupyter-lab", "/lab"), _jupyter("jupyter-notebook", "/tree")),
+    "tensorboard": (
+        Way(("tensorboard", f"--host={ADDRESS}", "--port={port}", "--logdir=."), token_file="", without_token=True),
+    ),
+    # Notebook 6 makes a terminal there and shows it; 7 shows one of that name. JupyterLab alone has no such address.
+    "terminal": (_jupyter("jupyter-notebook", "/terminals/new"), _jupyter("jupyter-lab", "/lab")),
+    "vscode": (
+        Way(
+            ("code-server", f"--bind-addr={ADDRESS}:{{port}}", "--auth=password", "--config={token_file}"),
+            # It would take these before its file.
+            environment={"PASSWORD": "", "HASHED_PASSWORD": ""},
+            token_file="password: {token}\n",  # noqa: S106 - a placeholder
+        ),
+        Way(
+            (
+                "openvscode-server",
+                f"--host={ADDRESS}",
+                "--port={port}",
+                "--connection-token-file={token_file}",
+            ),
+            "/?tkn={token}",
+        ),
+    ),
+}
+"""What is known without a site's table."""
+
+
+@dataclass(frozen=True)
+class AppRequest:
+    """What is asked for: an app by name, the ways to start it, and the folder in main1 that it begins in."""
+
+    name: str
+    ways: tuple[Way, ...]
+    directory: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {"name": self.name, "ways": [way.to_dict() for way in self.ways], "directory": self.directory}
+
+
+def parse_app_request(variables: Mapping[str, Any]) -> AppRequest:
+    """Return what ``app``, ``app_directory`` and the site's table ask for. Raises InvalidInput."""
+    table = parse_table(variables.get(TABLE))
+    name = parse_name(variables.get("app"))
+    directory = variables.get("app_directory")
+    if name not in table:
+        message = f"There is no such app.{did_you_mean(name, table)} Known are {', '.join(sorted(table))}."
+        raise InvalidInput.single("app", name, message)
+    return AppRequest(name, table[name], parse_directory("app_directory", directory) if is_given(directory) else "")
+
+
+def parse_name(value: object) -> str:
+    """Return the name of an app. Raises InvalidInput."""
+    text = value.strip() if isinstance(value, str) else ""
+    if _NAME.fullmatch(text) is None:
+        raise InvalidInput.single("app", value, "Name the app to open, such as jupyter.")
+    return text
+
+
+def parse_table(value: object) -> dict[str, tuple[Way, ...]]:
+    """Return all apps by name: those that are known anyway, and a site's own before them. Raises InvalidInput."""
+    if not is_given(value):
+        return dict(BUILT_IN)
+    if not isinstance(value, Mapping):
+        raise InvalidInput.single(TABLE, type(value).__name__, "It must be a mapping of names of apps.")
+    problems: list[Problem] = []
+    found = dict(BUILT_IN)
+    for name, entry in value.items():
+        place = f"{TABLE}.{name}"
+        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+            why = "A name has at most 31 characters: lower-case letters, digits and '-', a letter first."
+            problems.append(Problem(TABLE, name, why))
+            continue
+        entries = entry if isinstance(entry, (list, tuple)) else [entry]
+        if not entries:
+            problems.append(Problem(place, entry, "Say at least one way to start it."))
+        ways = []
+        for number, one in enumerate(entries):
+            try:
+                ways.append(_way(f"{place}[{number}]" if len(entries) > 1 else place, one))
+            except InvalidInput as error:
+                problems += error.problems
+        found[name] = tuple(ways)
+    if problems:
+        raise InvalidInput(problems)
+    return found
+
+
+def _way(place: str, entry: object) -> Way:
+    if not isinstance(entry, Mapping):
+        raise InvalidInput.single(place, entry, f"It must be a mapping with {', '.join(KEYS)}.")
+    problems = [
+        Problem(
+            f"{place}.{key}", "given", f"There is no such key.{did_you_mean(key, KEYS)} Known are {', '.join(KEYS)}."
+        )
+        for key in entry
+        if key not in KEYS
+    ]
+    without_token = False
+    environment: dict[str, str] = {}
+    command: tuple[str, ...] = ()
+    try:
+        without_token = parse_bool(f"{place}.without_token", entry.get("without_token") or False)
+    except InvalidInput as error:
+        problems += error.problems
+    try:
+        environment = parse_env(f"{place}.environment", entry.get("environment") or {})
+    except InvalidInput as error:
+        problems += error.problems
+    try:
+        command = _command(f"{place}.command", entry.get("command"))
+    except InvalidInput as error:
+        problems += error.problems
+    url = entry.get("url") or "/"
+    if not isinstance(url, str) or _PATH.fullmatch(url) is None:
+        problems.append(Problem(f"{place}.url", url, "It must be what follows the port, from the first / on."))
+        url = "/"
+    token_file = Way.token_file if entry.get("token_file") is None else entry["token_file"]
+    if not isinstance(token_file, str) or not is_plain(token_file, "\n\t"):
+        problems.append(Problem(f"{place}.token_file", "given", "It must be the text of the file, such as '{token}'."))
+        token_file = Way.token_file
+    allowed = {
+        "command": ([*command], ("port", "token_file")),
+        "environment": ([*environment.values()], ("port", "token_file", "token")),
+        "token_file": ([token_file], ("port", "token")),
+        "url": ([url], ("token",)),
+    }
+    for key, (texts, names) in allowed.items():
+        for other in sorted(_placeholders(texts) - {*names}):
+            why = f"Here may be {' and '.join(f'{{{name}}}' for name in names)}."
+            if (key, other) == ("command", "token"):
+                why += " A command line can be read by others; give the token by {token_file}, or by the environment."
+            problems.append(Problem(f"{place}.{key}", f"{{{other}}}", why))
+    if command and "port" not in _placeholders([*command, *environment.values(), token_file]):
+        problems.append(Problem(f"{place}.command", list(command), f"It has to listen on {ADDRESS}, port {{port}}."))
+    by_file = "token_file" in _placeholders([*command, *environment.values()]) and "token" in _placeholders(
+        [token_file]
+    )
+    if not problems and not without_token and not by_file and "token" not in _placeholders(environment.values()):
+        why = (
+            "Nothing gives the program its token: name {token_file} in its command or environment, or {token} in its "
+            "environment; or say without_token: true for one that lets in whoever reaches its port."
+        )
+        problems.append(Problem(place, "without a token", why))
+    if problems:
+        raise InvalidInput(problems)
+    return Way(command, url, environment, token_file, without_token)
+
+
+def _command(place: str, value: object) -> tuple[str, ...]:
+    """Return the argv of a program. Raises InvalidInput."""
+    try:
+        argv = shlex.split(value) if isinstance(value, str) else value
+    except ValueError:
+        argv = None
+    if (
+        not isinstance(argv, (list, tuple))
+        or not argv
+        or not all(isinstance(word, str) and is_plain(word) for word in argv)
+        or _PROGRAM.fullmatch(argv[0]) is None
+    ):
+        raise InvalidInput.single(
+            place, value, "It must be a program and its arguments, as text or as a list of words."
+        )
+    return tuple(argv)
+
+
+def _placeholders(texts: Iterable[str]) -> set[str]:
+    return {name for text in texts for name in _PLACEHOLDER.findall(text)}
+
+
+def read_way(plain: Mapping[str, Any]) -> Way:
+    """Return a way from its JSON form."""
+    return Way(**{**plain, "command": tuple(plain["command"])})
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with what stands for its placeholders; one without a value stays as it is."""
+    return _PLACEHOLDER.sub(lambda match: values.get(match.group(1), match.group(0)), text)
+
+
+def tunnel(configuration: str, port: int) -> str:
+    """Return the command by which an app's port comes to its owner's machine.
+
+    It fails where that port is taken there: the browser would give the token to whoever has it.
+    """
+    forward = f"{ADDRESS}:{port}:{ADDRESS}:{port}"
+    return f"ssh -F {shlex.quote(configuration)} -N -o ExitOnForwardFailure=yes -L {forward} main1"
+
+
+def page(port: int, url: str, token: str = "") -> str:
+    """Return where the browser finds an app; without the token as people may be shown it."""
+    if not token:
+        url = url.partition("?")[0] if "{token}" in url.partition("?")[2] else url
+    return f"http://{ADDRESS}:{port}{filled(url, {'token': token or HIDDEN})}"
+
+
+def answer(configuration: str, port: int, way: Way, token: str) -> str:
+    """Return the text of the file that the owner gets: what to run, and where to go then."""
+    lines = [tunnel(configuration, port), page(port, way.url, token)]
+    if "{token}" not in way.url and not way.without_token:
+        lines.append(f"password: {token}")
+    return "".join(f"{line}\n" for line in lines)

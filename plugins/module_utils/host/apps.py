@@ -1,0 +1,223 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Open and close apps in main1 of a session: each is a job that listens on main1's own loopback address.
+
+Its token is made here. It lies in a file of the state directory that root alone reads, and in those of main1 that its
+user alone reads; it is in no argument list, and nothing that is kept of the app's output holds it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import listens, taken_ports
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import JobOutput, OutputDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    SessionDirectory,
+    StateDirectory,
+    make_directory,
+    write_file,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import MAIN
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.apps import (
+    ADDRESS,
+    PORTS,
+    TABLE,
+    AppRequest,
+    Way,
+    filled,
+    page,
+    read_way,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import DIRECTORY, SHELL
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import jobs
+
+LOOK = 0.1
+"""Seconds between two looks whether an app listens, or has ended."""
+END = 2 * jobs.GRACE
+"""Seconds within which a job that is to end has ended."""
+LAST_LINES = 10
+"""Lines that an app wrote which the failure of one shows that does not begin."""
+_FIND = 'for program; do command -v "$program" >/dev/null && echo "$program"; done; true'
+
+
+class AppError(SessionError):
+    """An app cannot be opened; the message is a sentence."""
+
+
+def open_app(
+    state: StateDirectory, session_id: str, host: str, app: AppRequest, size: int, seconds: float, check_mode: bool
+) -> dict[str, Any]:
+    """Return the app, started unless it runs: ``changed``, ``port``, ``token``, ``job``, and ``way``.
+
+    host: this one's name in the session's plan. size: most bytes that are kept of what it writes. seconds: for how
+    long it may take to listen.
+    Raises AppError, JobError and EngineError where it cannot be started or does not listen; then nothing of it stays.
+    """
+    container = _container(session_id)
+    directory = state.session(session_id)
+    with state.working_on(session_id):
+        found = directory.read_app(app.name)
+        job = _job(state, session_id, found) if found else None
+        if found and job and jobs.is_running(job):
+            made, changed = found, False
+        else:
+            way = _way(container["Id"], app)
+            if check_mode:
+                return {"changed": True, "way": way.to_dict()}
+            if job:
+                jobs.stop(job)  # what nobody watches any more
+            made, changed = _start(state, session_id, host, replace(app, ways=(way,)), container, size), True
+    if not check_mode:
+        _await(state, session_id, app.name, made, container, seconds)
+    return {"changed": changed, **made}
+
+
+def close_apps(state: StateDirectory, session_id: str, names: Sequence[str], check_mode: bool) -> list[str]:
+    """End apps of a session, and return which were open. names: none for all."""
+    directory = state.session(session_id)
+    if not directory.apps.exists():
+        return []
+    with state.working_on(session_id):
+        meant = [name for name in directory.app_names() if not names or name in names]
+        for name in meant if not check_mode else ():
+            _close(state, session_id, name)
+    return meant
+
+
+def _close(state: StateDirectory, session_id: str, name: str) -> None:
+    """End an app, and forget it when it has ended. Raises AppError where it does not."""
+    directory = state.session(session_id)
+    found = directory.read_app(name)
+    job = _job(state, session_id, found) if found else None
+    if job:
+        jobs.stop(job)
+        deadline = time.monotonic() + END
+        while jobs.is_running(job):
+            if time.monotonic() > deadline:
+                raise AppError(f"The app {name} does not end. Its job is {job.id}.")
+            time.sleep(LOOK)
+    shutil.rmtree(_folder(directory, name), ignore_errors=True)
+    directory.forget_app(name)
+
+
+def _container(session_id: str) -> dict[str, Any]:
+    """Return the running main1 of a session. Raises AppError."""
+    wanted = {docker_engine.LABEL_SESSION_ID: session_id, docker_engine.LABEL_REPLICA: MAIN}
+    engine = Engine.connect()
+    found = [entry for entry in engine.session_containers(wanted) if entry["State"] == "running"]
+    inspected = engine.inspect(found[0]["Id"]) if found else None
+    if inspected is None:
+        raise AppError(f"{MAIN} does not run on this host. Run the repair playbook.")
+    return inspected
+
+
+def _job(state: StateDirectory, session_id: str, found: dict[str, Any]) -> JobOutput:
+    return OutputDirectory(str(state.root)).session(session_id).job(str(found.get("job")))
+
+
+def _folder(directory: SessionDirectory, name: str) -> Path:
+    """Return what main1 sees of an app below /etc/cluster-compute."""
+    return directory.replica(MAIN) / "apps" / name
+
+
+def _way(container: str, app: AppRequest) -> Way:
+    """Return the first way of an app whose program the image has. Raises AppError for an image that has none."""
+    programs = [way.command[0] for way in app.ways]
+    _code, out, _err = Engine.connect().execute(container, [SHELL, "-c", _FIND, "look", *programs])
+    found = out.split()
+    for way in app.ways:
+        if way.command[0] in found:
+            return way
+    raise AppError(
+        f"The image of {MAIN} has no program for the app {app.name}. Looked for: {', '.join(programs)}. Put one of "
+        f"them into the image, or name another in {TABLE}."
+    )
+
+
+def _start(
+    state: StateDirectory, session_id: str, host: str, app: AppRequest, container: dict[str, Any], size: int
+) -> dict[str, Any]:
+    """Start an app in the one way that is left of it, and return what tells it."""
+    (way,) = app.ways
+    directory = state.session(session_id)
+    owner = directory.read_owner(MAIN)
+    if owner is None:
+        raise AppError(f"This host does not know the user of {MAIN}. Run the repair playbook.")
+    taken = taken_ports(container["State"]["Pid"])
+    made: dict[str, Any] = {
+        "job": secrets.token_hex(6),
+        "port": secrets.choice([port for port in PORTS if port not in taken]),
+        "token": "" if way.without_token else secrets.token_hex(24),
+        "way": way.to_dict(),
+    }
+    token_file = f"{DIRECTORY}/apps/{app.name}/token"
+    values: dict[str, str] = {"port": str(made["port"]), "token": made["token"], "token_file": token_file}
+    folder = _folder(directory, app.name)
+    directory.write_app(app.name, made)
+    make_directory(folder.parent, 0o755)
+    make_directory(folder, 0o755)
+    for name, text in (
+        ("token", filled(way.token_file, values)),
+        ("url", f"{page(made['port'], way.url, made['token'])}\n"),
+    ):
+        write_file(folder / name, text, mode=0o400, owner=owner)
+    command = jobs.Command(
+        [filled(word, values) for word in way.command],
+        {name: filled(text, values) for name, text in way.environment.items()},
+        user="",
+        directory=app.directory,
+        timeout=0,
+        size=size,
+        secret=made["token"],
+    )
+    try:
+        jobs.start(state, session_id, made["job"], {MAIN: host}, host, command)
+    except SessionError:
+        _close(state, session_id, app.name)
+        raise
+    return made
+
+
+def _await(
+    state: StateDirectory,
+    session_id: str,
+    name: str,
+    made: dict[str, Any],
+    container: dict[str, Any],
+    seconds: float,
+) -> None:
+    """Wait until an app listens. Raises AppError where it ends before, or does not; it is closed then."""
+    job = _job(state, session_id, made)
+    deadline = time.monotonic() + seconds
+    while not listens(container["State"]["Pid"], ADDRESS, made["port"]):
+        is_running = jobs.is_running(job)
+        if is_running and time.monotonic() < deadline:
+            time.sleep(LOOK)
+            continue
+        why = f"does not listen on {ADDRESS} after {seconds:.0f} seconds" if is_running else _how_it_ended(job)
+        lines = [f"{MAIN} | {text}" for _time, _stream, text in job.read(MAIN, None)[0][-LAST_LINES:]]
+        close_apps(state, session_id, [name], check_mode=False)
+        raise AppError("\n".join([f"The app {name} {why}.", *lines]))
+
+
+def _how_it_ended(job: JobOutput) -> str:
+    (outcome,) = jobs.outcomes(job) or [{"exit_code": None}]
+    code = outcome["exit_code"]
+    return "ended before it listened" + ("" if code is None else f", with exit code {code}")
+
+
+def read_request(name: str, ways: Sequence[dict[str, Any]], directory: str) -> AppRequest:
+    """Return the request that the controller has checked."""
+    return AppRequest(name, tuple(map(read_way, ways)), directory)

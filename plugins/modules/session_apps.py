@@ -1,0 +1,43 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: session_apps
+short_description: Check which app is asked for
+version_added: 0.1.0
+description:
+  - Reads C(app), C(app_directory) and the site's table C(session_apps), and reports everything that is wrong with them.
+  - Runs on the controller and changes nothing.
+author:
+  - The cluster_compute.session authors (@cluster-compute)
+extends_documentation_fragment:
+  - cluster_compute.session.attributes
+  - cluster_compute.session.attributes.info
+  - cluster_compute.session.attributes.internal
+options:
+  only:
+    description:
+      - Read all that opens an app, or its name alone, which may be left out then.
+    type: str
+    choices: [open, name]
+    default: open
+seealso:
+  - module: cluster_compute.session.session_app
+"""
+
+EXAMPLES = r"""
+- name: Check the app
+  cluster_compute.session.session_apps:
+  register: cluster_compute_app
+"""
+
+RETURN = r"""
+request:
+  description: What is asked for - its C(name), the C(ways) to start it, and the C(directory) it begins in.
+  returned: success
+  type: dict
+"""
