@@ -92,6 +92,7 @@ molecule: setup ## Molecule scenarios of the roles
 
 .PHONY: integration
 integration: setup ## Tests on labs with real engines, two labs side by side
+	@tools/need.sh chromium=chromium chromedriver=chromium-driver
 	pytest tests/integration_lab --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: lab-stamp

@@ -63,8 +63,13 @@ class Way:
         }
 
 
+_FIND_SHELL = 'exec "$(command -v bash || command -v sh)"'
+_SHELL = f"--ServerApp.terminado_settings={{'shell_command': ['sh', '-c', '{_FIND_SHELL}']}}"
+"""The shell of Jupyter's terminals: its own is one of a login, which forgets where the session's programs are."""
+
+
 def _jupyter(program: str, page: str) -> Way:
-    options = ("--no-browser", f"--ip={ADDRESS}", "--port={port}", "--port-retries=0", "--allow-root")
+    options = ("--no-browser", f"--ip={ADDRESS}", "--port={port}", "--port-retries=0", "--allow-root", _SHELL)
     return Way((program, *options), f"{page}?token={{token}}", {"JUPYTER_TOKEN_FILE": "{token_file}"})
 
 
@@ -73,7 +78,8 @@ BUILT_IN: Mapping[str, tuple[Way, ...]] = {
     "tensorboard": (
         Way(("tensorboard", f"--host={ADDRESS}", "--port={port}", "--logdir=."), token_file="", without_token=True),
     ),
-    "terminal": (_jupyter("jupyter-lab", "/terminals/1"), _jupyter("jupyter-notebook", "/terminals/1")),
+    # Notebook 6 makes a terminal there and shows it; 7 shows one of that name. JupyterLab alone has no such address.
+    "terminal": (_jupyter("jupyter-notebook", "/terminals/new"), _jupyter("jupyter-lab", "/lab")),
     "vscode": (
         Way(
             ("code-server", f"--bind-addr={ADDRESS}:{{port}}", "--auth=password", "--config={token_file}"),
