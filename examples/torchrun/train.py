@@ -36,6 +36,8 @@ def main() -> None:
             assert found == weights, f"rank {number} has another model"
             print(f"rank {number} of {size} in {replica} on {host}")
         print(f"all {size} agree: y = {weights[0]:.2f} x + {weights[1]:.2f}", flush=True)
+    del model, optimizer, loss  # they hold the group
+    dist.barrier()  # nobody leaves while others still use it
     dist.destroy_process_group()
 
 
