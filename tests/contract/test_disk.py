@@ -109,6 +109,17 @@ def test_what_was_removed_and_is_held_open_counts(with_volume: str, host: Host, 
         Path("/srv/held").unlink()
 
 
+def test_memory_that_looks_like_a_removed_file_is_no_disk(host: Host, look: Look) -> None:
+    session = host.launch(disk_size="8m", memory="64m", size=2)
+    # There is a Python in each replica, for session-run.
+    start = session.run_in("main1", "sed", "-n", "s/^exec //; s/ -I .*//p", "/opt/cluster-compute/bin/session-run")
+    hold = "import os, time; os.write(os.memfd_create('card'), bytes(20 << 20))"
+    hold = f"{hold}; open('/held', 'w'); time.sleep(8888)"
+    output_of("docker", "exec", "--detach", "demo-main1", *start.split(), "-I", "-S", "-c", hold)
+    assert until(lambda: "held" in session.run_in("main1", "ls", "/").split())
+    assert look() == {}
+
+
 @pytest.mark.parametrize("path", ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"])
 def test_a_file_of_the_engine_that_is_made_large_is_found_without_a_limit(host: Host, look: Look, path: str) -> None:
     session = host.launch(size=2)

@@ -16,7 +16,7 @@ import re
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -90,6 +90,7 @@ def stop_who_fills_disks(
     # By number of the device: several places may be on the same.
     names = {os.stat(place).st_dev: place for place in reversed(places) if os.path.exists(place)}
     members = cache(_members)
+    disks = {*names, *(device for replica in running.values() for device in replica.devices())}
     rooms = dict(_rooms(names.values(), measure))
     short = any(is_short(room) for room in rooms.values())
     uses: list[Use] = []
@@ -97,7 +98,7 @@ def stop_who_fills_disks(
     problems = []
     for replica in running.values():
         try:
-            uses.append(replica.use(names, short, members))
+            uses.append(replica.use(names, short, disks, members))
         except FileNotFoundError:
             continue  # it has ended just now
         except (SessionError, OSError) as error:
@@ -159,11 +160,24 @@ class _Replica:
         # Of very many layers an engine names each from where they all lie.
         return os.path.join(root, "overlay2", found[0][len("upperdir=") :]) if found else ""
 
-    def use(self, names: Mapping[int, str], short: bool, members: Callable[[], Mapping[str, list[int]]]) -> Use:
+    def devices(self) -> Iterator[int]:
+        """Return the devices by which files outside its mounts are known to itself; it may have changed its root."""
+        merged = ((self.description.get("GraphDriver") or {}).get("Data") or {}).get("MergedDir")
+        for place in filter(None, (merged, f"/proc/{self.status['Pid']}/root")):
+            with suppress(OSError):
+                yield os.stat(place).st_dev
+
+    def use(
+        self,
+        names: Mapping[int, str],
+        short: bool,
+        disks: Collection[int],
+        members: Callable[[], Mapping[str, list[int]]],
+    ) -> Use:
         """Return what it has written; a folder is walked only where that may matter.
 
-        names: of the file systems by their device. short: whether one of them has too little left. members: returns
-        the processes of each container, by its id.
+        names: of the file systems by their device. short: whether one of them has too little left. disks: devices of
+        files that are no memory. members: returns the processes of each container, by its id.
         """
         limit = docker_engine.number_of(self.labels, docker_engine.LABEL_DISK) or None
         if limit is not None and not self.folders:
@@ -183,18 +197,19 @@ class _Replica:
             if short and name is not None:
                 _add(taken, INODES + name, _used(folder, "--inodes"))
         if self.folders and (short or limit is not None):
-            held = self._held_open(members().get(self.description["Id"], ()))
+            held = self._held_open(members().get(self.description["Id"], ()), disks)
             name = names.get(os.stat(self.folders[0]).st_dev)
             _add(taken, name, sum(held.values()))
             if short and name is not None:
                 _add(taken, INODES + name, len(held))
         return Use(self.container, limit, taken, largest)
 
-    def _held_open(self, processes: Iterable[int]) -> dict[tuple[int, int], int]:
+    def _held_open(self, processes: Iterable[int], disks: Collection[int]) -> dict[tuple[int, int], int]:
         """Return the bytes of each file that was removed and that a process still has open or mapped.
 
         No folder has it any more, and it takes room until the last process lets go of it (unlink(2)). What lies on a
-        mount of the replica is not its own, but for volumes that its image asked for.
+        mount of the replica is not its own, but for volumes that its image asked for. Shared memory looks like a
+        removed file as well (memfd_create(2), shmget(2)), on a device that is none of *disks*.
         """
         others = {mount.point for mount in folders.mounted(self.status["Pid"])} - {"/", *self.volumes}
         found: dict[tuple[int, int], int] = {}
@@ -210,7 +225,7 @@ class _Replica:
                     if not path.endswith(REMOVED) or any(is_below(path, other) for other in others):
                         continue
                     status = os.stat(f"{place}/{entry}")
-                    if stat.S_ISREG(status.st_mode) and not status.st_nlink:
+                    if stat.S_ISREG(status.st_mode) and not status.st_nlink and status.st_dev in disks:
                         found[status.st_dev, status.st_ino] = status.st_blocks * 512
             if time.monotonic() > deadline:
                 raise DiskError(f"its processes have not been looked through within {SECONDS} seconds")
