@@ -109,6 +109,19 @@ def test_what_was_removed_and_is_held_open_counts(with_volume: str, host: Host, 
         Path("/srv/held").unlink()
 
 
+def test_who_has_too_much_open_to_be_looked_through_is_stopped_for_what_is_seen(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = host.launch(size=2, disk_size="8m")
+    write(session, "main1", "/large", 20)
+    monkeypatch.setattr(disk, "HELD_SECONDS", -1)
+    done, problems = disk.stop_who_fills_disks(host.engine, host.state)
+    assert list(done) == ["demo-main1"]
+    assert [problem.split(":")[0] for problem in problems] == [
+        f"What demo-{name} has removed and holds open is not known in full" for name in ("main1", "sub1")
+    ]
+
+
 def test_memory_that_looks_like_a_removed_file_is_no_disk(host: Host, look: Look) -> None:
     session = host.launch(disk_size="8m", memory="64m", size=2)
     # There is a Python in each replica, for session-run.
