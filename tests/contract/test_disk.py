@@ -109,6 +109,25 @@ def test_what_was_removed_and_is_held_open_counts(with_volume: str, host: Host, 
         Path("/srv/held").unlink()
 
 
+def test_a_volume_of_the_image_counts_below_a_mount_as_well(host: Host, look: Look) -> None:
+    image = "cluster-compute/with-inner-volume:latest"
+    output_of("docker", "create", "--name", "for-the-image", BUSYBOX, "true")
+    output_of("docker", "commit", "--change", "VOLUME /elsewhere/inner", "for-the-image", image)
+    output_of("docker", "rm", "for-the-image")
+    volume = {"source": "/srv", "target": "/elsewhere", "read_only": False}
+    session = host.launch(size=2, image=image, disk_size="8m", mounts=[volume], memory="64m")
+    hold = "dd if=/dev/zero bs=1048576 count=12 of=$0/a; exec 3<$0/a; rm $0/a; touch /held; exec sleep 8888"
+    try:
+        for replica, place in (("main1", "/elsewhere/inner"), ("sub1", "/elsewhere")):
+            output_of("docker", "exec", "--detach", f"demo-{replica}", "sh", "-c", hold, place)
+            assert until(lambda replica=replica: "held" in session.run_in(replica, "ls", "/").split())
+        assert list(look()) == ["demo-main1"]
+    finally:
+        session.remove()
+        Path("/srv/inner").rmdir()
+        output_of("docker", "rmi", image)
+
+
 def test_who_has_too_much_open_to_be_looked_through_is_stopped_for_what_is_seen(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
@@ -219,7 +219,7 @@ class _Replica:
         mount of the replica is not its own, but for volumes that its image asked for. Shared memory looks like a
         removed file as well (memfd_create(2), shmget(2)), on a device that is none of *disks*.
         """
-        others = {mount.point for mount in folders.mounted(self.status["Pid"])} - {"/", *self.volumes}
+        points = sorted((mount.point for mount in folders.mounted(self.status["Pid"])), key=len, reverse=True)
         found: dict[tuple[int, int], int] = {}
         deadline = time.monotonic() + HELD_SECONDS
         for place in (f"/proc/{pid}/{kind}" for pid in processes for kind in ("fd", "map_files")):
@@ -230,7 +230,9 @@ class _Replica:
             for entry in entries:
                 with suppress(OSError):
                     path = os.readlink(f"{place}/{entry}")
-                    if not path.endswith(REMOVED) or any(is_below(path, other) for other in others):
+                    if not path.endswith(REMOVED):
+                        continue
+                    if next(filter(partial(is_below, path), points), "/") not in ("/", *self.volumes):
                         continue
                     status = os.stat(f"{place}/{entry}")
                     if stat.S_ISREG(status.st_mode) and not status.st_nlink and status.st_dev in disks:
