@@ -75,7 +75,7 @@ options:
   turns_seconds:
     description:
       - With O(state=held) and O(state=named) the seconds for which it is held beyond that, as the hosts of the launch
-        take turns at being called.
+        take turns at being called. With O(roles) those beyond O(deadline_seconds).
     type: int
     default: 0
   lease_owner:

@@ -55,7 +55,7 @@ STEPS: dict[str, State] = {
     "hold": State("reserve", "granted"),
     "release": State("release"),
     "takeover": State("release"),
-    "begin": State("begin", "begun"),
+    "begin": State("begin", "actions"),
     "start": State("start", "actions", counts_replicas=True),
     "meet": READY,
     "undo": REMOVE,

@@ -109,6 +109,49 @@ def test_what_was_removed_and_is_held_open_counts(with_volume: str, host: Host, 
         Path("/srv/held").unlink()
 
 
+def test_a_volume_of_the_image_counts_below_a_mount_as_well(host: Host, look: Look) -> None:
+    image = "cluster-compute/with-inner-volume:latest"
+    output_of("docker", "create", "--name", "for-the-image", BUSYBOX, "true")
+    output_of("docker", "commit", "--change", "VOLUME /elsewhere/inner", "for-the-image", image)
+    output_of("docker", "rm", "for-the-image")
+    volume = {"source": "/srv", "target": "/elsewhere", "read_only": False}
+    session = host.launch(size=2, image=image, disk_size="8m", mounts=[volume], memory="64m")
+    hold = "dd if=/dev/zero bs=1048576 count=12 of=$0/a; exec 3<$0/a; rm $0/a; touch /held; exec sleep 8888"
+    try:
+        for replica, place in (("main1", "/elsewhere/inner"), ("sub1", "/elsewhere")):
+            output_of("docker", "exec", "--detach", f"demo-{replica}", "sh", "-c", hold, place)
+            assert until(lambda replica=replica: "held" in session.run_in(replica, "ls", "/").split())
+        assert list(look()) == ["demo-main1"]
+    finally:
+        session.remove()
+        Path("/srv/inner").rmdir()
+        output_of("docker", "rmi", image)
+
+
+def test_who_has_too_much_open_to_be_looked_through_is_stopped_for_what_is_seen(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = host.launch(size=2, disk_size="8m")
+    write(session, "main1", "/large", 20)
+    monkeypatch.setattr(disk, "HELD_SECONDS", -1)
+    done, problems = disk.stop_who_fills_disks(host.engine, host.state)
+    assert list(done) == ["demo-main1"]
+    assert [problem.split(":")[0] for problem in problems] == [
+        f"What demo-{name} has removed and holds open is not known in full" for name in ("main1", "sub1")
+    ]
+
+
+def test_memory_that_looks_like_a_removed_file_is_no_disk(host: Host, look: Look) -> None:
+    session = host.launch(disk_size="8m", memory="64m", size=2)
+    # There is a Python in each replica, for session-run.
+    start = session.run_in("main1", "sed", "-n", "s/^exec //; s/ -I .*//p", "/opt/cluster-compute/bin/session-run")
+    hold = "import os, time; os.write(os.memfd_create('card'), bytes(20 << 20))"
+    hold = f"{hold}; open('/held', 'w'); time.sleep(8888)"
+    output_of("docker", "exec", "--detach", "demo-main1", *start.split(), "-I", "-S", "-c", hold)
+    assert until(lambda: "held" in session.run_in("main1", "ls", "/").split())
+    assert look() == {}
+
+
 @pytest.mark.parametrize("path", ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"])
 def test_a_file_of_the_engine_that_is_made_large_is_found_without_a_limit(host: Host, look: Look, path: str) -> None:
     session = host.launch(size=2)

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import socket
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -490,8 +491,11 @@ def test_who_comes_first_is_ready_when_the_call_returns_and_the_session_does_not
     record = session.files.read_record()
     assert record is not None
     assert (record.status, ledger.read()[session.id].stage) == (PREPARING, CONFIRMED)
-    again = begin()
+    again = begin(turns_seconds=3000)
     assert (again["begun"], again["actions"]) == (["db1"], [])
+    expires = ledger.read()[session.id].expires
+    assert expires is not None
+    assert expires > time.clock_gettime(time.CLOCK_BOOTTIME) + 3000, "others have their turn before it is called again"
     rest = session.bring("started")
     assert rest["actions"] == ["create container demo-main1", "create record demo", "commit reservation demo"]
     assert [replica["name"] for replica in rest["replicas"]] == ["main1", "db1"]

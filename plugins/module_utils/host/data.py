@@ -106,11 +106,20 @@ class SessionData:
                 ) from error
 
     def check_probes(self, secret: str) -> None:
-        """Read in each shared folder what another host has written there. Raises FolderError where it is not there."""
+        """Read in each shared folder what another host has written there. Raises FolderError where it is not there.
+
+        What is bind-mounted was looked at before, and replicas that were started first may have emptied it.
+        """
         if not self.is_new:
             return
+        points = {mounted.point for mounted in folders.mounted()} if self.paths else set()
+        known = {
+            mount["source"]
+            for number, mount in enumerate(self.mounts)
+            if folders.bind_mount_path(self.session_id, number) in points
+        }
         for source, folder in self.planned.items():
-            if folder["proof"] is None:
+            if folder["proof"] is None or source in known:
                 continue
             writer = next(
                 name for name, host_plan in self.hosts.items() if host_plan["data"][source]["proof"] == WRITES

@@ -609,9 +609,7 @@ class _Launch:
             "regenerate_keys": "launch_regenerate_keys",
             **STATE_DIRECTORY,
         }
-        # Only where there are turns, so that a call of a small session has nothing more to carry.
-        seconds = turns_seconds(len(own), self.outside.forks)
-        longer = {"turns_seconds": seconds} if seconds else {}
+        longer = self._longer()
         calls = [call("session_host", own, {"state": "held", **longer}, ["record", "lease_owner"], variables)]
         named = [host for host in self.state["name_hosts"] if host in self.state["stub_hosts"]] if fresh else []
         if named:
@@ -621,6 +619,11 @@ class _Launch:
             calls.append(call("session_host", named, claim, ["lease_owner"], lease))
         title = "Hold the place on every host of the plan, and make the keys" if fresh else "Hold what it has"
         return {**self.state, **step("hold", title, DECIDE, calls)}
+
+    def _longer(self) -> dict[str, int]:
+        """Return how much longer hosts hold their parts; only where there are turns, so that calls carry no more."""
+        seconds = turns_seconds(len(self.state["hosts"]), self.outside.forks)
+        return {"turns_seconds": seconds} if seconds else {}
 
     def _after_hold(self) -> State:
         state = self.state
@@ -691,6 +694,8 @@ class _Launch:
         arguments: dict[str, Any] = {"state": "started", "patience": patience}
         if not is_last:
             arguments["roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
+            # The first that is called now is called again when all have had their turn.
+            arguments.update(self._longer())
         calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], variables)]
         stubs = {host: {"recorded": state["recorded"][host]} for host in state["stub_hosts"]}
         if stubs and not state["wave"]:

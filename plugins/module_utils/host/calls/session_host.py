@@ -64,7 +64,7 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         arguments["host"],
         arguments["public_keys"],
         lease_owner=arguments["lease_owner"] or "",
-        deadline=arguments["deadline_seconds"],
+        deadline=arguments["deadline_seconds"] + arguments["turns_seconds"],
         check_mode=check_mode,
         **{key: arguments[key] for key in ("timeout", "patience", "recorded", "looked", "roles")},
     )

@@ -168,6 +168,14 @@ def test_replicas_are_counted_where_they_are_made_and_the_network_apart() -> Non
     ]
 
 
+def test_a_host_that_only_keeps_a_stub_has_done_its_part_of_what_comes_first() -> None:
+    progress = Progress()
+    progress.play(3)
+    results: dict[str, dict[str, Any]] = {"h1": {"actions": [], "begun": []}, "h2": {"actions": []}, "h3": {"msg": ""}}
+    run(progress, STEPS["begin"], results, 0.0, 2.0)
+    assert progress.summary(2.0) == ["begin  2/3 hosts, 1 failed     2.0 s"]
+
+
 def test_images_are_counted_by_the_hosts_that_lacked_them() -> None:
     progress = Progress()
     progress.play(3)

@@ -84,3 +84,20 @@ def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
     session.check_probes("secret")
     with pytest.raises(folders.FolderError, match="is not the folder that h1 has there"):
         session.check_probes("another")
+
+
+def test_a_probe_that_the_first_roles_have_removed_is_not_missed_by_those_that_come_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they were given as their data is theirs to empty, as a file store does that is made anew."""
+    reader = {"mount_roots": [str(tmp_path)], "data": {str(tmp_path): {"filesystem": "nfs4", "proof": "reads"}}}
+    writer = {**reader, "data": {str(tmp_path): {"filesystem": "nfs4", "proof": "writes"}}}
+    plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": [{"source": str(tmp_path)}]}}
+    record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
+    session = data.SessionData(record, "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
+    monkeypatch.setattr(data, "PROBE_SECONDS", 0.0)
+    with pytest.raises(folders.FolderError, match="is not the folder that h1 has there"):
+        session.check_probes("secret")
+    there = folders.Mounted(folders.bind_mount_path(SESSION, 0), (), "nfs4", "server:/data")
+    monkeypatch.setattr(folders, "mounted", lambda: [there])
+    session.check_probes("secret")

@@ -183,6 +183,14 @@ def test_roles_that_others_come_after_are_started_first_and_the_name_is_kept_at_
     assert run.steps == ["look", "hold", "begin", "begin", "start"]
 
 
+@pytest.mark.parametrize(("forks", "longer"), [(3, None), (1, 2 * TURN)])
+def test_what_is_confirmed_lasts_until_the_next_roles_have_had_their_turn(forks: int, longer: int | None) -> None:
+    run = Launch(ordered(), forks=forks).until("begin")
+    assert run.told("h2").get("turns_seconds") == longer
+    assert run.answer().told("h2").get("turns_seconds") == longer
+    assert "turns_seconds" not in run.until("start").told("h2"), "it is committed in this very call"
+
+
 def test_in_check_mode_and_where_the_session_runs_nothing_waits_for_anything() -> None:
     assert Launch(ordered(), check_mode=True).until("").steps == ["look", "hold", "start"]
     again = Launch(ordered()).until("").run_on().until("")
