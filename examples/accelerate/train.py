@@ -16,7 +16,7 @@ def main() -> None:
     set_seed(accelerator.process_index)  # other data in each process
     model = torch.nn.Linear(1, 1)
     model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.3))
-    for _ in range(300):
+    for _step in range(300):
         given = torch.rand(64, 1, device=accelerator.device)
         loss = torch.nn.functional.mse_loss(model(given), 3 * given + 1)
         optimizer.zero_grad()

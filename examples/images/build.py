@@ -56,7 +56,7 @@ def install(tree: Path) -> None:
     programs = tree / "usr/local/bin"
     shutil.move(packages / "bin", programs)
     for program in programs.iterdir():
-        first, _, rest = program.read_bytes().partition(b"\n")
+        first, _newline, rest = program.read_bytes().partition(b"\n")
         if first.startswith(b"#!") and b"python" in first:
             program.write_bytes(b"#!/usr/bin/python3\n" + rest)
     if sys.version_info[:2] == tuple(map(int, PYTHON.split("."))):

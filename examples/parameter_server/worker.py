@@ -16,7 +16,7 @@ def main() -> None:
     shards = connect()
     random = numpy.random.default_rng(int(os.environ["RANK"]))
     who = os.environ["BACKENDAI_CLUSTER_HOST"], os.environ["CLUSTER_COMPUTE_HOST"]
-    for _ in range(200):
+    for _step in range(200):
         weights = numpy.concatenate([shard.pull() for shard in shards])
         given = random.normal(size=(64, len(WANTED)))
         gradient = given.T @ (given @ (weights - WANTED)) / len(given)
