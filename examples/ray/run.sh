@@ -6,5 +6,11 @@
 set -eu
 size=300000000
 ray start --head --num-cpus 1 --object-store-memory $size --include-dashboard=false
-session-run --on sub ray start --address main1:6379 --num-cpus 1 --object-store-memory $size
+# A node gives up after seconds; the head may take longer where it has to share its CPUs.
+session-run --on sub sh -c "
+    for _try in 1 2 3; do
+        ray start --address main1:6379 --num-cpus 1 --object-store-memory $size && exit
+        ray stop --force
+    done
+    exit 1"
 python3 /code/spread.py

@@ -58,6 +58,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "job_timeout": "5m",
     },
     "login": {"session_name": SESSION},
+    "open_app": {"session_name": SESSION, "app": "page"},
+    "close_app": {"session_name": SESSION, "app": "page"},
     "plan_cluster": {"session_name": "next", "session_image": BUSYBOX, "session_size": 2, "session_memory": "64m"},
     "status": {"session_name": ""},
     "session_info": {"session_name": SESSION},
@@ -75,6 +77,10 @@ ANSWERS: dict[str, dict[str, Any]] = {
 """What users answer, by template; questions that are left out get their defaults."""
 OF_OWNERS = ("launch_cluster", "run_job", "logs", "login", "teardown_cluster")
 """The verbs that ask whose the session is."""
+APPS = {"page": {"command": ["python3", "-m", "http.server", "--bind", "127.0.0.1", "{port}"], "without_token": True}}
+"""The apps of the site: the image has none of those that are known without it."""
+LATER = ("undrain_hosts", "check_pairs", "open_app", "close_app")
+"""Templates whose jobs are run one after the other, when the others have ended."""
 
 
 @dataclass
@@ -253,17 +259,18 @@ def outcome(awx: Awx) -> Outcome:
 
 def others(awx: Awx, artifacts: Mapping[str, Any]) -> dict[str, Job]:
     """Return a job of every template that is in no workflow."""
-    verbs = sorted(set(ANSWERS) - {WORKFLOW, "job_result", "undrain_hosts", "check_pairs"})
+    verbs = sorted(set(ANSWERS) - {WORKFLOW, "job_result", *LATER})
 
     def run(verb: str) -> Job:
         check = ["--check"] if awx.named("job_templates", PREFIX + verb)["job_type"] == "check" else []
-        return job(verb, {**answered(awx, verb), **artifacts}, *check)
+        site = {"session_apps": APPS} if verb.endswith("_app") else {}
+        return job(verb, {**answered(awx, verb), **artifacts, **site}, *check)
 
     # More of them at a time are more than the lab's hosts answer in time on a machine of two cores.
     with ThreadPoolExecutor(2) as pool:
         done = dict(zip(verbs, pool.map(run, verbs)))
-    # It takes hosts that are not drained, and has a session of its own, which audit and the queue would tell of.
-    return {**done, **{verb: run(verb) for verb in ("undrain_hosts", "check_pairs")}}
+    # The check takes hosts that are not drained, and has a session of its own, which audit and the queue would tell of.
+    return {**done, **{verb: run(verb) for verb in LATER}}
 
 
 def test_the_choices_are_those_of_the_lab(awx: Awx) -> None:
