@@ -63,6 +63,9 @@ PREFIX = "session_"
 """What the names of all variables of a launch begin with."""
 SINGLE_NODE = "single-node"
 MULTI_NODE = "multi-node"
+WAIT, REPLACE, END = "wait", "replace", "end"
+HOST_LOSS = (WAIT, REPLACE, END)
+"""What becomes of a session that runs when a host of it is lost."""
 MODES = (SINGLE_NODE, MULTI_NODE)
 POLICIES = ("pack", "spread", "inventory")
 DEFAULT_GROUP = "cluster_compute_hosts"
@@ -249,6 +252,22 @@ FIELDS = (
         default=1,
         question=Question("Cluster size", "Number of containers, the main one included"),
     ),
+    _whole(
+        "max_size",
+        1,
+        MAXIMUM_SIZE,
+        "Most replicas that the session may grow to while it runs, see [Change the size](resize.md).",
+        otherwise="what its networks happen to have addresses for",
+        optional=True,
+    ),
+    _whole(
+        "min_size",
+        1,
+        MAXIMUM_SIZE,
+        "Grow a session that runs by what there is room for, but to no fewer replicas than this.",
+        of=LAUNCH,
+        otherwise="grow by all, or not at all",
+    ),
     Field(
         "cpus",
         "CPUs",
@@ -425,6 +444,13 @@ FIELDS = (
     ),
     _truth("recreate", "Replace a session that runs or waits and whose request has changed.", of=LAUNCH),
     _truth("regenerate_keys", "Make all SSH keys of the session anew, and those of its tunnel.", of=LAUNCH),
+    _choice(
+        "on_host_loss",
+        HOST_LOSS,
+        "What becomes of the session when one of its hosts is lost, see [Lost hosts](recovery.md#lost-hosts).",
+        default=WAIT,
+        optional=True,
+    ),
     _choice("failure_policy", FAILURE_POLICIES, "What follows when a replica fails, see below.", default=RESTART),
     _whole(
         "restart_limit",

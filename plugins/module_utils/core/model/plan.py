@@ -155,7 +155,8 @@ class Replica:
 class Plan:
     """The plan of one session. network: None for a single replica. ssh_port: where its owner logs in, on main1's host.
 
-    request: its plain form. images: by reference.
+    request: its plain form. images: by reference. fenced: underlay addresses of lost hosts whose replicas were given to
+    others, from which the session takes nothing any more.
     """
 
     schema: int
@@ -167,6 +168,7 @@ class Plan:
     hosts: dict[str, PlannedHost]
     images: dict[str, PinnedImage]
     replicas: tuple[Replica, ...]
+    fenced: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
 
     def on(self, host: str) -> list[Replica]:
         """Return the replicas of one host, in rank order."""

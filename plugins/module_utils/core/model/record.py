@@ -74,12 +74,28 @@ class OverlayTunnel:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What a revision changed of a session that runs, so that what was begun can be finished, or undone.
+
+    kind: RESIZE, REPLACE or MOVE. places: the replicas that have another place since, to the host that each had before,
+    None for a new one.
+    """
+
+    kind: str
+    places: dict[str, Optional[str]]
+
+
+RESIZE, REPLACE, MOVE = "resize", "replace", "move"
+
+
+@dataclass(frozen=True)
 class Record:
     """The record of one session.
 
     owner: whose it is, as limits count. shared_with: who else may change, enter and read it. status: one of STATUSES;
     empty before the first revision. queue: None unless it came from the queue. hosts: those that carry it. report: why
-    it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms, or None.
+    it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms, or None. change: what the last
+    revision that changed a session that runs gave another place.
     """
 
     schema: int
@@ -96,6 +112,7 @@ class Record:
     request: Any
     plan: Any
     shared_with: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    change: Optional[Change] = field(default=None, metadata=OPTIONAL)
 
     @property
     def queue_number(self) -> int:
@@ -139,9 +156,11 @@ def new_record(session_id: str, owner: str, request: Mapping[str, Any], shared_w
 def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:
     """Return the next revision of a record.
 
-    reason: one sentence for the history. changes: fields that get a new value: queue, hosts, report, request, plan.
-    One that ends so is a line of it.
+    reason: one sentence for the history. changes: fields that get a new value: queue, hosts, report, request, plan,
+    change. One that ends so is a line of it.
     """
+    if status != RUNNING:
+        changes["change"] = None
     revision = record.revision + 1
     history = (*record.history, HistoryEntry(revision, status, reason))[-LONGEST_HISTORY:]
     return line_of(replace(record, **changes, status=status, revision=revision, history=history))
@@ -180,7 +199,7 @@ def stub_of(record: Record) -> Record:
     """
     status = RUNNING if record.status == PREPARING else record.status
     tunnel = tunnel_of(record.plan) if record.plan else record.tunnel
-    return replace(record, status=status, tunnel=tunnel, request=None, plan=None, report=(), history=())
+    return replace(record, status=status, tunnel=tunnel, request=None, plan=None, report=(), history=(), change=None)
 
 
 def says_the_same(found: Record, stub: Record) -> bool:

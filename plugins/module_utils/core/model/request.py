@@ -31,6 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     ROLE,
     ROLE_FIELDS,
     SINGLE_NODE,
+    WAIT,
     Field,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount, Port
@@ -98,7 +99,8 @@ class Request:
 
     roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
     allowed, where any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive: how images
-    come, which is nothing of the session. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
+    come, which is nothing of the session. max_size: how far it may grow while it runs, None where nobody said. on_host_loss:
+    one of HOST_LOSS. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
     """
 
     fields: ClassVar[tuple[Field, ...]] = FIELDS
@@ -122,6 +124,8 @@ class Request:
     authorized_keys: tuple[PublicKey, ...] = ()
     ssh_port: int | None = None
     batch_command: tuple[str, ...] | None = None
+    max_size: int | None = None
+    on_host_loss: str = WAIT
     image_pull: str = dataclasses.field(default=MISSING, compare=False)
     image_archive: str | None = dataclasses.field(default=None, compare=False)
 
@@ -231,6 +235,7 @@ def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -
             reader.add("session_image", variables.get("session_image"), "A session needs an image.")
         total = values["size"]
         roles = (Role.of(MAIN, 1, base), *((Role.of("sub", total - 1, base),) if total > 1 else ()))
+    values["size"] = total
     values["mode"] = values["mode"] or (SINGLE_NODE if total == 1 else MULTI_NODE)
     _check_together(reader, values, has)
     given = {field.name: values[field.name] for field in _of(REQUEST, kind.fields)}
@@ -265,6 +270,9 @@ def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str,
         if host in values["excluded_hosts"]:
             message = "This host is in session_hosts, too. Take it out of one of them."
             reader.add("session_excluded_hosts", host, message)
+    if values["max_size"] is not None and values["max_size"] < values["size"]:
+        message = f"The session has {values['size']} replicas. Allow at least as many, or leave it out."
+        reader.add("session_max_size", values["max_size"], message)
     port = values["ssh_port"]
     if port is not None and not has["authorized_keys"]:
         message = "It is the port for those whose keys session_authorized_keys holds. Give these, or leave it out."
