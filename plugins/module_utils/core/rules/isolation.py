@@ -444,8 +444,7 @@ def _nft_door(door: Door) -> list[str]:
     asks = f"udp dport {door.port} @th,64,32 {QUESTION:#x} @th,96,24 {door.vni}"
     to_us = f'iifname "{door.interface}" {family} daddr {door.local} {asks}'
     answers = [
-        f"{family} saddr {_set(who)} {to_us} reject with {icmp} type {answer}"
-        for who, (_other, answer) in door.answers
+        f"{family} saddr {_set(who)} {to_us} reject with {icmp} type {answer}" for who, (_other, answer) in door.answers
     ]
     return [*answers, f"{to_us} drop"]
 
