@@ -70,14 +70,14 @@ class Echo:
     pid: int = 0
 
 
-def ask(questions: Iterable[Question], seconds: float = SECONDS) -> dict[Question, bool]:
+def ask(questions: Iterable[Question], most_seconds: float = MOST_SECONDS) -> dict[Question, bool]:
     """Return what was answered to each question, yes or no; one that is missing was not."""
-    return _Questions(questions).run(seconds)
+    return _Questions(questions).run(most_seconds)
 
 
-def echo(requests: Iterable[Echo], seconds: float = SECONDS) -> set[Echo]:
+def echo(requests: Iterable[Echo]) -> set[Echo]:
     """Return those of *requests* that were answered."""
-    return set(_Echoes(requests).run(seconds))
+    return set(_Echoes(requests).run(SECONDS))
 
 
 _Wanted = TypeVar("_Wanted", Question, Echo)
@@ -106,8 +106,8 @@ class _Exchange(ABC, Generic[_Wanted]):
     def read(self, channel: socket.socket) -> _Answer | None:
         """Return the next answer; None for what is none. Raises OSError where there is nothing."""
 
-    def run(self, seconds: float) -> dict[_Wanted, bool]:
-        """Return what came. seconds: for how long nothing may come."""
+    def run(self, most_seconds: float) -> dict[_Wanted, bool]:
+        """Return what came within this time, or until nothing more did."""
         with ExitStack() as stack:
             channels: dict[Hashable, socket.socket] = {}
             for wanted in {self.source(wanted): wanted for wanted in self.pending.values()}.values():
@@ -118,7 +118,7 @@ class _Exchange(ABC, Generic[_Wanted]):
                 poll.register(channel, select.POLLIN)
             by_number = {channel.fileno(): channel for channel in channels.values()}
             first = last = time.monotonic()
-            while channels and self.pending and time.monotonic() < min(last + seconds, first + MOST_SECONDS):
+            while channels and self.pending and time.monotonic() < min(last + SECONDS, first + most_seconds):
                 self._send(channels)
                 again = time.monotonic() + AGAIN_SECONDS
                 while self.pending and (left := again - time.monotonic()) > 0:

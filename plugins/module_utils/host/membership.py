@@ -98,10 +98,11 @@ def silent_peers(
     standing, an echo from a host's underlay address, or from a replica of it over the session's network.
     """
     parts = _parts(state, (record for record in records if record.id in session_ids))
-    said = questions.ask(question for part in parts.values() for question in part.questions.values())
+    wanted = [question for part in parts.values() for question in part.questions.values()]
+    said = questions.ask(wanted, questions.SECONDS)
     echoes: dict[str, dict[str, list[Echo]]] = {}
     for key, part in parts.items():
-        open_hosts = {name: [Echo(wanted.address)] for name, wanted in part.questions.items() if wanted not in said}
+        open_hosts = {name: [Echo(asked.address)] for name, asked in part.questions.items() if asked not in said}
         for replica in part.plan["replicas"] if key in pids else ():
             if replica["host"] in open_hosts:
                 open_hosts[replica["host"]].append(Echo(replica["address"], pids[key]))

@@ -46,7 +46,7 @@ def record(policy: str = "replace", hosts: Iterable[str] = tuple(ADDRESSES), vni
 
 
 def ask_of(says: dict[str, bool]) -> Any:
-    def ask(asked: Iterable[Question]) -> dict[Question, bool]:
+    def ask(asked: Iterable[Question], _most_seconds: float = 0) -> dict[Question, bool]:
         found = {name: wanted for wanted in asked for name, address in ADDRESSES.items() if address == wanted.address}
         assert all((wanted.local, wanted.port, wanted.vni) == ("192.0.2.1", 4789, 5000) for wanted in found.values())
         return {wanted: says[name] for name, wanted in found.items() if name in says}
