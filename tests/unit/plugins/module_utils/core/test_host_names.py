@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -68,7 +72,7 @@ def host(number: int, called: str | None, *records: Record, replica: str = "", *
 def group(away: tuple[str, ...] = (), **hosts: dict[str, Any]) -> GroupFacts:
     answers: dict[str, Any] = {name: {"host": found} for name, found in hosts.items()}
     answers.update({name: {"unreachable": True} for name in away})
-    return GroupFacts.read(answers, {name: {} for name in answers})
+    return GroupFacts.read(read_answers(FactsAnswer, answers), {name: {} for name in answers})
 
 
 def pair(**names: str) -> GroupFacts:
@@ -93,6 +97,13 @@ def test_all_that_a_record_says_of_hosts_is_in_the_inventory_s_names() -> None:
     assert "'h1'" not in str(encode(record))
     assert (view.orphaned, view.leaked, view.stubs, view.unknown) == ({}, {}, {}, {})
     assert pair(h1="h1", h2="h2").host_names == {}
+
+
+def test_hosts_that_do_not_answer_are_told_by_the_inventory_s_names() -> None:
+    record = session()
+    first = host(1, "h1", record, replica="main1")
+    second = host(2, "h2", record, replica="sub1", silent_peers={SESSION: ["h1", "h9"]})
+    assert group(node1=first, h2=second).facts["h2"].silent_peers == {SESSION: ("node1", "h9")}
 
 
 def test_hosts_are_told_of_a_session_in_the_names_that_it_was_launched_with() -> None:
