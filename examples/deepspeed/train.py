@@ -12,7 +12,7 @@ from deepspeed.accelerator import get_accelerator
 
 CONFIGURATION = {
     "train_micro_batch_size_per_gpu": 64,
-    "optimizer": {"type": "Adam", "params": {"lr": 0.2, "torch_adam": True}},
+    "optimizer": {"type": "Adam", "params": {"lr": 0.2, "weight_decay": 0, "torch_adam": True}},
     "zero_optimization": {"stage": 1},
 }
 
