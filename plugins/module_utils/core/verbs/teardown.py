@@ -65,7 +65,11 @@ def tombstones_for(answers: Answers) -> Tombstones:
     known = {session["id"]: session for result in done.values() for session in result["sessions"]}
     existing = {tombstone["id"]: tombstone for result in done.values() for tombstone in result["tombstones"]}
     later = unreachable + failed
-    tombstones = [{"id": key, "name": known[key]["name"], "hosts": later} for key in sorted(known)] if later else []
+    tombstones = [
+        {"id": key, "name": known[key]["name"], "hosts": later}
+        for key in sorted(known)
+        if later and not _began_meanwhile(key, done)
+    ]
     reasons: dict[str, list[str]] = {}
     for name in failed:
         reasons.setdefault(why_not(answers[name]), []).append(name)
@@ -84,6 +88,18 @@ def tombstones_for(answers: Answers) -> Tombstones:
         )
     forget = sorted(key for key, tombstone in existing.items() if not set(tombstone["hosts"]) - set(done))
     return Tombstones(tombstones, forget, list(done), unreachable, failed, report)
+
+
+def _began_meanwhile(session_id: str, done: Answers) -> bool:
+    """Tell whether a session was launched while its name was being torn down: its hosts had all answered without it.
+
+    What is known of it is a stub record. It runs, and a tombstone would have it removed by whatever runs next.
+    """
+    copies = {
+        host: session for host, result in done.items() for session in result["sessions"] if session["id"] == session_id
+    }
+    carriers = {host for session in copies.values() for host in session["hosts"]}
+    return bool(carriers) and carriers <= done.keys() - copies.keys()
 
 
 def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on: bool = False) -> State:

@@ -642,6 +642,22 @@ def test_a_host_with_a_full_disk_harms_nobody(patched: list[World], tmp_path: Pa
         patched.pop()
 
 
+def test_a_session_that_is_launched_while_its_name_is_torn_down_runs_on(patched: list[World], tmp_path: Path) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="ash", size=1, cpus="0.5", max_replicas_per_host=2)
+    try:
+        world.act("lose", "h1", None)
+        # h2 has answered when it is launched there, and h3, of which the teardown asks then, has a stub of it.
+        world.act("tear down", "ash", 1, ("launch", asked, None))
+        before = world.running()["ash"]
+        assert world.launch(asked)["outcome"]["status"] == RUNNING
+        assert world.running()["ash"] == before
+        end(world)
+    finally:
+        patched.pop()
+
+
 @pytest.mark.parametrize("stop", range(1, 14))
 def test_a_launch_is_stopped_after_each_answer(patched: list[World], tmp_path: Path, stop: int) -> None:
     world = World(tmp_path)

@@ -85,6 +85,20 @@ def test_what_is_cleaned_by_now_is_forgotten() -> None:
     assert answered(done(tombstones=[tombstone]), AWAY)["forget"] == []
 
 
+def test_a_session_that_was_launched_meanwhile_on_hosts_that_had_answered_gets_no_tombstone() -> None:
+    known = {"id": SESSION, "name": "train", "hosts": ["h1"]}
+    first = teardown.begin("train", ["h1", "h2", "h3"])
+    state = teardown.advance(first, {"h1": done(), "h2": done(known), "h3": AWAY}, OUTSIDE)
+    assert (state["step"], state["tombstones"]) == ("", [])
+    for answers in (
+        {"h1": done(known), "h2": done(known), "h3": AWAY},
+        {"h1": AWAY, "h2": done(known), "h3": done()},
+        {"h1": done(), "h2": done({**known, "hosts": ["h1", "h3"]}), "h3": AWAY},
+        {"h1": done(), "h2": done({**known, "hosts": []}), "h3": AWAY},  # it waits, or has no record any more
+    ):
+        assert teardown.advance(first, answers, OUTSIDE)["tombstones"] != []
+
+
 def test_results_of_many_calls_are_one() -> None:
     one = combined(
         [{"changed": True, "actions": ["a"], "diff": {"x": 1}}, {"actions": ["b"], "failed": True, "msg": "No."}]
