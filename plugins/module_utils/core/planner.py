@@ -250,7 +250,7 @@ class Planner:
         """Return, by host, what runs hold that may still be launching a session of this name.
 
         silent: seconds since the run was last heard of there, where that is known. left: those for which its place is
-        held if nothing more is heard of it.
+        held if nothing more is heard of it. expires: when that is by the host's clock.
         """
         return {
             host: {
@@ -259,6 +259,7 @@ class Planner:
                 "lease_owner": held.lease_owner,
                 "silent": None if held.since is None else max(0, round(facts.clock - held.since)),
                 "left": max(0, round(held.expires - facts.clock)),
+                "expires": held.expires,
             }
             for host, held, facts in ((host, held, self.facts[host]) for host, held in self.group.launching)
             if held.claim.session_name == self.request.name and held.expires is not None

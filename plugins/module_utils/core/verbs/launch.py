@@ -396,13 +396,17 @@ class _Launch:
             return {**state, **step("takeover", "Take over from a launch that was ended", DECIDE, calls)}
         state["attempt"] -= 1  # a run that is at work comes to an end, and what has run out is nobody's
         left = max(int(held["left"]) for held in launchers.values())
-        awaited = [[host, held["stage"], held["lease_owner"]] for host, held in launchers.items()]
+        # A run that is at work holds its place for longer with each wave of roles.
+        awaited = [[host, *(held[key] for key in ("stage", "lease_owner", "expires"))] for host, held in launchers.items()]
         if state["awaited"] != awaited:
-            state.update(awaited=awaited, awaited_until=now + left + GRACE)
+            since = state["awaited_since"] if state["awaited"] else now
+            state.update(awaited=awaited, awaited_since=since, awaited_until=now + left + GRACE)
         if now > state["awaited_until"]:
             return self._fail(REFUSED, *found["report"], "Launch the session again when that run has ended.")
         state.update(lines=found["report"], saying="Say what it waits for")
-        return {**self._look_again(), "pause": min(max(left / 10, 1), 10)}
+        # Rounds include each other, as those of one that waits for room do: the longer it takes, the fewer.
+        longer = max(min(left / 10, 10), (now - state["awaited_since"]) / 10, 1)
+        return {**self._look_again(), "pause": min(longer, max(left, 10))}
 
     def _after_takeover(self) -> State:
         return self._look_again()

@@ -791,6 +791,25 @@ def test_who_finds_its_name_being_launched_says_so_and_waits_as_long_as_that_hol
     assert run.until("").state["outcome"]["status"] == "RUNNING"
 
 
+def test_who_waits_for_a_launch_of_many_waves_waits_as_long_as_that_goes_on() -> None:
+    run = held_by_another(Launch())
+    rounds = 0
+    for _wave in range(16):
+        for host in ("h1", "h2"):  # it is held for a whole deadline more
+            run.hosts[host]["reservations"][0]["expires"] = run.hosts[host]["clock"] + 600.0
+        begun = run.now
+        while run.now < begun + 500:
+            run.answer()
+            assert run.step == "look", run.state["failure"]
+            rounds += 1
+            run.now += run.state["pause"]
+            for host in ("h1", "h2"):
+                run.hosts[host]["clock"] += run.state["pause"]
+    assert rounds < 100, "each includes the next"
+    run.now += 1000
+    assert run.answer().state["failure"].splitlines()[-1] == "Launch the session again when that run has ended."
+
+
 def test_in_check_mode_and_from_the_queue_nobody_waits_for_another_run() -> None:
     assert held_by_another(Launch(check_mode=True)).answer().state["outcome"]["status"] == PENDING
     assert held_by_another(Launch(from_queue=True)).answer().state["pause"] is True
