@@ -57,6 +57,7 @@ STEPS: dict[str, State] = {
     "takeover": State("release"),
     "begin": State("begin", "actions"),
     "start": State("start", "actions", counts_replicas=True),
+    "ready": READY,
     "meet": READY,
     "undo": REMOVE,
     "wait": State("wait"),

@@ -16,7 +16,8 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
-| begin | each confirms its lease, makes its part but for roles that come later, waits for them | begin, start, undo |
+| begin | each confirms its lease, makes its part but for roles that come later | ready, begin, start, undo |
+| ready | those that did not wait for their replicas, as hosts had to wait for their turn, do | begin, start, undo |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |
 | meet | those whose peers were late look for them once more | batch, undo, the end |
 | batch | main1's host starts the batch command | undo, or the end |
@@ -687,7 +688,7 @@ class _Launch:
         state = self.state
         waves = start_waves({role["name"]: role.get("after", ()) for role in state["record"]["request"]["roles"]})
         is_last = not state["fresh"] or self.outside.check_mode or state["wave"] >= len(waves) - 1
-        # Hosts that have to wait for their turn cannot be waited for.
+        # Hosts that have to wait for their turn cannot be waited for, nor who gets ready only when these have started.
         patience = PATIENCE if len(state["hosts"]) <= self.outside.forks else 0
         own = {host: {"host": host, "recorded": state["recorded"][host]} for host in state["hosts"]}
         variables = {
@@ -697,7 +698,7 @@ class _Launch:
         }
         arguments: dict[str, Any] = {"state": "started", "patience": patience}
         if not is_last:
-            arguments["roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
+            arguments["roles"] = state["begun_roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
             # The first that is called now is called again when all have had their turn.
             arguments.update(self._longer())
         calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], variables)]
@@ -713,13 +714,34 @@ class _Launch:
         return {**state, **step("start", "Start the session, and prove that it runs", SAY, calls)}
 
     def _after_begin(self) -> State:
-        failures, unreachable = self._failures_of_start("begun", ())
+        late = self._late()
+        failures, unreachable = self._failures_of_start("begun", late)
         if self._is_passing(failures, unreachable):
             return self._start_again()
         if failures:
             return self._failed(failures, unreachable)
+        if late:
+            title = "Wait until what this host has started is ready"
+            return {**self.state, **step("ready", title, DECIDE, self._verified(late, roles=self.state["begun_roles"]))}
+        return self._next_wave()
+
+    def _after_ready(self) -> State:
+        failures, unreachable = self._failures("begun")
+        return self._failed(failures, unreachable) if failures else self._next_wave()
+
+    def _next_wave(self) -> State:
         self.state["wave"] += 1
         return self._start()
+
+    def _late(self) -> list[str]:
+        """Return the hosts that have done their part and could not wait for others."""
+        return [host for host in self.state["hosts"] if self.answers[host].get("unproven")]
+
+    def _verified(self, hosts: Sequence[str], **arguments: Any) -> list[Call]:
+        """Return the call by which hosts prove that what they have started works."""
+        own = {host: {"host": host} for host in hosts}
+        variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
+        return [call("session_host", own, {"state": "verified", **arguments}, ["record"], variables)]
 
     def _running(self) -> str:
         return PLANNED if self.outside.check_mode else RUNNING
@@ -755,7 +777,7 @@ class _Launch:
 
     def _after_start(self) -> State:
         state = self.state
-        late = [host for host in state["hosts"] if self.answers[host].get("unproven")]
+        late = self._late()
         failures, unreachable = self._failures_of_start("replicas", late)
         if self._is_passing(failures, unreachable):
             return self._start_again()
@@ -764,13 +786,8 @@ class _Launch:
         if late:
             # Those that have seen all their peers do not look again.
             state["replicas"] = self._replicas()
-            own = {host: {"host": host} for host in late}
-            variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
-            calls = [call("session_host", own, {"state": "verified"}, ["record"], variables)]
-            return {
-                **state,
-                **step("meet", "Prove that the replicas of this host reach the others", SAY, calls),
-            }
+            title = "Prove that the replicas of this host reach the others"
+            return {**state, **step("meet", title, SAY, self._verified(late))}
         return self._started(self._replicas())
 
     def _replicas(self) -> list[dict[str, Any]]:

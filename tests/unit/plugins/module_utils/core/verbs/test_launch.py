@@ -202,6 +202,22 @@ def test_a_role_that_does_not_get_ready_fails_the_launch_and_what_was_started_go
     assert (run.step, run.state["failures"]) == ("undo", ["h2: The disk is full."])
 
 
+def test_what_gets_ready_only_with_hosts_whose_turn_comes_later_is_waited_for_when_all_have_started() -> None:
+    run = Launch(ordered(), forks=2).until("begin")
+    assert {run.told(host)["patience"] for host in ("h1", "h2", "h3")} == {0}
+    run.answer(h1={"actions": [], "unproven": "db1 is not ready yet."})
+    assert (run.step, hosts_of(run.state)) == ("ready", ["h1"])
+    told = run.told("h1")
+    assert (told["state"], told["roles"], told["host"], told["record"]) == ("verified", ["db"], "h1", encode(run.record))
+    run.answer()
+    assert (run.step, run.told("h1")["roles"]) == ("begin", ["db", "web"])
+    assert "roles" not in run.answer().until("start").answer(h1={"actions": [], "unproven": "x"}).told("h1")
+    assert run.step == "meet"
+    late = Launch(ordered(), forks=2).until("begin").answer(h1={"actions": [], "unproven": "db1 is not ready yet."})
+    late.answer(h1=BROKEN)
+    assert (late.step, late.state["failures"]) == ("undo", ["h1: The disk is full."])
+
+
 def test_a_host_that_is_out_of_reach_for_a_moment_is_asked_for_the_same_roles_again() -> None:
     run = Launch(ordered()).until("begin").answer().answer(h2=AWAY)
     assert (run.step, run.told("h1")["roles"], run.state["pause"]) == ("begin", ["db", "web"], True)

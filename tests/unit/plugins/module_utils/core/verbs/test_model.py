@@ -461,7 +461,7 @@ def patched() -> Iterator[list[World]]:
                 if replica["host"] == host
             ],
         )
-        patch.setattr(launch_steps, "wait_until_ready", lambda _engine, _plan, replicas, _deadline: replicas)
+        patch.setattr(launch_steps, "wait_until_ready", lambda _engine, _plan, replicas, _deadline, waits: replicas)
         patch.setattr(link, "session_links", dict)
         patch.setattr(firewall, "sessions", dict)
         patch.setattr(folders, "bind_mounts", lambda _session: [])
