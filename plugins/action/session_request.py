@@ -26,6 +26,17 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
 )
 
 
+OF_SITE = (
+    "session_resource_group",
+    "session_image",
+    "session_image_pull",
+    "session_image_archive",
+    "session_owner",
+    "session_encrypted",
+)
+"""What of a user's variables holds for the session of a playbook as well, which has others of its own."""
+
+
 class ActionModule(ActionBase):
     """The action behind the module session_request."""
 
@@ -37,10 +48,15 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         _result, arguments = self.validate_argument_spec(
-            {"only": {"type": "str", "choices": ["launch", "name", "group"], "default": "launch"}}
+            {
+                "only": {"type": "str", "choices": ["launch", "name", "group"], "default": "launch"},
+                "own": {"type": "dict"},
+            }
         )
         try:
             group, variables = group_variables(PREFIX, task_vars, self._templar.template)
+            if arguments["own"]:
+                variables = {**{name: variables[name] for name in OF_SITE if name in variables}, **arguments["own"]}
             if arguments["only"] == "group" and not is_given(variables.get("session_name")):
                 owner = who_asks(task_vars, self._templar.template).name
                 return {"changed": False, "session_name": "", "resource_group": group, "owner": owner}
