@@ -506,7 +506,7 @@ def test_who_comes_first_is_ready_when_the_call_returns_and_the_session_does_not
 def test_who_may_need_hosts_whose_turn_comes_later_is_not_waited_for_until_it_is_asked(host: Host) -> None:
     session, begin = served(host, "0.0.0.0")
     answer = begin(patience=0)
-    assert answer["unproven"] == "The replica db1 on here is not ready yet; others may have to start."
+    assert answer["unproven"] == "The replica db1 on here is not ready; others may have to start."
     assert ("begun" in answer, list(session.containers())) == (False, ["db1"])
     assert session.bring("verified", roles=["db"])["begun"] == ["db1"]
     assert begin(patience=0)["begun"] == ["db1"]

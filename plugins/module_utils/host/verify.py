@@ -38,7 +38,7 @@ class VerificationFailed(SessionError):
 
 
 class PeersSilent(VerificationFailed):
-    """The replicas of a host work as far as it can tell alone, and others did not answer in time or may have to start."""
+    """The replicas of a host work as far as it can tell alone; others did not answer in time, or may have to start."""
 
 
 SERVER_SECONDS = 5.0
@@ -125,7 +125,7 @@ def _wait_until_ready(
 
 
 def _not_ready(replica: Mapping[str, Any]) -> PeersSilent:
-    return PeersSilent(f"The replica {replica['name']} on {replica['host']} is not ready yet; others may have to start.")
+    return PeersSilent(f"The replica {replica['name']} on {replica['host']} is not ready; others may have to start.")
 
 
 def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float, waits: bool) -> dict[str, Any]:

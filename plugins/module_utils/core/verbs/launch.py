@@ -398,7 +398,8 @@ class _Launch:
         state["attempt"] -= 1  # a run that is at work comes to an end, and what has run out is nobody's
         left = max(int(held["left"]) for held in launchers.values())
         # A run that is at work holds its place for longer with each wave of roles.
-        awaited = [[host, *(held[key] for key in ("stage", "lease_owner", "expires"))] for host, held in launchers.items()]
+        kept = ("stage", "lease_owner", "expires")
+        awaited = [[host, *(held[key] for key in kept)] for host, held in launchers.items()]
         if state["awaited"] != awaited:
             since = state["awaited_since"] if state["awaited"] else now
             state.update(awaited=awaited, awaited_since=since, awaited_until=now + left + GRACE)
