@@ -12,11 +12,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    KnownSession,
+    SessionAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
     Call,
@@ -57,24 +61,24 @@ class Tombstones:
         return [call("session_record", [*self.done, *self.failed], arguments, variables=variables)]
 
 
-def tombstones_for(answers: Answers) -> Tombstones:
+def tombstones_for(answers: Mapping[str, SessionAnswer]) -> Tombstones:
     """Tell from the hosts' answers to a removal what has to be remembered of it."""
-    done = {name: result for name, result in answers.items() if "sessions" in result}
-    unreachable = [name for name, result in answers.items() if result.get("unreachable")]
+    done = {name: answer.sessions for name, answer in answers.items() if answer.sessions is not None}
+    unreachable = [name for name, answer in answers.items() if answer.unreachable]
     failed = [name for name in answers if name not in done and name not in unreachable]
-    known = {session["id"]: session for result in done.values() for session in result["sessions"]}
-    existing = {tombstone["id"]: tombstone for result in done.values() for tombstone in result["tombstones"]}
+    known = {session.id: session.name for sessions in done.values() for session in sessions}
+    existing = {tombstone.id: tombstone.hosts for name in done for tombstone in answers[name].tombstones}
     later = unreachable + failed
     tombstones = [
-        {"id": key, "name": known[key]["name"], "hosts": later}
+        {"id": key, "name": known[key], "hosts": later}
         for key in sorted(known)
         if later and not _began_meanwhile(key, done)
     ]
     reasons: dict[str, list[str]] = {}
     for name in failed:
-        reasons.setdefault(why_not(answers[name]), []).append(name)
+        reasons.setdefault(answers[name].why_not, []).append(name)
     report = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
-    if any(answers[name].get("refused") for name in failed):
+    if any(answers[name].refused for name in failed):
         # A tombstone has the session removed by whatever runs next, whoever runs it.
         return Tombstones([], [], list(done), unreachable, failed, report)
     if failed:
@@ -86,19 +90,17 @@ def tombstones_for(answers: Answers) -> Tombstones:
             if known or existing
             else f"{names} could not be reached, and no other host knows of the session."
         )
-    forget = sorted(key for key, tombstone in existing.items() if not set(tombstone["hosts"]) - set(done))
+    forget = sorted(key for key, hosts in existing.items() if not set(hosts) - set(done))
     return Tombstones(tombstones, forget, list(done), unreachable, failed, report)
 
 
-def _began_meanwhile(session_id: str, done: Answers) -> bool:
+def _began_meanwhile(session_id: str, done: Mapping[str, Sequence[KnownSession]]) -> bool:
     """Tell whether a session was launched while its name was being torn down: its hosts had all answered without it.
 
     What is known of it is a stub record. It runs, and a tombstone would have it removed by whatever runs next.
     """
-    copies = {
-        host: session for host, result in done.items() for session in result["sessions"] if session["id"] == session_id
-    }
-    carriers = {host for session in copies.values() for host in session["hosts"]}
+    copies = {host: session for host, sessions in done.items() for session in sessions if session.id == session_id}
+    carriers = {host for session in copies.values() for host in session.hosts}
     return bool(carriers) and carriers <= done.keys() - copies.keys()
 
 
@@ -124,7 +126,7 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step."""
     if state["step"] == "remove":
-        found = tombstones_for(answers)
+        found = tombstones_for(read_answers(SessionAnswer, answers))
         state = {**state, "report": found.report, "tombstones": found.tombstones, "forget": found.forget}
         if found.is_needed:
             return {**state, **step("remember", "Remember them where it is known", SAY, found.calls(VARIABLES))}
