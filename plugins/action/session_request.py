@@ -25,7 +25,6 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
     who_asks,
 )
 
-
 OF_SITE = (
     "session_resource_group",
     "session_image",
