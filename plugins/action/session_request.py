@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_variable,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import SHARED_WITH
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
@@ -65,11 +66,12 @@ class ActionModule(ActionBase):
             request = parse_request(variables)
             _group, site = group_variables(ADMINS, task_vars, self._templar.template)
             asker = who_asks({**task_vars, **site}, self._templar.template)
+            _group, shared = group_variables(SHARED_WITH, task_vars, self._templar.template)
             return {
                 "changed": False,
                 **launch_request(
                     request,
-                    *session_owner(variables, asker),
+                    *session_owner(variables, asker, shared.get(SHARED_WITH)),
                     **{name: read_variable(name, variables) for name in ("recreate", "wait", "wait_seconds")},
                 ),
                 "resource_group": group,
