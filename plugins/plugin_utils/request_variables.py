@@ -99,8 +99,9 @@ def _login_name() -> str:
 def session_owner(variables: Mapping[str, Any], asker: Asker, group: object = None) -> tuple[str, tuple[str, ...]]:
     """Return whose session it is, session_owner or else who asks, and with whom it is shared.
 
-    group: value of ``cluster_compute_shared_with``. A survey of AWX answers session_shared_with in any case, so that what
-    an inventory says by that name would never count. Raises InvalidInput, also where who asks for it could not touch it afterwards.
+    group: value of ``cluster_compute_shared_with``. A survey of AWX answers session_shared_with in any case, so that
+    what an inventory says by that name would never count. Raises InvalidInput, also where who asks for it could not
+    touch it afterwards.
     """
     value = variables.get("session_owner")
     own = read_variable("shared_with", variables)
