@@ -336,17 +336,29 @@ class World:
             self.now += state.get("pause") or 0
         raise AssertionError(f"{state['step']} goes on for ever")
 
-    def launch(self, asked: Request, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        first = launch.begin(launch_request(asked, "alice"), self.known, self.now, attempts=3)
+    def launch(
+        self,
+        asked: Request,
+        moment: int | None = None,
+        happens: Callable[[], Any] | None = None,
+        owner: str = "alice",
+    ) -> State:
+        first = launch.begin(launch_request(asked, owner), self.known, self.now, attempts=3)
         return self.run(launch, first, moment, happens)
 
-    def teardown(self, name: str, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+    def teardown(
+        self,
+        name: str,
+        moment: int | None = None,
+        happens: Callable[[], Any] | None = None,
+        asker: str | None = None,
+    ) -> State:
         first = {**teardown.begin(name, self.known), "calls": []}
         first["calls"] = [
             {
                 "module": "session_host",
                 "hosts": {host: {} for host in self.known},
-                "arguments": {"state": "absent", "session_name": name},
+                "arguments": {"state": "absent", "session_name": name, "asker": asker},
                 "of_state": [],
                 "variables": {},
             }
@@ -654,6 +666,25 @@ def test_a_session_that_is_launched_while_its_name_is_torn_down_runs_on(patched:
         assert world.launch(asked)["outcome"]["status"] == RUNNING
         assert world.running()["ash"] == before
         end(world)
+    finally:
+        patched.pop()
+
+
+def test_a_host_that_was_away_keeps_no_owner_from_a_teardown_by_what_is_dead_there(
+    patched: list[World], tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        world.launch(request(name="ash", size=3, cpus="0.5", max_replicas_per_host=1), owner="bob")
+        world.act("lose", "h3", None)
+        assert world.teardown("ash", asker="alice")["report"][0].startswith("h1, h2: It belongs to bob.")
+        assert "h3 could not be reached" in world.teardown("ash", asker="bob")["failure"]
+        world.launch(request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1))
+        world.act("bring back", "h3", None)
+        assert "ash-sub2" in world.hosts["h3"].containers
+        assert "failure" not in world.teardown("ash", asker="alice")
+        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
     finally:
         patched.pop()
 
