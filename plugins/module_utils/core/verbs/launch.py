@@ -172,6 +172,7 @@ def begin(
         "wave": 0,
         "awaited": None,
         "named": None,
+        "alone": [],
         "sick": {},
         "silent": [],
         "rounds": 0,
@@ -312,7 +313,12 @@ class _Launch:
                 run=outside.run,
                 shared_with=given["shared_with"],
                 asker=ADMIN if state["from_queue"] else outside.asker,
+                alone=state["alone"],
             )
+            if {*planner.alone} - {*state["alone"]}:
+                # A name that is held by what is left of another session; a second look tells whether it is.
+                state["alone"] = planner.alone
+                return self._look_again(pause=True)
             found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
         except CoreError as error:
             why = undetected(answers) if "session_accelerators" in str(error) else []
