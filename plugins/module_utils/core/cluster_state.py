@@ -119,7 +119,7 @@ class ClusterState:
     records: the right copy of every session that was not torn down, by id. orphaned: by host, what a killed launch or
     an unfinished teardown left, and every verb may remove. leaked: by host, what no record explains; `gc` removes it.
     changed: new revisions that every host has to be told. stubs: by host, what takes the place of an old copy.
-    alone: ids of sessions of which stub records are all that is left, as far as one look can tell: hosts that were asked
+    alone: ids of sessions of which stub records are all that is left, as far as one look tells: hosts that were asked
     first may have begun with one since. cleaned: tombstones that have done their work, by id. unknown: ids that only
     hosts which cannot be reached could explain, and why. renamed: hosts of which it is not clear who is who.
     """
