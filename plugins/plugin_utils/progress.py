@@ -45,6 +45,7 @@ STATES: dict[tuple[str, str], State] = {
 STEPS: dict[str, State] = {
     "look": LOOK,
     "cleanup": REMOVE,
+    "clean": REMOVE,
     **dict.fromkeys(("ask", "pull", "load", "serve", "receive", "stop"), PULL),
     "offer": DATA,
     "compare": DATA,

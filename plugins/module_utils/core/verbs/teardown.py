@@ -6,9 +6,9 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| remove | every host removes what it has of the session | clean, ask, remember, or the end |
-| clean | hosts that were away when somebody else's was torn down remove that, then this | ask, remember, or the end |
-| ask | the hosts of a session that others know by a stub record alone say whether they have it | remember, or the end |
+| remove | every host removes what it has of the session | clean, look, remember, or the end |
+| clean | hosts that were away when somebody else's was torn down remove that, then this | look, remember, or the end |
+| look | the hosts of a session that others know by a stub record alone say whether they have it | remember, or the end |
 | remember | those that answered set and forget tombstones | the end |
 """
 
@@ -151,7 +151,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
         last = {host: (result.get("results") or [result])[-1] for host, result in answers.items()}
         kept = {host: {key: result[key] for key in KEPT if key in result} for host, result in last.items()}
         return _removed({**state, "answers": {**state["answers"], **kept}}, outside)
-    if state["step"] == "ask":
+    if state["step"] == "look":
         found = {host: answer.host for host, answer in read_answers(FactsAnswer, answers).items()}
         records = {record.id for facts in found.values() if facts is not None for record in facts.records}
         return _remember(state, records)
@@ -172,7 +172,7 @@ def _removed(state: State, outside: Outside) -> State:
         carriers = list(dict.fromkeys(host for hosts in stubs.values() for host in hosts))
         calls = [call("host_info", carriers, {"session_name": state["session_name"]}, variables=VARIABLES)]
         title = "See whether it was launched meanwhile"
-        return {**state, **step("ask", title, SEE, calls)}
+        return {**state, **step("look", title, SEE, calls)}
     return _remember(state, ())
 
 

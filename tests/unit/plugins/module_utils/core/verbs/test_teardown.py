@@ -97,7 +97,7 @@ def of_three(**answers: Any) -> State:
 def test_a_session_that_was_launched_meanwhile_on_hosts_that_had_answered_gets_no_tombstone() -> None:
     known = {"id": SESSION, "name": "train", "hosts": ["h1"]}
     state = of_three(h1=done(), h2=done(known), h3=AWAY)
-    assert (state["step"], hosts_of(state)) == ("ask", ["h1"])
+    assert (state["step"], hosts_of(state)) == ("look", ["h1"])
     record = started(new_record(SESSION, "alice", {"name": "train"}))
     for host, ended in (({"host": facts(record)}, True), ({"host": facts()}, False), (AWAY, False)):
         after = teardown.advance(state, {"h1": host}, OUTSIDE)
