@@ -8,7 +8,7 @@
 |---|---|---|
 | remove | every host removes what it has of the session | clean, look, remember, or the end |
 | clean | hosts that were away when somebody else's was torn down remove that, then this | look, remember, or the end |
-| look | the hosts of a session that others know by a stub record alone say whether they have it | remember, or the end |
+| look | hosts of a session that others know by a stub record alone say whether they have it | remember, or the end |
 | remember | those that answered set and forget tombstones | the end |
 """
 
