@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import (
     ClusterState,
     Removal,
@@ -21,8 +20,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.failu
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import in_current_names
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, read_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
@@ -78,32 +78,30 @@ class GroupFacts:
 
     @classmethod
     def read(
-        cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], sick: Mapping[str, str] | None = None
+        cls, answers: Mapping[str, FactsAnswer], hostvars: Mapping[str, Any], sick: Mapping[str, str] | None = None
     ) -> GroupFacts:
-        """Read registered results of host_info.
+        """Put together what hosts answered.
 
         sick: hosts to leave out whatever they say, and why. Raises InvalidInput where no host can be reached.
         """
-        reached = {name: result for name, result in results.items() if not result.get("unreachable")}
-        unreachable = [name for name in results if name not in reached]
+        reached = {name: answer for name, answer in answers.items() if not answer.unreachable}
+        unreachable = [name for name in answers if name not in reached]
         if not reached:
             raise InvalidInput.single(
                 "session_resource_group", ", ".join(unreachable), "None of its hosts can be reached."
             )
         facts = {}
         why_missing = dict.fromkeys(unreachable, "It could not be reached.")
-        for name, result in reached.items():
-            host = result.get("host") or {}
-            if name in (sick or {}) or not host.get("usable"):
-                why_missing[name] = (sick or {}).get(name) or host.get("problem") or why_not(result)
-                continue
-            try:
-                facts[name] = read_facts(host, f"Host {name}")
-            except Malformed as error:
-                why_missing[name] = str(error)
+        for name, answer in reached.items():
+            host = answer.host
+            if name not in (sick or {}) and host is not None and host.usable:
+                facts[name] = host
+            else:
+                problem = host.problem if host is not None else ""
+                why_missing[name] = (sick or {}).get(name) or problem or answer.why_not
         inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
-        found, names = in_current_names(facts, results)
-        return cls(found, why_missing, list(results), unreachable, inventory, names)
+        found, names = in_current_names(facts, answers)
+        return cls(found, why_missing, list(answers), unreachable, inventory, names)
 
     @property
     def missing(self) -> list[str]:
