@@ -101,7 +101,7 @@ class Wish:
     """What a launch asks of a session that runs, beside what its request says.
 
     min_size: it may grow by less than was asked, to no fewer replicas than this; None: by all or not at all. replaces:
-    whether replicas of lost hosts find others whatever the request says. displaced: replicas whose new host failed them.
+    whether replicas of lost hosts find others whatever the request says. displaced: replicas whose new host failed.
     avoid: hosts that failed. given_up: new replicas that could not be started.
     """
 
@@ -247,8 +247,10 @@ class Planner:
         if current is None:
             return self._new_plan(None)
         before = Request.from_dict(current.request)
-        if current.status == RUNNING and may_change_to(before, in_mode_of(before, self.request)):
-            return self._changed(current, before, in_mode_of(before, self.request))
+        request = in_mode_of(before, self.request)
+        is_anew = self.recreate and before.roles != request.roles
+        if current.status == RUNNING and may_change_to(before, request) and not is_anew:
+            return self._changed(current, before, request)
         changes = diff_requests(before, self.request)
         if changes and not self.recreate:
             return _refusal(current, self.owner, changes)
@@ -262,7 +264,7 @@ class Planner:
             return self._placed_already(current)
         return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
 
-    # ---- a session that changes while it runs -------------------------------------------------------------------------
+    # ---- a session that changes while it runs --------------------------------------------------------------------
 
     def _changed(self, current: Record, before: Request, request: Request) -> dict[str, Any]:
         """Return the decision for a session that runs and is to go on: as it is, or with other replicas or places."""
@@ -532,17 +534,23 @@ class Planner:
                 )
         return min(records, key=lambda record: (record.queue_number, record.id), default=None)
 
+    def _wants_replacement(self, record: Record) -> bool:
+        """Tell whether replicas of a session are to leave lost hosts, by its request or because somebody says so."""
+        return record.status == RUNNING and (
+            self.wish.replaces or (record.request or {}).get("on_host_loss") == REPLACE
+        )
+
     def _replaces(self, record: Record, missing: Sequence[str]) -> bool:
-        """Tell whether the replicas of *missing* hosts of a session are to find others."""
-        return not is_stub(record) and record.status == RUNNING and not self._why_not_replaced(record, missing)
+        """Tell whether the replicas of *missing* hosts of a session find others now."""
+        wants = self._wants_replacement(record) and not is_stub(record)
+        return wants and not self._why_not_replaced(record, missing)
 
     def _why_not_replaced(self, record: Record, missing: Sequence[str]) -> list[str]:
         """Return why replicas of hosts that cannot be reached stay where they are, in full sentences.
 
         A host is lost when most of the session's other hosts say so: this controller may be the one that is cut off.
         """
-        wants = self.wish.replaces or (record.request or {}).get("on_host_loss") == REPLACE
-        if not wants or is_stub(record):
+        if not self._wants_replacement(record):
             return []
         found = []
         for host in missing:
@@ -564,9 +572,7 @@ class Planner:
         return [
             record.id
             for record in self.view.named(self.request.name)
-            if record.status == RUNNING
-            and (self.wish.replaces or (record.request or {}).get("on_host_loss") == REPLACE)
-            and any(host not in self.facts for host in record.hosts)
+            if self._wants_replacement(record) and any(host not in self.facts for host in record.hosts)
         ]
 
     def _new_plan(self, waiting: Record | None, replaced: Record | None = None) -> dict[str, Any]:

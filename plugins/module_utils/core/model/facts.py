@@ -142,9 +142,9 @@ class HostFacts:
     session. overlays: those that containers here are kept out of. images: by the reference that was asked for, volumes
     by name, as the engine describes them. encryption: why there can be no encrypted session; None where nobody tried.
     accelerators: by class, as they were detected. batches: what can be said of batch commands, by session. public_keys,
-    users: by session and replica. host_names: by session, what this host is called in its plan. silent_peers: by session that
-    was asked for, those of its other hosts that do not answer this one. clock: seconds since
-    its boot, by which reservations run out. signature: tells whether anything has changed that a session may wait for.
+    users: by session and replica. host_names: by session, what this host is called in its plan. silent_peers: by
+    session that was asked for, those of its other hosts that do not answer this one. clock: seconds since its boot, by
+    which reservations run out. signature: tells whether anything has changed that a session may wait for.
     """
 
     usable: bool = True

@@ -99,8 +99,8 @@ class Request:
 
     roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
     allowed, where any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive: how images
-    come, which is nothing of the session. max_size: how far it may grow while it runs, None where nobody said. on_host_loss:
-    one of HOST_LOSS. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
+    come, which is nothing of the session. max_size: how far it may grow while it runs. on_host_loss: one of
+    HOST_LOSS. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
     """
 
     fields: ClassVar[tuple[Field, ...]] = FIELDS
@@ -438,10 +438,14 @@ def may_change_to(old: Request, new: Request) -> bool:
     The first key and the last one decide whether there is a login at all, which is made with main1.
     """
     same_login = bool(old.authorized_keys) == bool(new.authorized_keys)
-    counts = {role.name: role.replicas for role in new.roles}
-    roles = tuple(replace(role, replicas=counts.get(role.name, 0)) for role in old.roles)
-    changed = {key: getattr(new, key) for key in ("authorized_keys", "max_size", "on_host_loss")}
-    return same_login and replace(old, roles=roles, **changed) == new
+    before = {role.name: role for role in old.roles}
+    same_roles = all(
+        replace(before[role.name], replicas=role.replicas) == role for role in new.roles if role.name in before
+    )
+    # What an image means was settled when the session was launched.
+    known_images = {role.image for role in new.roles} <= {role.image for role in old.roles}
+    changed = {key: getattr(new, key) for key in ("roles", "authorized_keys", "max_size", "on_host_loss")}
+    return same_login and same_roles and known_images and replace(old, **changed) == new
 
 
 def in_mode_of(old: Request, new: Request) -> Request:

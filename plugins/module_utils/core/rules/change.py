@@ -135,7 +135,8 @@ def find_places(
     for name in target.homeless:
         counts[roles[name].name] = counts.get(roles[name].name, 0) + 1
     here = [name for name in plan.hosts if any(host.name == name for host in hosts)]
-    there = {host: sum(replica.name in target.names for replica in plan.on(host)) for host in plan.hosts}
+    stay = set(target.names) - set(target.homeless)
+    there = {host: sum(replica.name in stay for replica in plan.on(host)) for host in plan.hosts}
     moved = sum(counts.values())
     asked = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
     on_bridge = plan.network is None or plan.network.driver == BRIDGE or request.mode == SINGLE_NODE

@@ -6,10 +6,10 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| reserve | those that get replicas hold what is new, and make keys; one that stays holds the change itself | fence, apply |
+| reserve | those that get replicas hold what is new, and make keys; one that stays holds the change | fence, apply |
 | withhold | each gives back what it holds of a change that cannot be | refused |
 | fence | all that stay let go of lost hosts, and learn where their replicas will be | apply, failed |
-| apply | those that get replicas start them and prove it; of a change of the size those that stay learn of it as well | ... |
+| apply | those that get replicas start and prove them; of a resize those that stay learn of it | join, clear, the end |
 | again | hosts that had another copy than expected are told the whole | what the step before led to |
 | join | those whose peers were late look for them once more | clear, done, failed |
 | clear | hosts that carry nothing of it any more give up what they have, and keep a stub | done |
@@ -20,10 +20,13 @@ was changed), FAILED (the record says what is wanted; ``displaced`` names replic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    SessionAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -34,12 +37,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     ASK_AGAIN,
     GRANTED,
-    Answer,
     resolve_reservations,
     turns_seconds,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
     Call,
     Outside,
     State,
@@ -56,6 +57,7 @@ OUTPUT = {
     "output_days": "launch_output_days",
     "output_sessions": "launch_output_sessions",
 }
+Answers = Mapping[str, SessionAnswer]
 PATIENCE = 10
 """Seconds for which a host that has started its part looks for peers; who is later is met in a step of its own."""
 
@@ -85,11 +87,16 @@ def _over(state: State, status: str, reasons: list[str], displaced: Mapping[str,
     return {**state, **step("", "", ""), "change_result": result}
 
 
-def _missing(answers: Answers, expected_key: str) -> dict[str, str]:
-    return {host: why_not(result) for host, result in answers.items() if expected_key not in result}
+def _missing(answers: Answers, part: Callable[[SessionAnswer], object]) -> dict[str, str]:
+    """Return which hosts have not answered what they should have, and why."""
+    return {host: answer.why_not for host, answer in answers.items() if part(answer) is None}
 
 
-# ---- holding ----------------------------------------------------------------------------------------------------------
+def _actions(answer: SessionAnswer) -> object:
+    return answer.actions
+
+
+# ---- holding -------------------------------------------------------------------------------------------------------
 
 
 def _reserve(state: State, outside: Outside) -> State:
@@ -106,13 +113,10 @@ def _reserve(state: State, outside: Outside) -> State:
 
 def _after_reserve(state: State, answers: Answers, outside: Outside) -> State:
     change = state["change"]
-    given = {
-        host: Answer.from_dict(result) if "granted" in result else Answer(False, (why_not(result),))
-        for host, result in answers.items()
-    }
+    given = {host: answer.to_claim for host, answer in answers.items()}
     outcome = resolve_reservations(change["id"], given)
     if outcome == GRANTED:
-        made = {name: keys for result in answers.values() for name, keys in (result.get("public_keys") or {}).items()}
+        made = {name: keys for answer in answers.values() for name, keys in (answer.public_keys or {}).items()}
         state["change"] = {**change, "made": {name: made[name] for name in change["places"] if name in made}}
         state["public_keys"] = {**state["public_keys"], **made}
         if change["kind"] != RESIZE and change["staying"] and not outside.check_mode:
@@ -121,9 +125,9 @@ def _after_reserve(state: State, answers: Answers, outside: Outside) -> State:
     if outcome == ASK_AGAIN and state["attempt"] < state["attempts"]:
         state["attempt"] += 1
         return {**_reserve(state, outside), "pause": True}
-    sick = {host: why_not(result) for host, result in answers.items() if result.get("sick")}
+    sick = {host: answer.why_not for host, answer in answers.items() if answer.sick}
     state["change"] = {**change, "sick": sick}
-    state["refused"] = [f"{host}: {reason}" for host, answer in given.items() for reason in answer.reasons]
+    state["refused"] = [f"{host}: {reason}" for host, claimed in given.items() for reason in claimed.reasons]
     own = {host: {"claim": state["claims"][host]["claim"], "host": host} for host in change["holding"]}
     calls = [call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)]
     return {**state, **step("withhold", "Roll back what was held", DECIDE, calls)}
@@ -133,7 +137,7 @@ def _after_withhold(state: State, _answers: Answers, _outside: Outside) -> State
     return _over(state, REFUSED, state["refused"], state["change"]["sick"])
 
 
-# ---- changing ---------------------------------------------------------------------------------------------------------
+# ---- changing ------------------------------------------------------------------------------------------------------
 
 
 def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, **arguments: Any) -> Call:
@@ -185,7 +189,7 @@ def _after_fence(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _fenced(state: State, answers: Answers, outside: Outside) -> State:
-    missing = _missing(answers, "actions")
+    missing = _missing(answers, _actions)
     if missing:
         return _over(state, FAILED, [f"{host}: {why}" for host, why in missing.items()])
     state["change"] = {**state["change"], "fenced": True}
@@ -219,7 +223,7 @@ def _after_apply(state: State, answers: Answers, outside: Outside) -> State:
 
 def _unless_stale(state: State, answers: Answers, outside: Outside, follow: Any) -> State:
     """Tell hosts the whole that had another copy than was expected; else go on."""
-    stale = [host for host, result in answers.items() if result.get("stale")]
+    stale = [host for host, answer in answers.items() if answer.stale]
     if not stale:
         return follow(state, answers, outside)  # type: ignore[no-any-return]
     change = state["change"]
@@ -233,7 +237,7 @@ def _unless_stale(state: State, answers: Answers, outside: Outside, follow: Any)
         **change,
         "stale": [host for host in state["change"]["stale"] if host not in stale] + stale,
         "after": state["step"],
-        "answers": {host: dict(result) for host, result in answers.items() if host not in stale},
+        "answers": encode({host: answer for host, answer in answers.items() if host not in stale}),
     }
     return {
         **state,
@@ -242,7 +246,7 @@ def _unless_stale(state: State, answers: Answers, outside: Outside, follow: Any)
 
 
 def _after_again(state: State, answers: Answers, outside: Outside) -> State:
-    all_answers = {**state["change"]["answers"], **answers}
+    all_answers = {**read_answers(SessionAnswer, state["change"]["answers"]), **answers}
     follow = _fenced if state["change"]["after"] == "fence" else _applied
     return follow(state, all_answers, outside)
 
@@ -250,7 +254,7 @@ def _after_again(state: State, answers: Answers, outside: Outside) -> State:
 def _applied(state: State, answers: Answers, outside: Outside) -> State:
     change = state["change"]
     amended = {host: result for host, result in answers.items() if host in state["record"]["hosts"]}
-    missing = _missing(amended, "actions")
+    missing = _missing(amended, _actions)
     state["replicas"] = _replicas(state, amended)
     if missing:
         displaced = {
@@ -260,7 +264,7 @@ def _applied(state: State, answers: Answers, outside: Outside) -> State:
             if replica["host"] == host and (name := replica["name"]) in change["places"]
         }
         return _over(state, FAILED, [f"{host}: {why}" for host, why in missing.items()], displaced)
-    late = [host for host, result in amended.items() if result.get("unproven")]
+    late = [host for host, answer in amended.items() if answer.unproven]
     if late:
         own = {host: {"host": host} for host in late}
         variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
@@ -270,11 +274,11 @@ def _applied(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _replicas(state: State, answers: Answers) -> list[dict[str, Any]]:
-    return [{**replica, "host": host} for host, result in answers.items() for replica in result.get("replicas") or ()]
+    return [{**replica, "host": host} for host, answer in answers.items() for replica in answer.replicas or ()]
 
 
 def _after_join(state: State, answers: Answers, outside: Outside) -> State:
-    missing = _missing(answers, "replicas")
+    missing = _missing(answers, lambda answer: answer.replicas)
     if missing:
         return _over(state, FAILED, [f"{host}: {why}" for host, why in missing.items()])
     state["replicas"] = [*state["replicas"], *_replicas(state, answers)]
@@ -298,5 +302,5 @@ def _clear(state: State, _outside: Outside) -> State:
 
 def _after_clear(state: State, answers: Answers, _outside: Outside) -> State:
     # What stays there is removed by whatever runs next: the newest record says that the session runs elsewhere.
-    warnings = [f"{host} could not be cleaned: {why}" for host, why in _missing(answers, "actions").items()]
+    warnings = [f"{host} could not be cleaned: {why}" for host, why in _missing(answers, _actions).items()]
     return {**_over(state, DONE, []), "warnings": [*state["warnings"], *warnings]}
