@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
@@ -167,21 +168,21 @@ class GroupFacts:
         for session_id, record in sorted(view.records.items()):
             if record.status != RUNNING or record.request is None:
                 continue
-            batch = self._batch(record)
+            batch, main_host = self._batch(record)
             policy = record.request["failure_policy"]
             last = end_of(policy, record.request["restart_limit"], failures.get(session_id, []))
             # What replicas do once the batch command has ended is no failure; what it was lost by is.
-            if batch and batch.get("requeue"):
+            if batch and batch.requeue:
                 why = "Its batch command was stopped, to begin anew without a host that is drained."
                 ticket = record.queue or QueueTicket(next_number(view.pending()))
                 self._end(view, record, PENDING, why, plan=None, hosts=(), queue=ticket)
-            elif batch and batch["status"] == ENDED_JOB and not (last and last.stopped):
-                why = failure_of(batch)
+            elif batch and batch.status == ENDED_JOB and not (last and last.stopped):
+                why = failure_of(batch, main_host)
                 self._end(view, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
             elif last is not None:
                 self._end(view, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
-            elif batch and batch["status"] == LOST:
-                self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch)}")
+            elif batch and batch.status == LOST:
+                self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch, main_host)}")
         return view
 
     def to_requeue(self, view: ClusterState, hosts: Collection[str]) -> dict[str, str]:
@@ -228,13 +229,11 @@ class GroupFacts:
             and {*view.records[key].hosts, *(self.known if view.records[key].queue else ())} <= sound
         ]
 
-    def _batch(self, record: Record) -> dict[str, Any] | None:
-        """Return what main1's host says of the batch command of a session that runs; None where nothing."""
-        if not record.request["batch_command"]:
-            return None
+    def _batch(self, record: Record) -> tuple[JobOutcome | None, str]:
+        """Return what main1's host says of the batch command of a session that runs, None where nothing; and it."""
         host = record.plan["replicas"][0]["host"]
-        outcome = self.facts[host].batches.get(record.id) if host in self.facts else None
-        return None if outcome is None else {"host": host, **outcome}
+        says = host in self.facts and record.request["batch_command"]
+        return self.facts[host].batches.get(record.id) if says else None, host
 
     def _failures(self) -> dict[str, list[Failure]]:
         found: dict[str, list[Failure]] = {}

@@ -23,6 +23,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "volumes": {"type": "list", "elements": "str", "default": []},
             "underlay_address": {"type": "str"},
             "encryption": {"type": "bool", "default": False},
+            "peers_of": {"type": "list", "elements": "str", "default": []},
             "accelerators": {"type": "raw"},
             "state_directory": STATE_DIRECTORY,
         },

@@ -13,6 +13,11 @@ from typing import Any, Optional, TypeVar
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, Tombstone
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import (
+    JobOutcome,
+    SessionCopy,
+    Source,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger
 
 SILENCE = "It did not answer."
@@ -132,6 +137,15 @@ class JobAnswer(Answer):
 
 
 @dataclass(frozen=True)
+class OutputAnswer(Answer):
+    """Of session_output. jobs: how they ended in the replicas here."""
+
+    sessions: Optional[tuple[SessionCopy, ...]] = None
+    sources: Optional[tuple[Source, ...]] = None
+    jobs: tuple[JobOutcome, ...] = ()
+
+
+@dataclass(frozen=True)
 class RepairedSession:
     """What was put back of a session; problem: why not all of it."""
 
@@ -156,6 +170,36 @@ class TransferAnswer(Answer):
     replica: str = ""
     container: str = ""
     took: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The largest packet that arrived, in bytes, by the number of its host: through the link, and beside it."""
+
+    tunnel: dict[str, int]
+    plain: dict[str, int]
+
+
+@dataclass(frozen=True)
+class PreflightAnswer(Answer):
+    """Of host_preflight, one part a state.
+
+    examined: observed, and the times between which that was done, by the clocks of the host and of the controller.
+    listening: the process, its ports, and by folder why nothing could be written there. reached: by a host's number
+    what TCP said, and by folder whether what was written is seen. measured: of one pair.
+    """
+
+    observed: Optional[dict[str, Any]] = None
+    times: tuple[float, ...] = ()
+    controller: tuple[float, ...] = ()
+    server: Optional[dict[str, int]] = None
+    port: Optional[int] = None
+    udp: Optional[int] = None
+    problems: dict[str, str] = field(default_factory=dict)
+    peers: Optional[dict[str, dict[str, Any]]] = None
+    shared: dict[str, bool] = field(default_factory=dict)
+    measured: Optional[dict[str, Any]] = None
+    heard: Optional[Heard] = None
 
 
 A = TypeVar("A", bound=Answer)

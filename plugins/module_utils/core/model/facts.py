@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain, Suspicion
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Topology
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
@@ -142,9 +143,10 @@ class HostFacts:
     session. overlays: those that containers here are kept out of. images: by the reference that was asked for, volumes
     by name, as the engine describes them. encryption: why there can be no encrypted session; None where nobody tried.
     accelerators: by class, as they were detected. batches: what can be said of batch commands, by session. public_keys,
-    users: by session and replica. host_names: by session, what this host is called in its plan. silent_peers: by
-    session that was asked for, those of its other hosts that do not answer this one. clock: seconds since its boot, by
-    which reservations run out. signature: tells whether anything has changed that a session may wait for.
+    users: by session and replica. host_names: by session, what this host is called in its plan. silent_peers: of the
+    sessions that were asked for, run here and have other hosts, which of these do not answer this one in any way. clock:
+    seconds since its boot, by which reservations run out. signature: tells whether anything has changed that a session
+    may wait for.
     """
 
     usable: bool = True
@@ -172,7 +174,7 @@ class HostFacts:
     encryption: Optional[str] = None
     accelerators: dict[str, dict[str, Any]] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
-    batches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    batches: dict[str, JobOutcome] = field(default_factory=dict)
     records: tuple[Record, ...] = ()
     public_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
     users: dict[str, dict[str, str]] = field(default_factory=dict)
