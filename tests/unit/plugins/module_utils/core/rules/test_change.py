@@ -40,7 +40,7 @@ def facts_beside(facts, plan: Plan, without=()):
     """Return the facts of the hosts once the session of a plan runs there; without: hosts that are lost."""
     claims = claims_of(plan)
     found = {}
-    for host, about in facts.items():
+    for host, known in facts.items():
         if host in without:
             continue
         held = []
@@ -54,7 +54,7 @@ def facts_beside(facts, plan: Plan, without=()):
                     "holder": "",
                 }
             ]
-        found[host] = {**about, "reservations": held}
+        found[host] = {**known, "reservations": held}
     return typed(found)
 
 
@@ -197,7 +197,7 @@ def test_what_is_claimed_beyond():
 def test_any_series_of_changes_is_a_series_of_good_plans(data):
     number = data.draw(st.integers(2, 5))
     facts = make_facts(number, cpus=data.draw(st.integers(2, 6)))
-    capacity = sum(about["capacity"]["cpus"] for about in facts.values()) // 2000
+    capacity = sum(known["capacity"]["cpus"] // 2000 for known in facts.values())
     values = {"cpus": 2, "max_size": 13, "mode": "multi-node"}
     size = data.draw(st.integers(1, max(1, capacity - 1)))
     plan = make_plan(make_request(size=size, **values), facts)
