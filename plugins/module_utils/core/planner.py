@@ -255,10 +255,10 @@ class Planner:
         if changes and not self.recreate:
             return _refusal(current, self.owner, changes)
         if current.status == PENDING:
-            request, shared_with = self.request.to_dict(), self._shared_with(current)
-            if (current.request, current.shared_with) != (request, shared_with):  # it keeps its place in the queue
+            stored, shared_with = self.request.to_dict(), self._shared_with(current)
+            if (current.request, current.shared_with) != (stored, shared_with):  # it keeps its place in the queue
                 why = "It was asked for differently."
-                current = advance(current, PENDING, why, request=request, shared_with=shared_with)
+                current = advance(current, PENDING, why, request=stored, shared_with=shared_with)
             return self._new_plan(current)
         if not changes:
             return self._placed_already(current)
@@ -546,25 +546,11 @@ class Planner:
         return wants and not self._why_not_replaced(record, missing)
 
     def _why_not_replaced(self, record: Record, missing: Sequence[str]) -> list[str]:
-        """Return why replicas of hosts that cannot be reached stay where they are, in full sentences.
-
-        A host is lost when most of the session's other hosts say so: this controller may be the one that is cut off.
-        """
+        """Return why replicas of hosts that cannot be reached stay where they are, in full sentences."""
         if not self._wants_replacement(record):
             return []
-        found = []
-        for host in missing:
-            others = [other for other in record.hosts if other != host]
-            silent = [
-                other
-                for other in others
-                if other in self.facts and host in self.facts[other].silent_peers.get(record.id, ())
-            ]
-            if 2 * len(silent) <= len(others):
-                hear = [other for other in others if other in self.facts and other not in silent]
-                who = f"{', '.join(hear)} still hear it" if hear else "no other host of the session can be asked"
-                found.append(f"The replicas of {host} are not given to others, as {who}.")
-        return found
+        reasons = [why for host in missing if (why := self.group.why_not_lost(record, host))]
+        return [f"Its replicas are not given to others: {' '.join(reasons)}"] if reasons else []
 
     @property
     def asks_peers(self) -> list[str]:

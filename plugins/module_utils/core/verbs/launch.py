@@ -879,7 +879,7 @@ class _Launch:
             known = {replica["name"] for replica in state["replicas"]}
             others = [status for status in state["statuses"] if status["name"] not in known]
             if state["given_up"]:
-                return self._fail(
+                return self._not_changed(
                     f"The session {name} could not be changed as it was asked; it runs on as it was.",
                     *state["failures"],
                     ADVICE,
@@ -891,7 +891,9 @@ class _Launch:
             if not last:
                 state["displaced"] = {**state["displaced"], **sick}
                 return self._look_again(pause=True)
-            return self._fail(f"The session {name} runs on as it is; it could not be changed.", *result["reasons"])
+            return self._not_changed(
+                f"The session {name} runs on as it is; it could not be changed.", *result["reasons"]
+            )
         new = [replica for replica, before in state["change"]["places"].items() if before is None]
         if result["displaced"] and set(result["displaced"]) <= {*new}:
             # New ones are given up, and with them all that came in the same change.
@@ -900,10 +902,13 @@ class _Launch:
         if result["displaced"] and not last:
             state["displaced"] = {**state["displaced"], **result["displaced"]}
             return self._look_again()
-        return self._fail(
+        return self._not_changed(
             f"The change of session {name} was begun and not finished. Launch it again to finish it.",
             *result["reasons"],
         )
+
+    def _not_changed(self, *lines: str) -> State:
+        return self._over(ERROR, lines) if self.state["from_queue"] else self._fail(*lines)
 
     # ---- undoing --------------------------------------------------------------------------------------------------
 
