@@ -13,6 +13,10 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
@@ -47,7 +51,7 @@ class ActionModule(ActionBase):
         directory = os.path.abspath(os.path.expanduser(arguments["directory"]))
         try:
             asker = who_asks(task_vars, self._templar.template)
-            group = GroupFacts.read(arguments["hosts"], task_vars["hostvars"])
+            group = GroupFacts.read(read_answers(FactsAnswer, arguments["hosts"]), task_vars["hostvars"])
             name = arguments["session_name"]
             record = check_login(_record(group, name), name, arguments["resource_group"], asker)
             plan = record.plan

@@ -14,6 +14,10 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput, spoken
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    OutputAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     files_of,
     merge,
@@ -53,8 +57,9 @@ class ActionModule(ActionBase):
 
     def _shown(self, state: Mapping[str, Any], hostvars: Any) -> dict[str, Any]:
         request = state["request"]
-        answers = [hostvars.raw_get(host).get("logs_answer") or {} for host in state["hosts"]]
-        sources = [source for answer in answers for source in answer.get("sources") or ()]
+        results = {host: hostvars.raw_get(host).get("logs_answer") or {} for host in state["hosts"]}
+        answers = read_answers(OutputAnswer, results).values()
+        sources = [source for answer in answers for source in answer.sources or ()]
         lines = merge(sources)
         if not request["follow_seconds"]:
             width = max((len(speaker(source)) for source in sources), default=0)

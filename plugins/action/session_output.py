@@ -17,6 +17,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import Source
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import DEFAULT_SIZE, shown, speaker
 
 SLICE = 5.0
@@ -76,5 +77,6 @@ class ActionModule(HostAction):
 
     def _show(self, source: dict[str, Any]) -> None:
         width, timestamps = int(self._task.args.get("width") or 0), self._task.args.get("timestamps")
+        who = speaker(Source(**source))
         for moment, stream, text in source["lines"]:
-            Display().display(shown(speaker(source), width, stream, text, moment if timestamps else ""))
+            Display().display(shown(who, width, stream, text, moment if timestamps else ""))

@@ -16,6 +16,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     pick,
     waiting_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
@@ -32,7 +36,7 @@ def read_overview(
     variables of the host that the action works for, for what holds for the whole group.
     Raises InvalidInput where no host can be reached, or what the inventory says of the group cannot be used.
     """
-    group = GroupFacts.read(results, hostvars)
+    group = GroupFacts.read(read_answers(FactsAnswer, results), hostvars)
     settings = Settings.from_variables(pick(own, SITE_VARIABLES))
     view = group.cluster_state()
     waiting, problems = waiting_of(view.pending())

@@ -26,6 +26,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     RUNNING,
@@ -145,7 +149,8 @@ def judged(session: Session) -> Record:
     """Return the record as it is to be by what this host says."""
     facts = session.call("host_info", whole_records=True)["host"]
     assert facts["usable"], facts["problem"]
-    return GroupFacts.read({HERE: {"host": facts}}, {HERE: {}}).cluster_state().records[session.id]
+    answers = read_answers(FactsAnswer, {HERE: {"host": facts}})
+    return GroupFacts.read(answers, {HERE: {}}).cluster_state().records[session.id]
 
 
 def test_strict_ends_the_session_with_the_first_failure(host: Host) -> None:

@@ -85,8 +85,9 @@ def test_each_resolves_its_own_members_only(sessions: Sessions) -> None:
         own = {replica.name: _addresses(replica)["eth1"] for replica in members.values()}
         for replica in members.values():
             lines = [line.split() for line in replica.run("cat", "/etc/hosts").splitlines() if "local" not in line]
-            assert {line[1]: line[0] for line in lines} == own, name
-            assert len(lines) == 2
+            mapped = {f"{member}.": f"::ffff:{address}" for member, address in own.items()}
+            assert {line[1]: line[0] for line in lines} == own | mapped, name
+            assert len(lines) == 4
 
 
 def test_members_reach_each_other_and_nobody_of_the_other_session(sessions: Sessions) -> None:

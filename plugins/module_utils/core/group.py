@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import (
     ClusterState,
     Removal,
@@ -21,8 +20,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.failu
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import in_current_names
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LOST, failure_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, read_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
@@ -78,32 +79,30 @@ class GroupFacts:
 
     @classmethod
     def read(
-        cls, results: Mapping[str, Any], hostvars: Mapping[str, Any], sick: Mapping[str, str] | None = None
+        cls, answers: Mapping[str, FactsAnswer], hostvars: Mapping[str, Any], sick: Mapping[str, str] | None = None
     ) -> GroupFacts:
-        """Read registered results of host_info.
+        """Put together what hosts answered.
 
         sick: hosts to leave out whatever they say, and why. Raises InvalidInput where no host can be reached.
         """
-        reached = {name: result for name, result in results.items() if not result.get("unreachable")}
-        unreachable = [name for name in results if name not in reached]
+        reached = {name: answer for name, answer in answers.items() if not answer.unreachable}
+        unreachable = [name for name in answers if name not in reached]
         if not reached:
             raise InvalidInput.single(
                 "session_resource_group", ", ".join(unreachable), "None of its hosts can be reached."
             )
         facts = {}
         why_missing = dict.fromkeys(unreachable, "It could not be reached.")
-        for name, result in reached.items():
-            host = result.get("host") or {}
-            if name in (sick or {}) or not host.get("usable"):
-                why_missing[name] = (sick or {}).get(name) or host.get("problem") or why_not(result)
-                continue
-            try:
-                facts[name] = read_facts(host, f"Host {name}")
-            except Malformed as error:
-                why_missing[name] = str(error)
+        for name, answer in reached.items():
+            host = answer.host
+            if name not in (sick or {}) and host is not None and host.usable:
+                facts[name] = host
+            else:
+                problem = host.problem if host is not None else ""
+                why_missing[name] = (sick or {}).get(name) or problem or answer.why_not
         inventory = {name: pick(hostvars[name], HOST_VARIABLES) for name in reached}
-        found, names = in_current_names(facts, results)
-        return cls(found, why_missing, list(results), unreachable, inventory, names)
+        found, names = in_current_names(facts, answers)
+        return cls(found, why_missing, list(answers), unreachable, inventory, names)
 
     @property
     def missing(self) -> list[str]:
@@ -169,21 +168,21 @@ class GroupFacts:
         for session_id, record in sorted(view.records.items()):
             if record.status != RUNNING or record.request is None:
                 continue
-            batch = self._batch(record)
+            batch, main_host = self._batch(record)
             policy = record.request["failure_policy"]
             last = end_of(policy, record.request["restart_limit"], failures.get(session_id, []))
             # What replicas do once the batch command has ended is no failure; what it was lost by is.
-            if batch and batch.get("requeue"):
+            if batch and batch.requeue:
                 why = "Its batch command was stopped, to begin anew without a host that is drained."
                 ticket = record.queue or QueueTicket(next_number(view.pending()))
                 self._end(view, record, PENDING, why, plan=None, hosts=(), queue=ticket)
-            elif batch and batch["status"] == ENDED_JOB and not (last and last.stopped):
-                why = failure_of(batch)
+            elif batch and batch.status == ENDED_JOB and not (last and last.stopped):
+                why = failure_of(batch, main_host)
                 self._end(view, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
             elif last is not None:
                 self._end(view, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
-            elif batch and batch["status"] == LOST:
-                self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch)}")
+            elif batch and batch.status == LOST:
+                self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch, main_host)}")
         return view
 
     def to_requeue(self, view: ClusterState, hosts: Collection[str]) -> dict[str, str]:
@@ -230,13 +229,11 @@ class GroupFacts:
             and {*view.records[key].hosts, *(self.known if view.records[key].queue else ())} <= sound
         ]
 
-    def _batch(self, record: Record) -> dict[str, Any] | None:
-        """Return what main1's host says of the batch command of a session that runs; None where nothing."""
-        if not record.request["batch_command"]:
-            return None
+    def _batch(self, record: Record) -> tuple[JobOutcome | None, str]:
+        """Return what main1's host says of the batch command of a session that runs, None where nothing; and it."""
         host = record.plan["replicas"][0]["host"]
-        outcome = self.facts[host].batches.get(record.id) if host in self.facts else None
-        return None if outcome is None else {"host": host, **outcome}
+        says = host in self.facts and record.request["batch_command"]
+        return self.facts[host].batches.get(record.id) if says else None, host
 
     def _failures(self) -> dict[str, list[Failure]]:
         found: dict[str, list[Failure]] = {}

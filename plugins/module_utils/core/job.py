@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome, SessionCopy
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
@@ -172,25 +173,24 @@ def _id(variable: str, value: object) -> str:
     return text
 
 
-def plan_job(on: Iterable[str], name: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def plan_job(on: Iterable[str], name: str, known: Mapping[str, SessionCopy]) -> dict[str, str]:
     """Return where a command is to run: replicas, in rank order, to their hosts.
 
-    on: words that say where. name: of the session. known: for each host that answered, what it says of the session:
-    ``status``, ``hosts`` and ``members``, which tells the state of each replica that runs there.
+    on: words that say where. name: of the session. known: for each host that answered, what it says of the session.
     Raises InvalidInput where it cannot run, by name.
     """
-    status = next((answer["status"] for answer in known.values() if answer["members"]), "")
-    status = status or next((answer["status"] for answer in known.values() if answer["status"]), "")
+    status = next((copy.status for copy in known.values() if copy.members), "")
+    status = status or next((copy.status for copy in known.values() if copy.status), "")
     if status != RUNNING:
         word = f"It is {status}" if status else "It has ended"
         raise InvalidInput.single("session_name", name, f"{word}; a job needs a session that runs.")
-    hosts = sorted({host for answer in known.values() for host in answer["hosts"]})
-    missing = [host for host in hosts if not known.get(host, {}).get("members")]
+    hosts = sorted({host for copy in known.values() for host in copy.hosts})
+    missing = [host for host in hosts if host not in known or not known[host].members]
     if missing:
         why = f"A job needs all of the session, and {', '.join(missing)} cannot be asked for its replicas."
         raise InvalidInput.single("session_name", name, why)
-    host_of = {replica: host for host in hosts for replica in known[host]["members"]}
-    states = {replica: known[host]["members"][replica] for replica, host in host_of.items()}
+    host_of = {replica: host for host in hosts for replica in known[host].members}
+    states = {replica: known[host].members[replica] for replica, host in host_of.items()}
     unready = [
         f"{replica} is {states[replica]}" for replica in sorted(states, key=rank_order) if states[replica] != READY
     ]
@@ -219,15 +219,12 @@ def describe(command: Iterable[str]) -> str:
     return argv[2] if argv[:2] == ["/bin/sh", "-c"] and len(argv) == 3 else shlex.join(argv)
 
 
-def failure_of(outcome: Mapping[str, Any]) -> str:
-    """Return why a job did not succeed in a replica as a sentence; nothing where it did, or still runs.
-
-    outcome: ``replica``, ``host``, ``status``, ``exit_code``, ``timed_out``, ``stopped``, ``problem``.
-    """
-    where = f"{outcome['replica']} on {outcome['host']}"
-    if outcome["problem"]:
-        return f"{where}: {outcome['problem']}"
-    if outcome["status"] != ENDED or outcome["exit_code"] == 0:
+def failure_of(outcome: JobOutcome, host: str) -> str:
+    """Return why a job did not succeed in a replica as a sentence; nothing where it did, or still runs."""
+    where = f"{outcome.replica} on {host}"
+    if outcome.problem:
+        return f"{where}: {outcome.problem}"
+    if outcome.status != ENDED or outcome.exit_code == 0:
         return ""
-    cause = ", its time being over" if outcome["timed_out"] else ", having been stopped" if outcome["stopped"] else ""
-    return f"{where} ended with exit code {outcome['exit_code']}{cause}."
+    cause = ", its time being over" if outcome.timed_out else ", having been stopped" if outcome.stopped else ""
+    return f"{where} ended with exit code {outcome.exit_code}{cause}."

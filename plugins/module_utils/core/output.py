@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import Source
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
@@ -239,28 +240,25 @@ def rank_order(replica: str) -> tuple[bool, str, int, str]:
     return role != "main", role, number, replica
 
 
-def merge(sources: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
-    """Return the lines of all sources as (time, speaker, stream, text), by time, then replica, then as written.
-
-    sources: ``replica``, ``job`` and ``lines`` of each.
-    """
-    ordered = sorted(sources, key=lambda source: (rank_order(source["replica"]), source["job"]))
-    lines = [(line[0], speaker(source), line[1], line[2]) for source in ordered for line in source["lines"]]
+def merge(sources: Iterable[Source]) -> list[tuple[str, str, str, str]]:
+    """Return the lines of all sources as (time, speaker, stream, text), by time, then replica, then as written."""
+    ordered = sorted(sources, key=lambda source: (rank_order(source.replica), source.job))
+    lines = [(line[0], speaker(source), line[1], line[2]) for source in ordered for line in source.lines]
     return sorted(lines, key=lambda line: line[0])
 
 
-def files_of(sources: Iterable[Mapping[str, Any]], lines: Iterable[tuple[str, str, str, str]]) -> dict[str, str]:
+def files_of(sources: Iterable[Source], lines: Iterable[tuple[str, str, str, str]]) -> dict[str, str]:
     """Return the files that hold sources, name to text: one of each replica and job, and one of all, merged *lines*."""
     found = {MERGED: [f"{time} {name} {stream} {text}" for time, name, stream, text in lines]}
     for source in sources:
-        name = f"{source['replica']}.{source['job']}" if source["job"] else source["replica"]
-        found.setdefault(name, []).extend(f"{time} {stream} {text}" for time, stream, text in source["lines"])
+        name = f"{source.replica}.{source.job}" if source.job else source.replica
+        found.setdefault(name, []).extend(f"{time} {stream} {text}" for time, stream, text in source.lines)
     return {f"{name}.log": "".join(f"{line}\n" for line in lines) for name, lines in found.items()}
 
 
-def speaker(source: Mapping[str, Any]) -> str:
+def speaker(source: Source) -> str:
     """Return who wrote the lines of a source: the replica, or a job in it."""
-    return f"{source['replica']}/{source['job']}" if source["job"] else str(source["replica"])
+    return f"{source.replica}/{source.job}" if source.job else source.replica
 
 
 def shown(who: str, width: int, stream: str, text: str, time: str = "") -> str:

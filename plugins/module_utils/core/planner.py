@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     cleanup_actions,
     waiting_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -88,12 +89,12 @@ def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str
     return warnings
 
 
-def undetected(hosts: Mapping[str, Any]) -> list[str]:
+def undetected(answers: Mapping[str, FactsAnswer]) -> list[str]:
     """Return which classes of accelerators could not be detected on which hosts, and why."""
     return [
         f"Accelerators {kind} of {name} were not detected: {detected['problem']}"
-        for name, result in hosts.items()
-        for kind, detected in ((result.get("host") or {}).get("accelerators") or {}).items()
+        for name, answer in answers.items()
+        for kind, detected in (answer.host.accelerators if answer.host is not None else {}).items()
         if detected["problem"]
     ]
 

@@ -102,7 +102,8 @@ def _reader(hint: Any) -> Reader:
 
     def read(value: Any, place: str, problems: Problems) -> Any:
         # Ansible hands over subclasses of text; only truth values must not pass for numbers.
-        if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
+        kinds = (int, float) if hint is float else hint
+        if not isinstance(value, kinds) or (hint is not bool and isinstance(value, bool)):
             _expected(problems, place, value, _WANTED[hint])
         return value
 

@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain, Suspicion
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Topology
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
@@ -171,7 +172,7 @@ class HostFacts:
     encryption: Optional[str] = None
     accelerators: dict[str, dict[str, Any]] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
-    batches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    batches: dict[str, JobOutcome] = field(default_factory=dict)
     records: tuple[Record, ...] = ()
     public_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
     users: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -90,6 +90,10 @@ INTERFACE_NAMES = (
 )
 """The variables that hold the name of the session's interface; set only where there is a session network."""
 
+TRIM_DOMAINS = "RESOLV_ADD_TRIM_DOMAINS"
+"""What the C library cuts off the names that it finds (host.conf(5)): here the dot at the end of those that /etc/hosts
+has for mapped addresses. Set only where there is a session network."""
+
 MPI_SETTINGS = (
     # Open MPI 4 reads the first, Open MPI 5 (PRRTE) ignores it and reads the second.
     ("OMPI_MCA_orte_default_hostfile", HOSTFILE),
@@ -147,7 +151,7 @@ CONTRACT_NAMES: frozenset[str] = frozenset(SEED_NAMES + EXTRA_NAMES)
 """What programs may rely on. A user's variable of such a name is refused."""
 
 ADVICE_NAMES: frozenset[str] = frozenset(
-    LAUNCHER_NAMES + INTERFACE_NAMES + SLURM_NAMES + tuple(name for name, value in MPI_SETTINGS)
+    (*LAUNCHER_NAMES, *INTERFACE_NAMES, *SLURM_NAMES, *(name for name, value in MPI_SETTINGS), TRIM_DOMAINS)
 )
 """What only advises programs that find no better by themselves. A user's own value wins, as for a faster fabric."""
 
@@ -196,6 +200,7 @@ class SessionView:
         }
         if self.interface is not None:
             advice.update((name, self.interface) for name in INTERFACE_NAMES)
+            advice[TRIM_DOMAINS] = "."
         if self.slurm:
             advice.update(_slurm_job(self.session_id, self.replicas))
         workers = [f"{name}:{self.master_port}" for name in self.replicas]

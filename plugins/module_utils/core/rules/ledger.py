@@ -224,11 +224,6 @@ class Answer:
         """Return it as a part of what a host answers to the launch that asked."""
         return {"granted": self.granted, "reasons": list(self.reasons), "tentative": list(self.tentative)}
 
-    @classmethod
-    def from_dict(cls, result: Mapping[str, Any]) -> Answer:
-        """Return the answer that a host's result holds."""
-        return cls(result["granted"], tuple(result["reasons"]), tuple(result["tentative"]))
-
 
 Ledger = Mapping[str, Reservation]
 """The reservations of one host by session id."""

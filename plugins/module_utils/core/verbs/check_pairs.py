@@ -19,9 +19,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    TransferAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.pair_check import (
     Pair,
     judge,
@@ -79,7 +83,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 def _chosen(state: State, answers: Answers, outside: Outside) -> State:
     try:
-        group = GroupFacts.read(answers, outside.inventory)
+        group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory)
         hosts = hosts_from_facts(group.facts, group.inventory, SESSION)
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
@@ -106,9 +110,10 @@ def _ask(hosts: Sequence[str]) -> Call:
 
 
 def _found(state: State, answers: Answers, _outside: Outside) -> State:
-    replicas = {host: answers[host]["replica"] for host in state["chosen"] if answers[host].get("replica")}
-    state = {**state, "containers": {host: answers[host]["container"] for host in replicas}}
-    absent = {host: why_not(answers[host]) for host in state["chosen"] if host not in replicas}
+    found = read_answers(TransferAnswer, answers)
+    replicas = {host: found[host].replica for host in state["chosen"] if found[host].replica}
+    state = {**state, "containers": {host: found[host].container for host in replicas}}
+    absent = {host: found[host].why_not for host in state["chosen"] if host not in replicas}
     return _work({**state, "replicas": replicas, "left_out_because": {**state["left_out_because"], **absent}})
 
 
@@ -129,10 +134,10 @@ def _work(state: State) -> State:
 
 def _worked(state: State, answers: Answers, _outside: Outside) -> State:
     done = []
+    found = read_answers(TransferAnswer, answers)
     for host, other in state["pairs"]:
-        answer = answers[host]
-        took = answer.get("took")
-        done.append({"pair": [host, other], "took": took, "problem": "" if took is not None else why_not(answer)})
+        took = found[host].took
+        done.append({"pair": [host, other], "took": took, "problem": "" if took is not None else found[host].why_not})
     return _work({**state, "rounds": [*state["rounds"], done]})
 
 
@@ -160,10 +165,11 @@ def _judged(state: State) -> State:
 
 def _proven(state: State, answers: Answers, _outside: Outside) -> State:
     """Name nobody where somebody has removed the session, or a part of it, while pairs worked."""
+    found = read_answers(TransferAnswer, answers)
     gone = [
         host
         for host, container in state["containers"].items()
-        if not answers[host].get("unreachable") and answers[host].get("container") != container
+        if not found[host].unreachable and found[host].container != container
     ]
     if gone:
         return _told({**state, "named": {}, "unclear": [], "gone": gone})

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import Answer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Answers,
     Call,
     State,
     call,
@@ -64,10 +63,10 @@ def _removal(removals: Mapping[str, Mapping[str, Any]], variables: Mapping[str, 
     return call("session_host", own, arguments, (), dict(variables))
 
 
-def problems_of(answers: Answers) -> list[str]:
+def problems_of(answers: Mapping[str, Answer]) -> list[str]:
     """Return what could not be cleaned up, in full sentences."""
     return [
-        f"What nobody owns any more could not be removed from {host}: {why_not(result)}"
-        for host, result in answers.items()
-        if result.get("failed") or result.get("unreachable") or "actions" not in result
+        f"What nobody owns any more could not be removed from {host}: {answer.why_not}"
+        for host, answer in answers.items()
+        if answer.failed or answer.unreachable or answer.actions is None
     ]

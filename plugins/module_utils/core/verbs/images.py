@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import sentence, why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    ImagesAnswer,
+    Moved,
+    sentence,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.distribution import (
@@ -49,15 +53,14 @@ class Distribution:
         }
         self.report: list[str] = []
 
-    def asked(self, results: Mapping[str, Any]) -> None:
+    def asked(self, answers: Mapping[str, ImagesAnswer]) -> None:
         """Take the answers of the registry."""
-        for host, result in results.items():
-            digests, problems = result.get("digests") or {}, result.get("problems") or {}
+        for host, answer in answers.items():
             for need in self.needs:
                 if need.asks != host:
                     continue
-                digest = digests.get(need.reference)
-                why = sentence(str(problems.get(need.reference) or why_not(result)))
+                digest = answer.digests.get(need.reference)
+                why = sentence(answer.problems.get(need.reference) or answer.why_not)
                 try:
                     need.asked(digest, why, self.facts)
                 except InvalidInput as error:
@@ -68,25 +71,24 @@ class Distribution:
                     else f"{host} could not ask the registry: {why}"
                 )
 
-    def pulled(self, results: Mapping[str, Any]) -> None:
+    def pulled(self, answers: Mapping[str, ImagesAnswer]) -> None:
         """Take what became of the pulls."""
-        for host, result in results.items():
-            done, problems = result.get("pulled") or {}, result.get("problems") or {}
+        for host, answer in answers.items():
             for need in self.needs:
                 if not need.pulls or host not in need.lacking:
                     continue
-                if self.check_mode and "pulled" in result:
+                if self.check_mode and answer.pulled is not None:
                     self._pretend(need, host)
                     continue
-                pull = done.get(need.reference)
-                why = sentence(str(problems.get(need.reference) or why_not(result)))
-                need.pulled(host, None if pull is None else pull["id"], why)
+                pull = (answer.pulled or {}).get(need.reference)
+                why = sentence(answer.problems.get(need.reference) or answer.why_not)
+                need.pulled(host, None if pull is None else pull.id, why)
                 self.report.append(
                     f"{host} could not pull {need.reference}: {why}"
                     if pull is None
                     else f"{host} pulled {need.reference} ({_amount(pull)})."
                 )
-        if results:
+        if answers:
             for need in self.needs:
                 need.pulls = False
 
@@ -95,35 +97,35 @@ class Distribution:
         need.has[host] = need.ids.setdefault(need.platforms[host], "")
         self.report.append(f"{host} would pull {need.digest}.")
 
-    def arrived(self, served: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+    def arrived(self, served: Mapping[str, ImagesAnswer], answers: Mapping[str, ImagesAnswer]) -> None:
         """Take what became of the transfers of a round."""
         for receiver, plain in (self.previous.get("receives") or {}).items():
             transfer = Transfer(**plain)
             need = next(known for known in self.needs if known.reference == transfer.reference)
-            result = results.get(receiver) or {}
-            source = served.get(transfer.sender) or {}
-            if "bytes" in result:
+            answer = answers.get(receiver, ImagesAnswer())
+            source = served.get(transfer.sender, ImagesAnswer())
+            if answer.bytes is not None:
                 need.arrived(receiver, transfer.sender, "")
                 would = "would get" if self.check_mode else "got"
-                amount = "" if self.check_mode else f" ({_amount(result)})"
-                if result["bytes"] or self.check_mode:
+                amount = "" if self.check_mode else f" ({_amount(Moved(answer.bytes, answer.seconds))})"
+                if answer.bytes or self.check_mode:
                     self.report.append(f"{receiver} {would} {need.reference} from {transfer.sender}{amount}.")
                     continue
                 self.report.append(f"{receiver} has {need.reference} already.")
             else:
-                why = self._why(transfer, source, result)
+                why = self._why(transfer, source, answer)
                 need.arrived(receiver, transfer.sender, why)
                 self.report.append(why)
-            if source.get("server"):
-                self.useless.setdefault(transfer.sender, []).append(source["server"])
+            if source.server:
+                self.useless.setdefault(transfer.sender, []).append(source.server)
 
-    def _why(self, transfer: Transfer, source: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    def _why(self, transfer: Transfer, source: ImagesAnswer, answer: ImagesAnswer) -> str:
         sender, receiver = transfer.sender, transfer.receiver
         if sender == CONTROLLER:
-            return f"{receiver} did not get {transfer.reference} from the controller: {why_not(result)}"
-        if "port" not in source:
-            return f"{sender} cannot give {transfer.reference} to {receiver}: {why_not(source)}"
-        reason = str(result.get("msg") or "it did not answer").strip()
+            return f"{receiver} did not get {transfer.reference} from the controller: {answer.why_not}"
+        if source.port is None:
+            return f"{sender} cannot give {transfer.reference} to {receiver}: {source.why_not}"
+        reason = (answer.msg or "it did not answer").strip()
         first, last = self.ports
         advice = ""
         if "cannot be reached" in reason:
@@ -184,5 +186,5 @@ def _addresses(transfers: Sequence[Transfer], facts: Mapping[str, HostFacts]) ->
     return {host: underlay.address for host in senders if (underlay := facts[host].underlay)}
 
 
-def _amount(result: Mapping[str, Any]) -> str:
-    return f"{result['bytes'] / 1e6:.1f} MB in {result['seconds']:.1f} s"
+def _amount(moved: Moved) -> str:
+    return f"{moved.bytes / 1e6:.1f} MB in {moved.seconds:.1f} s"

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import (
     ENDED,
     LONGEST,
@@ -30,6 +29,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
     failure_of,
     plan_job,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    Answer,
+    JobAnswer,
+    OutputAnswer,
+    read_answers,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job, rank_order, shown
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.logs import choose
@@ -46,15 +52,8 @@ REFUSED = "The job cannot be run; nothing was started."
 STATE_DIRECTORY = {"state_directory": "run_job_state_directory"}
 TO_START = {**STATE_DIRECTORY, "env": "job_env", "output_size": "run_job_output_size"}
 """The environment comes from the variable itself: its values may be secret, and a state is shown."""
-BEGUN = {
-    "status": RUNNING,
-    "exit_code": None,
-    "timed_out": False,
-    "stopped": False,
-    "alone": False,
-    "problem": "",
-}
-"""What is known of a job in a replica as soon as it was started."""
+SHOWN = ("status", "exit_code", "timed_out", "stopped", "alone", "problem")
+"""What programs are told of a job in a replica."""
 LAST_LINES = 10
 """Lines of a replica in which the job failed that the failure shows."""
 ONE_LOOK = 0.1
@@ -74,9 +73,10 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     if name == "look":
         return _planned(state, answers, outside)
     if name == "run":
-        failed = [host for host in state["hosts"] if "started" not in answers[host]]
+        found = read_answers(JobAnswer, answers)
+        failed = [host for host in state["hosts"] if found[host].started is None]
         if failed:
-            state = {**state, "problems": [f"{host}: {why_not(answers[host])}" for host in failed]}
+            state = {**state, "problems": [f"{host}: {found[host].why_not}" for host in failed]}
             begun = [host for host in state["hosts"] if host not in failed]
             undo = step(
                 "abort", "End it where it was started", "Say why it could not be started", [_stop(state, begun)]
@@ -87,20 +87,22 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
         return _failed(state)
     if name == "end":
         # Of one that is out of reach the next step says so.
-        failed = [
-            (host, answer) for host, answer in answers.items() if answer.get("failed") and not answer.get("unreachable")
+        problems = [
+            f"{host}: The job could not be stopped. {answer.why_not}"
+            for host, answer in read_answers(Answer, answers).items()
+            if answer.failed and not answer.unreachable
         ]
-        problems = [f"{host}: The job could not be stopped. {why_not(answer)}" for host, answer in failed]
         return _read({**state, "problems": problems})
-    return _judged(state, answers)
+    return _judged(state, read_answers(OutputAnswer, answers))
 
 
 def _planned(state: State, answers: Answers, outside: Outside) -> State:
     """Return the state with the job in it: its id, and on, the host of each of its replicas."""
     request, name = state["request"], state["session_name"]
-    chosen = choose(answers, outside.asker, name, state["resource_group"], "", request["id"], "job_id")
+    found = read_answers(OutputAnswer, answers)
+    chosen = choose(found, outside.asker, name, state["resource_group"], "", request["id"], "job_id")
     if chosen.job:
-        job, on, command = chosen.job, *(chosen.jobs[chosen.job][key] for key in ("on", "command"))
+        job, on, command = chosen.job, chosen.jobs[chosen.job].on, chosen.jobs[chosen.job].command
     else:
         job, command = outside.draw().replace("-", "")[:12], request["command"]
         on = plan_job(request["on"], name, chosen.copies)
@@ -147,58 +149,58 @@ def _failed(state: State) -> State:
     return {**state, **step("", "", ""), "failure": "\n".join([ended, *state["problems"]])}
 
 
-def _judged(state: State, answers: Answers) -> State:
+def _judged(state: State, answers: Mapping[str, OutputAnswer]) -> State:
     """Return the last state with how the job ended in each replica. answers: none where the hosts were not asked yet.
 
     outcome: for programs; report: for people; failures: why it did not succeed, replica by replica.
     """
-    answered = {job["replica"]: job for answer in answers.values() for job in answer.get("jobs") or ()}
-    lines = {
-        source["replica"]: source["lines"] for answer in answers.values() for source in answer.get("sources") or ()
-    }
-    replicas: dict[str, dict[str, Any]] = {}
+    answered = {job.replica: job for answer in answers.values() for job in answer.jobs}
+    lines = {source.replica: source.lines for answer in answers.values() for source in answer.sources or ()}
+    outcomes: dict[str, JobOutcome] = {}
     failures = list(state["problems"])
     for name in sorted(state["on"], key=rank_order):
         host = state["on"][name]
-        otherwise = _unknown(answers[host]) if answers else BEGUN
-        replicas[name] = {"host": host, **{key: answered.get(name, otherwise)[key] for key in BEGUN}}
-        failure = failure_of({"replica": name, **replicas[name]})
+        otherwise = _unknown(name, answers[host]) if answers else JobOutcome(name, RUNNING)
+        outcomes[name] = answered.get(name, otherwise)
+        failure = failure_of(outcomes[name], host)
         if failure:
             last = [shown(name, 0, stream, text) for _time, stream, text in lines.get(name, [])[-LAST_LINES:]]
             failures.append("\n".join([failure, *last]))
-    found = [replica["status"] for replica in replicas.values()]
+    found = [outcome.status for outcome in outcomes.values()]
     status = next((candidate for candidate in (RUNNING, UNKNOWN, LOST) if candidate in found), ENDED)
     report = [f"Job {state['job']} of session {state['session_name']}: {state['command']}"]
-    report += [f"{name} on {replica['host']}: {_in_words(replica)}" for name, replica in replicas.items()]
-    if alone := [name for name, replica in replicas.items() if replica["alone"]]:
+    report += [f"{name} on {state['on'][name]}: {_in_words(outcome)}" for name, outcome in outcomes.items()]
+    if alone := [name for name, outcome in outcomes.items() if outcome.alone]:
         report.append(
             f"A process in {', '.join(alone)} had WORLD_SIZE=1: it worked alone, although the session has several "
             "replicas. Where that is meant, job_warn_alone=false keeps this back."
         )
     if status in (RUNNING, UNKNOWN):
         report.append(f"Come back to it with run_job, job_id={state['job']}.")
-    outcome = {"job": state["job"], "session_id": state["session_id"], "status": status}
+    replicas = {
+        name: {"host": state["on"][name], **{key: getattr(outcome, key) for key in SHOWN}}
+        for name, outcome in outcomes.items()
+    }
+    whole = {"job": state["job"], "session_id": state["session_id"], "status": status}
     succeeded = status == ENDED and not failures
     return {
         **state,
         **step("", "", ""),
-        "outcome": {**outcome, "succeeded": succeeded, "replicas": replicas},
+        "outcome": {**whole, "succeeded": succeeded, "replicas": replicas},
         "report": report,
         "failures": failures,
     }
 
 
-def _unknown(answer: Mapping[str, Any]) -> dict[str, Any]:
+def _unknown(replica: str, answer: OutputAnswer) -> JobOutcome:
     """Return what is said of a replica of which its host says nothing."""
-    why = "The host cannot be reached."
-    if not answer.get("unreachable"):
-        why = answer.get("msg") or "The host has nothing of it."
-    return {**BEGUN, "status": UNKNOWN, "problem": f"How the job ended is not known. {why}"}
+    why = "The host cannot be reached." if answer.unreachable else answer.msg or "The host has nothing of it."
+    return JobOutcome(replica, UNKNOWN, problem=f"How the job ended is not known. {why}")
 
 
-def _in_words(outcome: Mapping[str, Any]) -> str:
+def _in_words(outcome: JobOutcome) -> str:
     """Return what can be said of a job in a replica in a few words."""
-    if outcome["status"] != ENDED or outcome["exit_code"] is None:
-        return str(outcome["status"])
-    cause = " (timeout)" if outcome["timed_out"] else " (stopped)" if outcome["stopped"] else ""
-    return f"exit code {outcome['exit_code']}{cause}"
+    if outcome.status != ENDED or outcome.exit_code is None:
+        return outcome.status
+    cause = " (timeout)" if outcome.timed_out else " (stopped)" if outcome.stopped else ""
+    return f"exit code {outcome.exit_code}{cause}"

@@ -33,14 +33,24 @@ there is a begin for each wave but the last.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import RULES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    A,
+    Answer,
+    FactsAnswer,
+    ImagesAnswer,
+    JobAnswer,
+    SessionAnswer,
+    SeveralAnswers,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, read_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -69,7 +79,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     COMMITTED,
     GRANTED,
     ROLL_BACK,
-    Answer,
     Claim,
     resolve_reservations,
     turns_seconds,
@@ -234,8 +243,13 @@ class _Launch:
     def __init__(self, state: State, answers: Answers, outside: Outside) -> None:
         kept = {key: value for key, value in state.items() if key not in ("diff", "lines", "saying")}
         self.state: State = {**kept, "pause": False, "warnings": []}
-        self.answers = {host: answers.get(host) or {} for host in hosts_of(state)}
+        self.results = {host: answers.get(host) or {} for host in hosts_of(state)}
         self.outside = outside
+
+    @cached_property
+    def answers(self) -> dict[str, SessionAnswer]:
+        """What the hosts answered as far as all calls answer it, and session_host."""
+        return read_answers(SessionAnswer, self.results)
 
     def next(self) -> State:
         """Return the next state."""
@@ -247,8 +261,8 @@ class _Launch:
     def _remember_actions(self) -> None:
         """Keep what was, or would be, done on each host; of a start it is said with what was made before."""
         done = {host: list(actions) for host, actions in self.state["done"].items()}
-        for host, result in self.answers.items():
-            done.setdefault(host, []).extend(result.get("actions") or ())
+        for host, answer in self.answers.items():
+            done.setdefault(host, []).extend(answer.actions or ())
         self.state["done"] = done
 
     # ---- where the launch ends ------------------------------------------------------------------------------------
@@ -275,11 +289,14 @@ class _Launch:
         return {**self.state, "pause": pause, **_look(self.state["request"], self.state["known"])}
 
     def _after_look(self) -> State:
+        return self._plan(read_answers(FactsAnswer, self.results))
+
+    def _plan(self, answers: Mapping[str, FactsAnswer]) -> State:
         state, outside = self.state, self.outside
         given = state["request"]
         try:
             request = Request.from_dict(given["request"])
-            group = GroupFacts.read(self.answers, outside.inventory, state["sick"])
+            group = GroupFacts.read(answers, outside.inventory, state["sick"])
             if not state["from_queue"]:
                 group.require({*request.hosts} - {*request.excluded_hosts, *state["sick"]})
             waits = read_record(state["waits"]) if state["waits"] else None
@@ -297,12 +314,12 @@ class _Launch:
             )
             found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
         except CoreError as error:
-            why = undetected(self.answers) if "session_accelerators" in str(error) else []
+            why = undetected(answers) if "session_accelerators" in str(error) else []
             return self._fail(REFUSED, str(error), *why, *self._sick_lines())
         if found["status"] == "DIFFERENT":
             return {**self._fail(found["failure"]), "diff": found["diff"]}
         state = self.state = {**state, **found, "cleaned_up": False}
-        state["warnings"] = warnings_of(found, group, planner.problems) + undetected(self.answers)
+        state["warnings"] = warnings_of(found, group, planner.problems) + undetected(answers)
         state["recorded"], state["looked"], state["host_names"] = group.recorded, group.looked, group.host_names
         state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
         if found["status"] == "CLEANUP":
@@ -310,7 +327,7 @@ class _Launch:
         state["attempt"] += 1
         state["again"] = False
         if found["status"] != "SCHEDULED":
-            return self._not_placed(found)
+            return self._not_placed(found, group.unreachable)
         state["granted"], state["wave"] = False, 0
         state["image_facts"] = _image_facts(group) if found["fetches"] else {}
         record = self._record
@@ -331,13 +348,12 @@ class _Launch:
         knows = any(copy.id == record.id for copy in facts.records)
         return knows or host in self.state["name_hosts"] or not is_kept_out(facts, record)
 
-    def _not_placed(self, found: Mapping[str, Any]) -> State:
+    def _not_placed(self, found: Mapping[str, Any], silent: list[str]) -> State:
         """Follow a plan that has no place for the session."""
         if found["launchers"] and not self.state["from_queue"]:
             return self._await_launch(found)
         if found["status"] == "WAITING" and self.state["attempt"] < self.state["attempts"]:
             return self._look_again(pause=True)
-        silent = [host for host, result in self.answers.items() if result.get("unreachable")]
         is_new = not (self.state["from_queue"] or self.state["rounds"])
         if (
             found["status"] == "PENDING"
@@ -359,7 +375,7 @@ class _Launch:
 
     def _sick_hosts(self) -> dict[str, str]:
         """Return the hosts that failed in the state's step for reasons of their own, and why; plans leave them out."""
-        found = {host: why_not(result) for host, result in self.answers.items() if result.get("sick")}
+        found = {host: answer.why_not for host, answer in self.answers.items() if answer.sick}
         self.state["sick"] = {**self.state["sick"], **found}
         return found
 
@@ -420,7 +436,7 @@ class _Launch:
         self.state["images_so_far"] = {}
         return self._images({})
 
-    def _images(self, came: Mapping[str, Answers]) -> State:
+    def _images(self, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> State:
         """Take what came of the last step, and name what each host does next to get the images."""
         state = self.state
         if came:
@@ -468,20 +484,24 @@ class _Launch:
     def _image_step(self, name: str, title: str, kind: str, hosts: Mapping[str, Any]) -> State:
         return {**self.state, **step(name, title, DECIDE, [call("session_images", hosts, {"state": kind})])}
 
+    def _of_images(self, key: str = "") -> dict[str, ImagesAnswer]:
+        """Return what hosts answered in this step, or in the former one that the state has under a key."""
+        return read_answers(ImagesAnswer, self.state[key] if key else self.results)
+
     def _after_ask(self) -> State:
-        return self._images({"asked": self.answers})
+        return self._images({"asked": self._of_images()})
 
     def _after_pull(self) -> State:
-        return self._images({"pulled": self.answers})
+        return self._images({"pulled": self._of_images()})
 
     def _after_load(self) -> State:
         if self.state["images_so_far"]["serves"]:
-            return self._serve(self.answers)
-        return self._images({"arrived": self.answers})
+            return self._serve(self._of_images())
+        return self._images({"arrived": self._of_images()})
 
-    def _serve(self, loaded: Answers) -> State:
+    def _serve(self, loaded: Mapping[str, ImagesAnswer]) -> State:
         """Start the servers before any receiver is, so that none waits for a sender whose turn has not come."""
-        self.state["loaded"] = {host: dict(result) for host, result in loaded.items()}
+        self.state["loaded"] = encode(loaded)
         found = self.state["images_so_far"]
         serves = {
             host: {"transfer": transfer, "address": found["addresses"][host], "ports": found["ports"]}
@@ -490,23 +510,25 @@ class _Launch:
         return self._image_step("serve", f"Start to serve, {found['progress']}", "serving", serves)
 
     def _after_serve(self) -> State:
-        found = self.state["images_so_far"]
-        self.state["served"] = {host: dict(result) for host, result in self.answers.items()}
+        found, served = self.state["images_so_far"], self._of_images()
+        self.state["served"] = encode(served)
         receives = {
             host: {
                 "transfer": transfer,
                 "address": found["addresses"][transfer["sender"]],
-                "server": self.answers[transfer["sender"]],
+                "server": {"port": source.port, "fingerprint": source.fingerprint},
             }
             for host, transfer in found["receives"].items()
-            if host not in found["loads"] and "port" in self.answers.get(transfer["sender"], {})
+            if host not in found["loads"]
+            and (source := served.get(transfer["sender"])) is not None
+            and source.port is not None
         }
         title = f"Receive, {found['progress']}"
         return self._image_step("receive", title, "received", receives)
 
     def _after_receive(self) -> State:
-        arrived = {**self.answers, **self.state["loaded"]}
-        return self._images({"served": self.state["served"], "arrived": arrived})
+        arrived = {**self._of_images(), **self._of_images("loaded")}
+        return self._images({"served": self._of_images("served"), "arrived": arrived})
 
     def _after_stop(self) -> State:
         return self._have_images(self.state["missing"], self.state["completed"])
@@ -544,13 +566,13 @@ class _Launch:
         return {**self.state, **step(name, title, DECIDE, calls)}
 
     def _after_offer(self) -> State:
-        failures, _unreachable = self._failures("actions")
+        failures, _unreachable = self._failures(self.answers, _actions)
         if failures:
             return self._withdraw(failures)
         return self._folder_step("compare", "Read there what the other hosts have written", "probe_checked")
 
     def _after_compare(self) -> State:
-        return self._withdraw(self._failures("actions")[0])
+        return self._withdraw(self._failures(self.answers, _actions)[0])
 
     def _withdraw(self, failures: list[str]) -> State:
         self.state["folder_failures"] = failures
@@ -629,23 +651,28 @@ class _Launch:
         state = self.state
         last = state["attempt"] >= state["attempts"]
         # A name host that cannot answer is one that knows less: the others are asked as well.
-        given = {host: result for host, result in self.answers.items() if host in state["hosts"] or "granted" in result}
+        given = {
+            host: answer
+            for host, answer in self.answers.items()
+            if host in state["hosts"] or answer.granted is not None
+        }
         sick = self._sick_hosts() if state["fresh"] and not last else {}
         broken = [
             host
-            for host, claim in given.items()
-            if "granted" not in claim and not claim.get("unreachable") and host not in sick
+            for host, answer in given.items()
+            if answer.granted is None and not answer.unreachable and host not in sick
         ]
-        answers = {host: _answer(result) for host, result in given.items()}
+        answers = {host: answer.to_claim for host, answer in given.items()}
         reasons = [f"{host}: {reason}" for host, answer in answers.items() for reason in answer.reasons]
         outcome = resolve_reservations(state["record"]["id"], answers)
         if outcome == GRANTED:
-            self.answers = {host: self.answers[host] for host in state["hosts"]}
-            failures, unreachable = self._failures("public_keys")
+            own = {host: self.answers[host] for host in state["hosts"]}
+            failures, unreachable = self._failures(own, lambda answer: answer.public_keys)
             if failures:
                 return self._failed(failures, unreachable)
-            keys = [result["public_keys"] for result in self.answers.values()]
-            state["public_keys"] = {name: key for host_keys in keys for name, key in host_keys.items()}
+            state["public_keys"] = {
+                name: key for answer in own.values() for name, key in (answer.public_keys or {}).items()
+            }
             return self._start()
         if outcome == ASK_AGAIN and not last and not broken:
             state["attempt"] += 1
@@ -656,17 +683,16 @@ class _Launch:
         if not state["fresh"]:
             # It runs, and has no other place to go to; it only waits for who will have decided in a moment.
             passing = all(
-                answer.granted or answer.tentative or self.answers[host].get("unreachable")
-                for host, answer in answers.items()
+                answer.granted or answer.tentative or self.answers[host].unreachable for host, answer in answers.items()
             )
             state["again"] = state["again"] and passing
             broken = [] if state["again"] else broken or list(answers)
         name = state["session_name"]
         state["refused"] = reasons if broken else []
         state["report"] = [f"Session {name} is PENDING: other launches were faster, again and again.", *reasons]
-        own = {host: {"claim": state["claims"][host]["claim"], "host": host} for host in state["hosts"]}
-        calls = [call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)]
-        if named := [host for host in self.answers if host not in own]:
+        claims = {host: {"claim": state["claims"][host]["claim"], "host": host} for host in state["hosts"]}
+        calls = [call("session_host", claims, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)]
+        if named := [host for host in self.answers if host not in claims]:
             calls.append(self._release_name(named))
         return {**state, **step("release", "Roll back what was held", DECIDE, calls)}
 
@@ -709,7 +735,7 @@ class _Launch:
         return {**state, **step("start", "Start the session, and prove that it runs", SAY, calls)}
 
     def _after_begin(self) -> State:
-        failures, unreachable = self._failures_of_start("begun", ())
+        failures, unreachable = self._failures_of_start(lambda answer: answer.begun, ())
         if self._is_passing(failures, unreachable):
             return self._start_again()
         if failures:
@@ -720,24 +746,26 @@ class _Launch:
     def _running(self) -> str:
         return PLANNED if self.outside.check_mode else RUNNING
 
-    def _failures_of_start(self, expected_key: str, late: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _failures_of_start(
+        self, part: Callable[[SessionAnswer], object], late: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
         """Return why hosts have not done their part, and which could not be reached. late: who lacks only peers."""
         state = self.state
         # A host that carries no replica and is away keeps nobody; one that answers has to keep its containers out.
         optional_hosts = [host for host in self.answers if host not in state["hosts"]]
         failures, unreachable = [], []
-        for host, result in self.answers.items():
-            if host in optional_hosts and result.get("unreachable"):
+        for host, answer in self.answers.items():
+            if host in optional_hosts and answer.unreachable:
                 continue
-            if host in optional_hosts and host in state["kept_out"] and "actions" not in result:
-                state["warnings"].append(f"{host} could not write the session down: {why_not(result)}")
+            if host in optional_hosts and host in state["kept_out"] and answer.actions is None:
+                state["warnings"].append(f"{host} could not write the session down: {answer.why_not}")
                 continue
-            if result.get("unreachable"):
+            if answer.unreachable:
                 unreachable.append(host)
-            if result.get("unwritten"):
-                state["warnings"].append(f"{host} could not write the session down: {result['unwritten']}")
-            if ("actions" if host in optional_hosts or host in late else expected_key) not in result:
-                failures.append(f"{host}: {why_not(result)}")
+            if answer.unwritten:
+                state["warnings"].append(f"{host} could not write the session down: {answer.unwritten}")
+            if (_actions if host in optional_hosts or host in late else part)(answer) is None:
+                failures.append(f"{host}: {answer.why_not}")
         return failures, unreachable
 
     def _is_passing(self, failures: list[str], unreachable: list[str]) -> bool:
@@ -751,8 +779,8 @@ class _Launch:
 
     def _after_start(self) -> State:
         state = self.state
-        late = [host for host in state["hosts"] if self.answers[host].get("unproven")]
-        failures, unreachable = self._failures_of_start("replicas", late)
+        late = [host for host in state["hosts"] if self.answers[host].unproven]
+        failures, unreachable = self._failures_of_start(_replicas, late)
         if self._is_passing(failures, unreachable):
             return self._start_again()
         if failures:
@@ -770,14 +798,10 @@ class _Launch:
         return self._started(self._replicas())
 
     def _replicas(self) -> list[dict[str, Any]]:
-        return [
-            {**replica, "host": host}
-            for host, result in self.answers.items()
-            for replica in result.get("replicas") or ()
-        ]
+        return [{**replica, "host": host} for host, answer in self.answers.items() for replica in answer.replicas or ()]
 
     def _after_meet(self) -> State:
-        failures, unreachable = self._failures("replicas")
+        failures, unreachable = self._failures(self.answers, _replicas)
         if failures:
             return self._failed(failures, unreachable)
         return self._started(self.state["replicas"] + self._replicas())
@@ -802,16 +826,17 @@ class _Launch:
         return {**state, **step("batch", "Start the batch command in main1", SAY, calls)}
 
     def _after_batch(self) -> State:
-        failures, unreachable = self._failures("started")
+        started = read_answers(JobAnswer, self.results)
+        failures, unreachable = self._failures(started, lambda answer: answer.started)
         return self._failed(failures, unreachable) if failures else self._over(self._running(), self.state["report"])
 
     # ---- undoing --------------------------------------------------------------------------------------------------
 
-    def _failures(self, expected_key: str) -> tuple[list[str], list[str]]:
+    def _failures(self, answers: Mapping[str, A], part: Callable[[A], object]) -> tuple[list[str], list[str]]:
         """Return why hosts have not done their part, and which could not be reached."""
-        missing = {host: result for host, result in self.answers.items() if expected_key not in result}
-        failures = [f"{host}: {why_not(result)}" for host, result in missing.items()]
-        return failures, [host for host, result in missing.items() if result.get("unreachable")]
+        missing = {host: answer for host, answer in answers.items() if part(answer) is None}
+        failures = [f"{host}: {answer.why_not}" for host, answer in missing.items()]
+        return failures, [host for host, answer in missing.items() if answer.unreachable]
 
     def _failed(self, failures: list[str], unreachable: list[str]) -> State:
         """Undo what was made of a session that could not be started; what works of one that runs stays."""
@@ -914,7 +939,7 @@ class _Launch:
     def _after_name(self) -> State:
         state = self.state
         # A name host that cannot answer is one that knows less.
-        answers = {host: _answer(result) for host, result in self.answers.items() if "granted" in result}
+        answers = {host: answer.to_claim for host, answer in self.answers.items() if answer.granted is not None}
         outcome = resolve_reservations(state["pending"]["id"], answers)
         last = state["attempt"] >= state["attempts"]
         if outcome == GRANTED:
@@ -940,8 +965,8 @@ class _Launch:
     def _after_queue(self) -> State:
         state, request = self.state, self.state["request"]
         if state["step"] == "queue":
-            missing = {host: result for host, result in self.answers.items() if "actions" not in result}
-            reasons = [f"{host} could not write the session down: {why_not(missing[host])}" for host in missing]
+            missing = {host: answer for host, answer in self.answers.items() if answer.actions is None}
+            reasons = [f"{host} could not write the session down: {answer.why_not}" for host, answer in missing.items()]
             if len(missing) == len(self.answers) and not state["from_queue"]:
                 return self._fail(REFUSED, *reasons)
             state["warnings"] = reasons
@@ -970,24 +995,28 @@ class _Launch:
         return {**state, **step("wait", title, DECIDE, calls)}
 
     def _after_wait(self) -> State:
-        looks = {host: result.get("results", [{}])[-1] for host, result in self.answers.items()}
-        if len(looks) < len(self.state["known"]) or not all("host" in look for look in looks.values()):
+        several = read_answers(SeveralAnswers, self.results)
+        looks = read_answers(
+            FactsAnswer, {host: answer.results[-1] for host, answer in several.items() if answer.results}
+        )
+        if len(looks) < len(self.state["known"]) or any(look.host is None for look in looks.values()):
             return self._look_again()
-        self.answers = looks
-        return self._after_look()
+        return self._plan(looks)
 
 
-def _saying(came: Mapping[str, Answers]) -> str:
+def _actions(answer: Answer) -> object:
+    return answer.actions
+
+
+def _replicas(answer: SessionAnswer) -> object:
+    return answer.replicas
+
+
+def _saying(came: Mapping[str, object]) -> str:
     """Return the title under which people are told what came of a step with images."""
     if "asked" in came:
         return "Say which image it is"
     return "Say who has pulled what" if "pulled" in came else "Say who has got it from whom"
-
-
-def _answer(result: Mapping[str, Any]) -> Answer:
-    if "granted" in result:
-        return Answer.from_dict(result)
-    return Answer(False, (why_not(result),))
 
 
 def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:

@@ -13,11 +13,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import SILENCE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    SILENCE,
+    OutputAnswer,
+    read_answers,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobCopy, SessionCopy
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     BATCH,
@@ -50,35 +55,35 @@ class Chosen:
 
     session_id: str
     job: str
-    copies: Mapping[str, Mapping[str, Any]]
+    copies: Mapping[str, SessionCopy]
     notes: list[str]
 
     @property
     def members(self) -> dict[str, str]:
         """The host of each replica that is there."""
-        return {replica: host for host, copy in self.copies.items() for replica in copy["members"]}
+        return {replica: host for host, copy in self.copies.items() for replica in copy.members}
 
     @property
-    def jobs(self) -> dict[str, Mapping[str, Any]]:
+    def jobs(self) -> dict[str, JobCopy]:
         """What is known of each job: its command, and on, the host of each of its replicas.
 
         Where a replica ran the host says that keeps its end: it may have another name since.
         """
-        found = {key: job for copy in self.copies.values() for key, job in copy["jobs"].items()}
+        found = {key: job for copy in self.copies.values() for key, job in copy.jobs.items()}
         here = [
             (key, replica, host)
             for host, copy in self.copies.items()
-            for key, job in copy["jobs"].items()
-            for replica in job.get("here", ())
+            for key, job in copy.jobs.items()
+            for replica in job.here
         ]
         return {
-            key: {**job, "on": {**job["on"], **{replica: host for of, replica, host in here if of == key}}}
+            key: replace(job, on={**job.on, **{replica: host for of, replica, host in here if of == key}})
             for key, job in found.items()
         }
 
 
 def choose(
-    answers: Answers,
+    answers: Mapping[str, OutputAnswer],
     asker: Asker,
     name: str,
     resource_group: str,
@@ -92,11 +97,9 @@ def choose(
     it. asker: who asks for it. job_variable: what names the job. Raises InvalidInput where there is no such session or
     job, and where it is somebody else's.
     """
-    known = {
-        host: {session["id"]: session for session in answer.get("sessions") or ()} for host, answer in answers.items()
-    }
-    notes = [_missing(host, answer) for host, answer in answers.items() if "sessions" not in answer]
-    copies: dict[str, list[Mapping[str, Any]]] = {}
+    known = {host: {session.id: session for session in answer.sessions or ()} for host, answer in answers.items()}
+    notes = [_missing(host, answer) for host, answer in answers.items() if answer.sessions is None]
+    copies: dict[str, list[SessionCopy]] = {}
     for sessions in known.values():
         for key, copy in sessions.items():
             copies.setdefault(key, []).append(copy)
@@ -104,13 +107,13 @@ def choose(
     meant = {
         key: session_copies
         for key, session_copies in copies.items()
-        if not wanted or any(wanted in copy["jobs"] for copy in session_copies)
+        if not wanted or any(wanted in copy.jobs for copy in session_copies)
     }
     if not meant and copies:
         theirs = [session_copies for session_copies in copies.values() if _refusal(asker, name, session_copies) is None]
         for session_copies in [] if theirs else copies.values():
             _check(asker, name, session_copies)
-        jobs = {key for session_copies in theirs for copy in session_copies for key in copy["jobs"]}
+        jobs = {key for session_copies in theirs for copy in session_copies for key in copy.jobs}
         listed = ", ".join(sorted(jobs)) or "none"
         raise InvalidInput.single(job_variable, job, f"Session {name} has no such job. It has {listed}.")
     if not meant:
@@ -118,37 +121,37 @@ def choose(
         nothing = f"The resource group {resource_group} has no such session, and keeps nothing of one that has ended."
         raise InvalidInput.single(variable, value, " ".join([nothing, *notes]))
     ages = {
-        key: max((bool(copy["status"]), float(copy["ended"] or 0)) for copy in session_copies)
+        key: max((bool(copy.status), float(copy.ended or 0)) for copy in session_copies)
         for key, session_copies in meant.items()
     }
     found = max(ages, key=lambda key: (ages[key], key))
     _check(asker, name, copies[found])
-    statuses = {copy["status"] for copy in copies[found]}
+    statuses = {copy.status for copy in copies[found]}
     if statuses <= {"", *ENDED} and ages[found][1]:
         notes.insert(0, f"Session {name} ({found}) ended at {time_of(int(ages[found][1]) * 10**9)[:19]}Z.")
     elif PENDING in statuses:
         notes.insert(0, f"Session {name} ({found}) waits in the queue, so nothing of it runs.")
     if job == BATCH:
         wanted = batch_job(found)
-        if not any(wanted in copy["jobs"] for copy in copies[found]):
+        if not any(wanted in copy.jobs for copy in copies[found]):
             raise InvalidInput.single(job_variable, BATCH, " ".join([_no_batch(name, found, statuses), *notes]))
     own = {host: sessions[found] for host, sessions in known.items() if found in sessions}
-    names = {copy["host"]: host for host, copy in own.items() if copy.get("host")}
+    names = {copy.host: host for host, copy in own.items() if copy.host}
     return Chosen(
         found,
         wanted,
-        {host: {**copy, "hosts": [names.get(name, name) for name in copy["hosts"]]} for host, copy in own.items()},
+        {host: replace(copy, hosts=tuple(names.get(name, name) for name in copy.hosts)) for host, copy in own.items()},
         notes,
     )
 
 
-def _refusal(asker: Asker, name: str, copies: Sequence[Mapping[str, Any]]) -> str | None:
+def _refusal(asker: Asker, name: str, copies: Sequence[SessionCopy]) -> str | None:
     """Return why a session is somebody else's, by what the newest of its copies says; None where it is not."""
-    newest = max(copies, key=lambda copy: (copy["revision"], bool(copy["owner"])))
-    return asker.refusal(name, newest["owner"], newest["shared_with"])
+    newest = max(copies, key=lambda copy: (copy.revision, bool(copy.owner)))
+    return asker.refusal(name, newest.owner, newest.shared_with)
 
 
-def _check(asker: Asker, name: str, copies: Sequence[Mapping[str, Any]]) -> None:
+def _check(asker: Asker, name: str, copies: Sequence[SessionCopy]) -> None:
     """Refuse a session of somebody else. Raises InvalidInput."""
     why = _refusal(asker, name, copies)
     if why is not None:
@@ -164,8 +167,8 @@ def _no_batch(name: str, session_id: str, statuses: set[str]) -> str:
     )
 
 
-def _missing(host: str, answer: Mapping[str, Any]) -> str:
-    why = "It could not be reached." if answer.get("unreachable") else answer.get("msg") or SILENCE
+def _missing(host: str, answer: OutputAnswer) -> str:
+    why = "It could not be reached." if answer.unreachable else answer.msg or SILENCE
     return f"{host}: What its replicas wrote is missing. {why}"
 
 
@@ -178,15 +181,15 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step. Raises InvalidInput where there is nothing to read."""
-    request = state["request"]
+    request, found = state["request"], read_answers(OutputAnswer, answers)
     if state["step"] == "read":
-        return {**state, **step("", "", ""), "notes": [*state["notes"], *_left_out(state, answers)]}
+        return {**state, **step("", "", ""), "notes": [*state["notes"], *_left_out(state, found)]}
     chosen = choose(
-        answers, outside.asker, state["session_name"], state["resource_group"], request["session_id"], request["job"]
+        found, outside.asker, state["session_name"], state["resource_group"], request["session_id"], request["job"]
     )
-    ends = {replica: end for copy in chosen.copies.values() for replica, end in copy["replicas"].items()}
+    ends = {replica: end for copy in chosen.copies.values() for replica, end in copy.replicas.items()}
     jobs = [chosen.job] if chosen.job else [] if request["job"] else list(chosen.jobs)
-    of_jobs = [f"{replica}/{job}" for job in jobs for replica in chosen.jobs[job]["on"]]
+    of_jobs = [f"{replica}/{job}" for job in jobs for replica in chosen.jobs[job].on]
     arguments = {
         **{key: request[key] for key in ("replicas", "job", "since", "grep", "size", "timestamps")},
         **({} if request["tail"] is None else {"tail": request["tail"]}),
@@ -209,25 +212,25 @@ def _end(replica: str, end: Mapping[str, Any]) -> str:
     return f"Replica {replica} was removed; it had ended with exit code {end.get('exit_code')}{cause}."
 
 
-def _left_out(state: State, answers: Answers) -> Iterable[str]:
+def _left_out(state: State, answers: Mapping[str, OutputAnswer]) -> Iterable[str]:
     """Yield what is missing of what was asked for."""
     request, members = state["request"], state["members"]
     for host, answer in answers.items():
-        if "sources" not in answer:
+        if answer.sources is None:
             yield _missing(host, answer)
-    sources = [source for answer in answers.values() for source in answer.get("sources") or ()]
-    for source in sorted(sources, key=lambda source: (rank_order(source["replica"]), source["job"])):
-        if source["left_out"]:
+    sources = [source for answer in answers.values() for source in answer.sources or ()]
+    for source in sorted(sources, key=lambda source: (rank_order(source.replica), source.job)):
+        if source.left_out:
             yield (
-                f"{speaker(source)}: {source['left_out']} older lines are left out; logs_size allows {request['size']} "
+                f"{speaker(source)}: {source.left_out} older lines are left out; logs_size allows {request['size']} "
                 "bytes of a replica."
             )
     if request["job"] not in ("", NO_JOB):
         return
-    wrote = {source["replica"] for source in sources if not source["job"]}
+    wrote = {source.replica for source in sources if not source.job}
     for replica in sorted({*(request["replicas"] or members)} - wrote, key=rank_order):
         if replica not in members:
             yield f"Nothing is known of a replica {replica} of this session."
-        elif "sources" in answers[members[replica]]:
+        elif answers[members[replica]].sources is not None:
             where = f"Replica {replica} on {members[replica]}"
             yield f"{where} has no container. Whatever it wrote went with the container."

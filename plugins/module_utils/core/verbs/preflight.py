@@ -27,6 +27,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.findings import ERROR
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import pick
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.matrix import read_measured
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    PreflightAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.preflight import (
     REQUEST_VARIABLES,
     Options,
@@ -92,8 +96,10 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
         return {**state, **step("", "", "")}
     if name == "measure":
         pairs, *rest = state["rounds"]
-        found = [{**answers[pair["from"]], **pair} for pair in pairs if answers.get(pair["from"])]
-        state = {**state, "measured": [*state["measured"], *found], "rounds": rest}
+        called = [pair for pair in pairs if pair["from"] in answers]
+        found = read_answers(PreflightAnswer, answers)
+        done = [{**pair, "measured": (own := found[pair["from"]]).measured, "problem": own.why_not} for pair in called]
+        state = {**state, "measured": [*state["measured"], *done], "rounds": rest}
     else:
         state = {**state, "answers": {**state["answers"], name: dict(answers)}}
     if name == "examine":
@@ -103,6 +109,11 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     if name == "examine":
         return _listen(state, outside)
     return _reach(state, outside) if name == "listen" else _measure(state)
+
+
+def _answers(state: State, name: str) -> dict[str, PreflightAnswer]:
+    """Return what hosts answered in a step before."""
+    return read_answers(PreflightAnswer, state["answers"][name])
 
 
 def _read(state: State, outside: Outside) -> tuple[Options, Settings, dict[str, dict[str, Any]]]:
@@ -126,13 +137,12 @@ def _roots(inventory: Mapping[str, Any], host: str) -> list[str]:
 def _results(state: State, inventory: dict[str, dict[str, Any]]) -> Results:
     """Return what the hosts observed of themselves."""
     observed, unreachable = {}, {}
-    for host, answer in state["answers"]["examine"].items():
-        if answer.get("observed"):
-            observed[host] = answer["observed"]
+    for host, answer in _answers(state, "examine").items():
+        if answer.observed:
+            observed[host] = answer.observed
         else:
-            reason = str(answer.get("msg") or answer.get("module_stderr") or "It did not answer").strip()
-            begin = "It cannot be reached: " if answer.get("unreachable") else ""
-            unreachable[host] = begin + reason.splitlines()[-1]
+            begin = "It cannot be reached: " if answer.unreachable else ""
+            unreachable[host] = begin + answer.why_not.splitlines()[-1]
     return Results(known=state["hosts"], unreachable=unreachable, observed=observed, inventory=inventory)
 
 
@@ -171,20 +181,23 @@ def _listen(state: State, outside: Outside) -> State:
     return {**state, **step("listen", state["ahead"][0], "Learn where each listens", [listen])}
 
 
-def _listening(state: State) -> dict[str, Mapping[str, Any]]:
+def _listening(state: State) -> dict[str, PreflightAnswer]:
     """Return what the hosts that listen said of it."""
-    return {host: answer for host, answer in state["answers"]["listen"].items() if answer.get("server")}
+    return {host: answer for host, answer in _answers(state, "listen").items() if answer.server}
 
 
 def _reach(state: State, outside: Outside) -> State:
     _options, _settings, inventory = _read(state, outside)
     listening = _listening(state)
     hosts = {
-        host: {"host": host, "roots": _roots(inventory, host), "server": answer["server"]}
+        host: {"host": host, "roots": _roots(inventory, host), "server": answer.server}
         for host, answer in listening.items()
     }
-    ports, udp = ({host: answer[key] for host, answer in listening.items()} for key in ("port", "udp"))
-    arguments = {"state": "reached", "ports": ports, "udp_ports": udp}
+    arguments = {
+        "state": "reached",
+        "ports": {host: answer.port for host, answer in listening.items()},
+        "udp_ports": {host: answer.udp for host, answer in listening.items()},
+    }
     reach = call("host_preflight", hosts, arguments, of_state=["plan"], variables=TOKEN)
     return {**state, **step("reach", state["ahead"][1], "See who was reached", [reach])}
 
@@ -193,7 +206,7 @@ def _measure(state: State) -> State:
     """Return the next round of the measurement, or what ends the probe where none is left."""
     listening = _listening(state)
     if not state["rounds"]:
-        hosts = {host: {"server": answer["server"]} for host, answer in listening.items()}
+        hosts = {host: {"server": answer.server} for host, answer in listening.items()}
         return {
             **state,
             **step(
@@ -203,7 +216,7 @@ def _measure(state: State) -> State:
                 [call("host_preflight", hosts, {"state": "ended"}, variables=TOKEN)],
             ),
         }
-    ports = {host: answer["port"] for host, answer in listening.items() if answer["port"]}
+    ports = {host: answer.port for host, answer in listening.items() if answer.port}
     pairs = [pair for pair in state["rounds"][0] if pair["from"] in ports and pair["to"] in ports]
     hosts = {pair["from"]: {"host": pair["from"], "target": pair["to"]} for pair in pairs}
     measure = call("host_preflight", hosts, {"state": "measured", "ports": ports}, of_state=["plan"], variables=TOKEN)
@@ -222,8 +235,7 @@ def _judged(state: State, outside: Outside) -> State:
     results.failed = dict(plan.left_out)
     if len(state["ahead"]) > 1:
         _add_probe(results, list(plan.hosts), state)
-    examined = state["answers"]["examine"]
-    clocks = {host: _clock(answer) for host, answer in examined.items() if answer.get("times")}
+    clocks = {host: _clock(answer) for host, answer in _answers(state, "examine").items() if answer.times}
     findings = judge(options, settings, results, clocks)
     # What is wrong between two hosts speaks against neither alone.
     errors = [finding for finding in findings if finding.severity == ERROR]
@@ -240,37 +252,30 @@ def _judged(state: State, outside: Outside) -> State:
 
 def _add_probe(results: Results, names: list[str], state: State) -> None:
     """Add what the hosts found when they tried each other. names: the hosts by their numbers."""
+    nothing, steps = PreflightAnswer(), [_answers(state, name) for name in ("listen", "reach", "hear")]
     for host in names:
-        listening, reached, heard = (state["answers"][key].get(host) or {} for key in ("listen", "reach", "hear"))
-        if not listening.get("server"):
-            results.failed[host] = _why(listening)
+        listening, reached, heard = (answers.get(host, nothing) for answers in steps)
+        if not listening.server or reached.peers is None:
+            results.failed[host] = (reached if listening.server else listening).why_not
             continue
-        if reached.get("peers") is None:
-            results.failed[host] = _why(reached)
+        results.probed[host] = {names[int(number)]: result for number, result in reached.peers.items()}
+        results.ports[host] = listening.port or 0
+        results.udp_ports[host] = listening.udp or 0
+        results.shared[host] = reached.shared
+        results.unwritten.update({path: (host, why) for path, why in listening.problems.items()})
+        if heard.heard is None:
+            results.failed[host] = f"What it heard is lost: {heard.why_not}"
             continue
-        results.probed[host] = {names[int(number)]: result for number, result in reached["peers"].items()}
-        results.ports[host] = listening["port"]
-        results.udp_ports[host] = listening["udp"]
-        results.shared[host] = reached["shared"]
-        results.unwritten.update({path: (host, why) for path, why in listening["problems"].items()})
-        if heard.get("heard") is None:
-            results.failed[host] = "What it heard is lost: " + _why(heard)
-            continue
-        tunnel, plain = heard["heard"]["tunnel"], heard["heard"]["plain"]
-        results.heard[host] = {names[int(number)]: size for number, size in tunnel.items()}
-        results.heard_plain[host] = [names[int(number)] for number in plain]
+        results.heard[host] = {names[int(number)]: size for number, size in heard.heard.tunnel.items()}
+        results.heard_plain[host] = [names[int(number)] for number in heard.heard.plain]
     for pair in state["measured"]:
-        if not pair.get("measured"):
-            results.unmeasured[(pair["from"], pair["to"])] = _why(pair)
-    results.measured = read_measured(pair["measured"] for pair in state["measured"] if pair.get("measured"))
+        if not pair["measured"]:
+            results.unmeasured[(pair["from"], pair["to"])] = pair["problem"]
+    results.measured = read_measured(pair["measured"] for pair in state["measured"] if pair["measured"])
 
 
-def _why(answer: Mapping[str, Any]) -> str:
-    return str(answer.get("msg") or "It did not answer")
-
-
-def _clock(answer: Mapping[str, Any]) -> tuple[float, float]:
+def _clock(answer: PreflightAnswer) -> tuple[float, float]:
     """Return by how many seconds, at least and at most, a host's clock is ahead of the controller's."""
-    before, after = answer["controller"]
-    begin, end = answer["times"]
+    before, after = answer.controller
+    begin, end = answer.times
     return end - after, begin - before

@@ -21,10 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts, cleanup_actions
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    Answer,
+    FactsAnswer,
+    RepairAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
@@ -110,7 +115,7 @@ def _look(hosts: Sequence[str]) -> State:
 
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     try:
-        group = GroupFacts.read(answers, outside.inventory)
+        group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory)
         view = group.cluster_state()
         view.check_names()
         allocatable = {
@@ -185,7 +190,8 @@ def _take_over(state: State, group: GroupFacts, view: ClusterState, outside: Out
 
 
 def _after_takeover(state: State, answers: Answers, _outside: Outside) -> State:
-    failed = [f"{host}: {why_not(result)}" for host, result in answers.items() if "changed" not in result]
+    found = read_answers(Answer, answers)
+    failed = [f"{host}: {answer.why_not}" for host, answer in found.items() if answer.changed is None]
     return {**state, "unremoved": [*state["unremoved"], *failed], **_look(state["known"])}
 
 
@@ -212,11 +218,8 @@ def _requeue(state: State, group: GroupFacts, view: ClusterState, leaving: Mappi
 
 
 def _after_requeue(state: State, answers: Answers, _outside: Outside) -> State:
-    failed = [
-        f"{host}: {why_not(result)}"
-        for host, result in answers.items()
-        if result.get("failed") or "changed" not in result
-    ]
+    found = read_answers(Answer, answers)
+    failed = [f"{host}: {answer.why_not}" for host, answer in found.items() if answer.failed or answer.changed is None]
     return {**state, "unremoved": [*state["unremoved"], *failed], **_look(state["known"])}
 
 
@@ -267,7 +270,7 @@ def _public_keys(group: GroupFacts) -> dict[str, dict[str, Any]]:
 
 def _after_cleanup(state: State, answers: Answers, _outside: Outside) -> State:
     # Who cannot be reached any more is missing when the hosts are looked at again.
-    reached = {host: result for host, result in answers.items() if not result.get("unreachable")}
+    reached = {host: answer for host, answer in read_answers(Answer, answers).items() if not answer.unreachable}
     return {
         **state,
         "cleaned_up": True,
@@ -277,10 +280,11 @@ def _after_cleanup(state: State, answers: Answers, _outside: Outside) -> State:
 
 
 def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
-    state = _with_report(state, answers)
+    found = read_answers(RepairAnswer, answers)
+    state = _with_report(state, found)
     keys = {session_id: dict(known) for session_id, known in state["public_keys"].items()}
-    for result in answers.values():
-        for session_id, made in (result.get("public_keys") or {}).items():
+    for answer in found.values():
+        for session_id, made in answer.public_keys.items():
             keys.setdefault(session_id, {}).update(made)
     if keys == state["public_keys"]:
         return {**state, **step("", "", "")}
@@ -292,21 +296,21 @@ def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
 
 
 def _after_share(state: State, answers: Answers, _outside: Outside) -> State:
-    return {**_with_report(state, answers), **step("", "", "")}
+    return {**_with_report(state, read_answers(RepairAnswer, answers)), **step("", "", "")}
 
 
-def _with_report(state: State, answers: Answers) -> State:
+def _with_report(state: State, answers: Mapping[str, RepairAnswer]) -> State:
     """Return the state with what hosts did, and what went wrong there."""
     lines, problems = list(state["lines"]), list(state["problems"])
-    for host, result in answers.items():
-        sessions = (result.get("sessions") or {}).values()
-        of_sessions = [f"session {session['name']}: {action}" for session in sessions for action in session["actions"]]
-        named = {action for session in sessions for action in session["actions"]}
-        others = [action for action in result.get("actions") or () if action not in named]
+    for host, answer in answers.items():
+        sessions = answer.sessions.values()
+        of_sessions = [f"session {session.name}: {action}" for session in sessions for action in session.actions]
+        named = {action for session in sessions for action in session.actions}
+        others = [action for action in answer.actions or () if action not in named]
         lines += [f"{host}: {line}" for line in [*others, *of_sessions]]
-        faults = [*(result.get("faults") or ())]
-        faults += [f"session {session['name']}: {session['problem']}" for session in sessions if session["problem"]]
-        if result.get("unreachable") or "actions" not in result:
-            faults.append(why_not(result))
+        faults = [*answer.faults]
+        faults += [f"session {session.name}: {session.problem}" for session in sessions if session.problem]
+        if answer.unreachable or answer.actions is None:
+            faults.append(answer.why_not)
         problems += [f"{host}: {fault}" for fault in faults]
     return {**state, "lines": list(dict.fromkeys(lines)), "problems": list(dict.fromkeys(problems))}

@@ -21,6 +21,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     cleanup_actions,
     waiting_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    Answer,
+    FactsAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
@@ -69,7 +74,8 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     if state["step"] == "look":
         return _after_look(state, answers, outside)
     if state["step"] == cleanup.NAME:
-        return {**state, "cleaned_up": True, "warnings": cleanup.problems_of(answers), **_look(state["known"])}
+        problems = cleanup.problems_of(read_answers(Answer, answers))
+        return {**state, "cleaned_up": True, "warnings": problems, **_look(state["known"])}
     state["outcomes"] = [*state["outcomes"], dict(answers["launch"])]
     return {**state, **_launch()} if len(state["outcomes"]) < len(state["launchable"]) else _look_at_last(state)
 
@@ -89,7 +95,7 @@ def _look_at_last(state: State) -> State:
 
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     try:
-        group = GroupFacts.read(answers, outside.inventory)
+        group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory)
         settings = Settings.from_variables(outside.site)
         view = group.cluster_state()
         view.check_names()

@@ -12,11 +12,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    SessionAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
     Call,
@@ -57,20 +60,20 @@ class Tombstones:
         return [call("session_record", [*self.done, *self.failed], arguments, variables=variables)]
 
 
-def tombstones_for(answers: Answers) -> Tombstones:
+def tombstones_for(answers: Mapping[str, SessionAnswer]) -> Tombstones:
     """Tell from the hosts' answers to a removal what has to be remembered of it."""
-    done = {name: result for name, result in answers.items() if "sessions" in result}
-    unreachable = [name for name, result in answers.items() if result.get("unreachable")]
+    done = {name: answer.sessions for name, answer in answers.items() if answer.sessions is not None}
+    unreachable = [name for name, answer in answers.items() if answer.unreachable]
     failed = [name for name in answers if name not in done and name not in unreachable]
-    known = {session["id"]: session for result in done.values() for session in result["sessions"]}
-    existing = {tombstone["id"]: tombstone for result in done.values() for tombstone in result["tombstones"]}
+    known = {session.id: session.name for sessions in done.values() for session in sessions}
+    existing = {tombstone.id: tombstone.hosts for name in done for tombstone in answers[name].tombstones}
     later = unreachable + failed
-    tombstones = [{"id": key, "name": known[key]["name"], "hosts": later} for key in sorted(known)] if later else []
+    tombstones = [{"id": key, "name": known[key], "hosts": later} for key in sorted(known)] if later else []
     reasons: dict[str, list[str]] = {}
     for name in failed:
-        reasons.setdefault(why_not(answers[name]), []).append(name)
+        reasons.setdefault(answers[name].why_not, []).append(name)
     report = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
-    if any(answers[name].get("refused") for name in failed):
+    if any(answers[name].refused for name in failed):
         # A tombstone has the session removed by whatever runs next, whoever runs it.
         return Tombstones([], [], list(done), unreachable, failed, report)
     if failed:
@@ -82,7 +85,7 @@ def tombstones_for(answers: Answers) -> Tombstones:
             if known or existing
             else f"{names} could not be reached, and no other host knows of the session."
         )
-    forget = sorted(key for key, tombstone in existing.items() if not set(tombstone["hosts"]) - set(done))
+    forget = sorted(key for key, hosts in existing.items() if not set(hosts) - set(done))
     return Tombstones(tombstones, forget, list(done), unreachable, failed, report)
 
 
@@ -108,7 +111,7 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step."""
     if state["step"] == "remove":
-        found = tombstones_for(answers)
+        found = tombstones_for(read_answers(SessionAnswer, answers))
         state = {**state, "report": found.report, "tombstones": found.tombstones, "forget": found.forget}
         if found.is_needed:
             return {**state, **step("remember", "Remember them where it is known", SAY, found.calls(VARIABLES))}

@@ -130,9 +130,15 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
 
 
 def _hosts_file(context: Context) -> str:
-    """Return /etc/hosts: every replica, the own one included, has exactly one address, the session's."""
+    """Return /etc/hosts: every replica, the own one included, has exactly one address, the session's.
+
+    The lines with mapped addresses are for programs that listen for both families and look up who has called them
+    (PyTorch). The C library finds such a line by its address alone: a name without the dot is not that of the line, so
+    it keeps its one address. `TRIM_DOMAINS` takes the dot away from what is found.
+    """
     lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
     lines += [f"{peer.address}\t{peer.name}" for peer in context.members]
+    lines += [f"::ffff:{peer.address}\t{peer.name}." for peer in context.members]
     return "\n".join(lines) + "\n"
 
 

@@ -11,6 +11,10 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.action.session_login import _contents, _known, _record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
@@ -64,7 +68,8 @@ def _session(number: int, status: str) -> Record:
 
 def test_of_sessions_of_one_name_that_which_has_not_ended_is_meant() -> None:
     ended, waits = _session(1, ERROR), _session(2, PENDING)
-    group = GroupFacts.read({"h1": {"host": facts(ended, waits)}}, {"h1": {}})
+    group = GroupFacts.read(read_answers(FactsAnswer, {"h1": {"host": facts(ended, waits)}}), {"h1": {}})
     assert _record(group, "train") == waits
-    assert _record(GroupFacts.read({"h1": {"host": facts(ended)}}, {"h1": {}}), "train") == ended
+    over = GroupFacts.read(read_answers(FactsAnswer, {"h1": {"host": facts(ended)}}), {"h1": {}})
+    assert _record(over, "train") == ended
     assert _record(group, "other") is None

@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger, state
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    SessionAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import prepare
@@ -222,7 +226,9 @@ def test_whoever_cannot_be_reached_is_to_be_cleaned_only_of_what_others_know(gro
     group = groups()
     group.hosts["h3"].is_away = True
     assert group.finish(group.teardown("never")) == ["h3 could not be reached, and no other host knows of the session."]
-    failed = tombstones_for({"h1": {"msg": "No space left"}, "h2": {"sessions": [], "tombstones": []}})
+    failed = tombstones_for(
+        read_answers(SessionAnswer, {"h1": {"msg": "No space left"}, "h2": {"sessions": [], "tombstones": []}})
+    )
     assert failed.report[0] == "h1: No space left."
 
 

@@ -9,7 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.answers import SILENCE, why_not
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    SILENCE,
+    Answer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import of_broken_module
 
 MODULE = "cluster_compute.session.session_host"
@@ -27,7 +31,15 @@ MODULE = "cluster_compute.session.session_host"
     ],
 )
 def test_why_a_host_has_not_done_its_part(result: dict[str, Any], words: str) -> None:
-    assert why_not(result) == words
+    assert read_answers(Answer, {"h1": result})["h1"].why_not == words
+
+
+@pytest.mark.parametrize("unreachable", [False, True])
+def test_an_answer_that_cannot_be_read_is_that_of_a_host_that_failed(unreachable: bool) -> None:
+    result = {"actions": 7, "unreachable": unreachable, "invocation": {}}
+    answer = read_answers(Answer, {"h1": result})["h1"]
+    assert (answer.failed, answer.unreachable, answer.actions) == (True, unreachable, None)
+    assert answer.why_not == "Host h1's actions is 7, where a list is expected."
 
 
 TRACE = "Traceback (most recent call last):\n  File \"x.py\", line 1\nKeyError: 'plan'\n"

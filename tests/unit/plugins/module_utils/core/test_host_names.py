@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -68,7 +72,7 @@ def host(number: int, called: str | None, *records: Record, replica: str = "", *
 def group(away: tuple[str, ...] = (), **hosts: dict[str, Any]) -> GroupFacts:
     answers: dict[str, Any] = {name: {"host": found} for name, found in hosts.items()}
     answers.update({name: {"unreachable": True} for name in away})
-    return GroupFacts.read(answers, {name: {} for name in answers})
+    return GroupFacts.read(read_answers(FactsAnswer, answers), {name: {} for name in answers})
 
 
 def pair(**names: str) -> GroupFacts:

@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
     parse_job_request,
     plan_job,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import SessionCopy
 
 JOB = "0123456789ab"
 
@@ -63,9 +64,10 @@ def test_what_is_wrong_is_said_at_once_and_no_value_of_the_environment() -> None
     assert len(error.value.problems) == 3
 
 
-def known(*, status: str = "RUNNING", **members: dict[str, str]) -> dict[str, Any]:
+def known(*, status: str = "RUNNING", **members: dict[str, str]) -> dict[str, SessionCopy]:
     """Return what hosts say of a session, given the replicas of each."""
-    return {host: {"status": status, "hosts": sorted(members), "members": some} for host, some in members.items()}
+    hosts = tuple(sorted(members))
+    return {host: SessionCopy("", status, hosts=hosts, members=some) for host, some in members.items()}
 
 
 READY = known(h1={"main1": "running"}, h2={"sub1": "running", "sub2": "running", "sub10": "running"})

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import Source
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     LONGEST_LINE,
     Line,
@@ -119,8 +120,8 @@ def test_no_more_than_the_size_is_held() -> None:
 
 
 def test_lines_are_merged_by_time_then_rank_then_as_written() -> None:
-    def source(replica: str, *lines: tuple[int, str]) -> dict[str, Any]:
-        return {"replica": replica, "job": "", "lines": [[T.format(number), "out", text] for number, text in lines]}
+    def source(replica: str, *lines: tuple[int, str]) -> Source:
+        return Source(replica, "", [[T.format(number), "out", text] for number, text in lines])
 
     merged = merge([source("sub10", (1, "d")), source("sub2", (1, "b"), (1, "c"), (0, "z")), source("main1", (1, "a"))])
     assert [(who, text) for _time, who, _stream, text in merged] == [

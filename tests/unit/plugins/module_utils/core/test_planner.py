@@ -15,6 +15,10 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PinnedImage
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -70,7 +74,7 @@ def planner(
         **{name: {"host": facts} for name, facts in hosts.items()},
         **{name: {"unreachable": True} for name in unreachable},
     }
-    group = GroupFacts.read(results, {name: {} for name in results})
+    group = GroupFacts.read(read_answers(FactsAnswer, results), {name: {} for name in results})
     return Planner(
         asked,
         owner,

@@ -15,6 +15,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import new_record, prepared
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     Allocatable,
@@ -61,7 +65,7 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     monkeypatch.setattr(facts.Engine, "connect", lambda: None)
     found = facts.host_facts(state, "other", [], [], [], None)
     assert found["usable"], found["problem"]
-    view = GroupFacts.read({"h1": {"host": found}}, {"h1": {}}).cluster_state()
+    view = GroupFacts.read(read_answers(FactsAnswer, {"h1": {"host": found}}), {"h1": {}}).cluster_state()
     assert (view.orphaned, view.leaked) == ({}, {})
 
 

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     INTERFACE_NAMES,
     SEED_NAMES,
     SLURM_NAMES,
+    TRIM_DOMAINS,
     SessionView,
     environment_file,
     hostfile,
@@ -127,6 +128,7 @@ def test_all_of_a_sub_exactly():
         "PET_NPROC_PER_NODE": "1",
         "PET_MASTER_ADDR": "main1",
         "PET_MASTER_PORT": "12345",
+        "RESOLV_ADD_TRIM_DOMAINS": ".",
     }
     assert set(environment) - {"DATA"} == (CONTRACT_NAMES | ADVICE_NAMES) - {*SLURM_NAMES}
 
@@ -175,8 +177,7 @@ def test_one_replica_has_no_interface_to_pin():
         kernel_id=SESSION,
         host="node-a",
     )
-    assert not set(environment) & set(INTERFACE_NAMES)
-    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES - {*INTERFACE_NAMES, *SLURM_NAMES}
+    assert set(environment) == CONTRACT_NAMES | ADVICE_NAMES - {*INTERFACE_NAMES, TRIM_DOMAINS, *SLURM_NAMES}
     assert environment["BACKENDAI_CLUSTER_REPLICAS"] == "main:1"
     assert json.loads(environment["TF_CONFIG"]) == {
         "cluster": {"worker": ["main1:4000"]},

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    ImagesAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.images import Distribution
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
@@ -49,9 +53,10 @@ class Launch:
     def step(self, **results: Any) -> dict[str, Any]:
         """Take results, and return what is next."""
         step = Distribution(self.plan, typed(self.hosts), self.before, (8480, 8489), 40, self.check_mode)
-        step.asked(results.get("asked", {}))
-        step.pulled(results.get("pulled", {}))
-        step.arrived(results.get("served", {}), results.get("arrived", {}))
+        came = {kind: read_answers(ImagesAnswer, answers) for kind, answers in results.items()}
+        step.asked(came.get("asked", {}))
+        step.pulled(came.get("pulled", {}))
+        step.arrived(came.get("served", {}), came.get("arrived", {}))
         self.before = step.result()
         return self.before
 

@@ -527,7 +527,7 @@ MALFORMED = {"host": {"usable": True, "containers": 7}}
     [
         (NO_ENGINE, "It has no engine."),
         (BROKEN, "The disk is full."),
-        (MALFORMED, "Host h2's containers is 7, where a list is expected."),
+        (MALFORMED, "Host h2's host.containers is 7, where a list is expected."),
     ],
 )
 @pytest.mark.parametrize("queued", [False, True])

@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    OutputAnswer,
+    read_answers,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job, parse_logs_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import logs
@@ -88,7 +92,7 @@ def test_one_that_waits_or_has_ended_says_so() -> None:
 def test_a_batch_command_is_that_of_the_session_that_is_meant() -> None:
     job = batch_job(OLD)
     old = session(OLD, "", 9.0, jobs={job: {"on": {"main1": "h1"}, "command": ["train"]}})
-    found = logs.choose({"h1": known(old)}, ADMIN, "train", "all", "", "batch", "job_id")
+    found = logs.choose(read_answers(OutputAnswer, {"h1": known(old)}), ADMIN, "train", "all", "", "batch", "job_id")
     assert (found.session_id, found.job) == (OLD, job)
     for status, why in (("PENDING", "is not started yet"), ("RUNNING", "No host that answered has started a batch")):
         answers = {"h1": known(old, session(NOW, status)), "h2": AWAY}

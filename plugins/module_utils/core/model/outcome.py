@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What comes out of replicas: what they wrote, how jobs ended in them, and what hosts say of both."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Optional
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a replica wrote, or a job in it. lines: time, stream and text of each. left_out: how many were too many."""
+
+    replica: str
+    job: str
+    lines: Any
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """What can be said of a job in a replica.
+
+    exit_code: None while there is none. problem: why that is not known; a full sentence. stopped: whether its end was
+    asked for; requeue: so that it begins anew elsewhere. alone: whether a process of it had a WORLD_SIZE of 1 in a
+    session of several replicas. finished: seconds since 1970.
+    """
+
+    replica: str
+    status: str
+    job: str = ""
+    exit_code: Optional[int] = None
+    timed_out: bool = False
+    stopped: bool = False
+    requeue: bool = False
+    alone: bool = False
+    problem: str = ""
+    finished: Optional[float] = None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "JobOutcome":
+        """Return it from its plain form, which another release may have written: more is left out."""
+        return cls(**{own.name: data[own.name] for own in fields(cls) if own.name in data})
+
+
+@dataclass(frozen=True)
+class JobCopy:
+    """What a host says of a job. on: the host of each of its replicas. here: those that ran on this host."""
+
+    on: dict[str, str]
+    command: tuple[str, ...] = ()
+    here: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SessionCopy:
+    """What a host says of a session that it has a record or output of.
+
+    status: of its record, empty where it has none. ended: in seconds since 1970. host: what this host is called in its
+    plan. members: what each replica here is doing. replicas: how those ended that were removed. jobs: by id.
+    """
+
+    id: str
+    status: str = ""
+    revision: int = 0
+    owner: str = ""
+    shared_with: tuple[str, ...] = ()
+    ended: Optional[float] = None
+    host: Optional[str] = None
+    hosts: tuple[str, ...] = ()
+    members: dict[str, str] = field(default_factory=dict)
+    replicas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    jobs: dict[str, JobCopy] = field(default_factory=dict)
