@@ -60,6 +60,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
     perform,
 )
 
+KEPT_OUTPUT = (16 << 20, 7 * 86400.0, 50)
+"""Bytes of a replica that went with a change, seconds and sessions: as of a teardown, if nobody says otherwise."""
+
 Keys = dict[str, dict[str, "str | None"]]
 
 KEPT_OUTPUT = 16 * 1024 * 1024
@@ -304,8 +307,17 @@ class _Repairer:
                 self._did(f"create key {name}", "key", name, None, "made")
         keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record.id, {}), **own}
         self.result.public_keys[record.id] = own
-        context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable)
+        archive = None if record.change is None else self._archive()
+        context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable, archive=archive)
         self._perform(session_stages(context, keys))
+        if archive is not None:
+            archive.note(record)
+
+    def _archive(self) -> Any:
+        """Return what keeps the output of replicas that a change has taken from this host."""
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+
+        return LogArchive(self.engine, self.state, *KEPT_OUTPUT)
 
     def _perform(self, stages: Sequence[Stage]) -> None:
         if not self.check_mode:

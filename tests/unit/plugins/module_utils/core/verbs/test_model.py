@@ -240,10 +240,11 @@ def stages_in_memory(
         one["Labels"][docker_engine.LABEL_REPLICA]
         for one in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
     }
+    place = []
     if context.lease_owner is not None:
         context.ledger.require(context.session.id, context.lease_owner)
-    elif len(there) < len(context.replicas):
-        session_record.require_place(context, bool(there))
+    else:
+        place = session_record.place_steps(context, dict.fromkeys(there), False)
     host: Any = context.engine
     meant = [replica for replica in context.replicas if roles is None or replica.role in roles]
     missing = [replica for replica in meant if replica.name not in there]
@@ -262,7 +263,8 @@ def stages_in_memory(
     begun = [] if directory.host_file.exists() else files
     if roles is not None:
         return [begun, makes]
-    return [begun, makes, session_record.record_steps(context), session_record.commit_steps(context)]
+    kept = [session_record.record_steps(context), session_record.commit_steps(context, bool(place))]
+    return [place, begun, makes, *kept]
 
 
 class World:
