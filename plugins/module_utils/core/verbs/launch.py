@@ -1146,7 +1146,7 @@ def _known_keys(group: GroupFacts, record: Record) -> dict[str, Any]:
 def _statuses_of(group: GroupFacts, record: Record) -> list[dict[str, Any]]:
     """Return the state of the replicas of a session as hosts have seen it."""
     return [
-        {"name": container.replica, "host": host, "rank": 0, "status": container.state}
+        {"name": container.replica, "host": host, "rank": 0, "status": container.state.upper()}
         for host, facts in group.facts.items()
         for container in facts.containers
         if container.session_id == record.id
