@@ -198,8 +198,8 @@ def begin(
         "public_keys": {},
         "displaced": {},
         "given_up": [],
-        "asked_peers": False,
-        **_look(request, hosts),
+        "asked_peers": bool(request.get("peers_of")),
+        **_look(request, hosts, request.get("peers_of") or ()),
     }
 
 

@@ -73,6 +73,7 @@ def begin(hosts: Sequence[str], session_name: str = "", only_lost: bool = False)
         "session_name": session_name,
         "only_lost": only_lost,
         "cleaned_up": False,
+        "away": [],
         "launchable": [],
         "outcomes": [],
         "queue": [],
@@ -85,12 +86,18 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step; to a launch its outcome is that of ``launch``."""
     state = {**state, "warnings": []}
     if state["step"] in ("look", "losses"):
-        return _after_look(state, answers, outside)
+        if state["step"] == "look":
+            state["away"] = [host for host in state["known"] if (answers.get(host) or {}).get("unreachable")]
+        # Who did not answer a moment ago is not asked again: that takes as long as a connection may take.
+        given = {host: answers.get(host) or {"unreachable": host in state["away"]} for host in state["known"]}
+        return _after_look(state, given, outside)
     if state["step"] == cleanup.NAME:
         problems = cleanup.problems_of(read_answers(Answer, answers))
         return {**state, "cleaned_up": True, "warnings": problems, **_look(state["known"])}
     state["outcomes"] = [*state["outcomes"], dict(answers["launch"])]
-    return {**state, **_launch()} if len(state["outcomes"]) < len(state["launchable"]) else _look_at_last(state)
+    if len(state["outcomes"]) < len(state["launchable"]):
+        return {**state, **_launch()}
+    return {**state, **step("", "", "")} if state["only_lost"] else _look_at_last(state)
 
 
 def _look(hosts: Sequence[str], peers_of: Sequence[str] = ()) -> State:
@@ -127,7 +134,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         return {**state, **step("", "", "")}
     missing = [record.id for record in group.with_missing_hosts(view)]
     if missing and state["step"] == "look" and not state["cleaned_up"]:
-        return {**state, **_look(state["known"], missing)}
+        return {**state, **_look([host for host in state["known"] if host not in state["away"]], missing)}
     lost, problems = _lost(state, group, view, outside)
     state["warnings"] += problems
     work = cleanup_actions(group, view, view.orphaned)
@@ -166,5 +173,6 @@ def _lost(
             problems.append(f"Session {record.name} stays as it is. {' '.join(filter(None, reasons))}")
             continue
         request = Request.from_dict(record.request)
-        found.append(launch_request(request, record.owner, record.shared_with, replaces=True))
+        launch = launch_request(request, record.owner, record.shared_with, replaces=True)
+        found.append({**launch, "peers_of": [record.id]})
     return found, problems
