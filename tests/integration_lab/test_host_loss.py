@@ -244,7 +244,9 @@ def _on(host: str) -> list[Replica]:
 
 def _await_nothing_left(host: str) -> None:
     """Wait until a host has given up by itself what others have; its timer comes twice a minute at least."""
-    look = "docker ps -aq --filter label=cluster-compute.session-name=elastic; ip -o link | grep -o 'ccx[0-9a-f]*' || true"
+    look = (
+        "docker ps -aq --filter label=cluster-compute.session-name=elastic; ip -o link | grep -o 'ccx[0-9a-f]*' || true"
+    )
     deadline = time.monotonic() + 90
     while (left := try_on(host, ["sh", "-c", look]).stdout.strip()) and time.monotonic() < deadline:
         time.sleep(1)
