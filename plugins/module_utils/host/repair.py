@@ -63,8 +63,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 Keys = dict[str, dict[str, "str | None"]]
 
 KEPT_OUTPUT = 16 * 1024 * 1024
-"""Bytes of output that stay of each replica that others were given, or that a change has taken from this host: a host
-knows of no other bound."""
+"""Bytes of each replica's output that stay of what others have by now; a host knows of no other bound. How long, others
+say when they clean up."""
 
 
 class HeldBack(SessionError):
@@ -310,7 +310,7 @@ class _Repairer:
             archive.note(record)
 
     def _archive(self) -> Any:
-        """Return what keeps the output of replicas that go. For how long, others say, when they clean up."""
+        """Return what keeps the output of replicas that a change has taken from this host."""
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 
         return LogArchive(self.engine, self.state, KEPT_OUTPUT, math.inf, sys.maxsize)

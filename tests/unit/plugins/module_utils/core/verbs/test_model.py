@@ -56,11 +56,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     combined,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, launch_steps, prepare
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+    change_steps,
+    firewall_rules,
+    launch_steps,
+    prepare,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import files as files_of_session
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
@@ -96,6 +102,10 @@ GIVEN = {
     "unless_reserved": False,
     "judged_revision": None,
     "asker": None,
+    "patch": None,
+    "change_id": None,
+    "containers": True,
+    "prove": False,
     "output_size": "0",
     "output_days": 7,
     "output_sessions": 50,
@@ -233,7 +243,11 @@ class Host:
 
 
 def stages_in_memory(
-    context: Context, _public_keys: Any, _check_mode: bool = False, roles: list[str] | None = None
+    context: Context,
+    _public_keys: Any,
+    _check_mode: bool = False,
+    roles: list[str] | None = None,
+    containers_too: bool = True,
 ) -> Any:
     """Return what a host makes of a session where the engine only remembers."""
     there = {
@@ -263,8 +277,22 @@ def stages_in_memory(
     begun = [] if directory.host_file.exists() else files
     if roles is not None:
         return [begun, makes]
-    kept = [session_record.record_steps(context), session_record.commit_steps(context, bool(place))]
-    return [place, begun, makes, *kept]
+    kept = session_record.record_steps(context)
+    if context.amendment is not None and not containers_too:
+        return [place, kept, begun]
+    gone = [
+        Step(
+            "remove",
+            "container",
+            f"{context.session.name}-{name}",
+            partial(host.remove_container, f"{context.session.name}-{name}"),
+        )
+        for name in sorted(there - {replica.name for replica in context.replicas})
+    ]
+    commit = session_record.commit_steps(context, bool(place))
+    if context.amendment is not None:
+        return [place, kept, begun, gone, files_of_session.surplus_steps(context), makes, commit]
+    return [place, begun, gone, makes, kept, commit]
 
 
 class World:
@@ -417,7 +445,8 @@ class World:
         found: dict[str, Record] = {}
         for host in self.hosts.values():
             for record in StateDirectory(str(host.root)).records()[0]:
-                if record.status == RUNNING and record.plan is not None:
+                newer = record.id not in found or found[record.id].revision < record.revision
+                if record.status == RUNNING and record.plan is not None and newer:
                     found[record.id] = record
         return {
             record.name: {"id": key, **{name: self.part(name, key) for name in record.hosts}}
@@ -466,6 +495,8 @@ def patched() -> Iterator[list[World]]:
         patch.setattr(tempfile, "mkstemp", write)
         patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: worlds[-1].at))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
+        patch.setattr(change_steps, "session_stages", stages_in_memory)
+        patch.setattr(change_steps, "foreign_containers", lambda *_given: [])
         patch.setattr(
             launch_steps,
             "verify",
@@ -567,11 +598,14 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
             # On a host that is away it is there until the host is back, and its name is free for another.
             if not all(host.is_up for host in world.hosts.values()):
                 gone |= {before[name]["id"] for name in before.keys() & {one[1] for one in torn_down} & meant}
+            launched = {one[1].name for one in (act, *act[3:]) if one[0] == "launch"}
             for name, was in before.items():
-                # Who launches what runs changes nothing of it; it may only be torn down.
-                if was["id"] in gone:
+                # Who launches what runs changes nothing of it but its size; it may only be torn down.
+                if was["id"] in gone or (name in meant and name in [one[1] for one in torn_down]):
                     continue
-                if name not in meant or name not in [one[1] for one in torn_down]:
+                if name in launched:
+                    assert any(f"{name}-main1" in host.containers for host in world.hosts.values()), act
+                else:
                     assert after.get(name) == was, f"{act[0]} changed {name}"
         end(world)
     finally:
