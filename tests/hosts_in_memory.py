@@ -386,10 +386,11 @@ def stages_in_memory(
         one["Labels"][docker_engine.LABEL_REPLICA]
         for one in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
     }
+    place = []
     if context.lease_owner is not None:
         context.ledger.require(context.session.id, context.lease_owner)
-    elif len(there) < len(context.replicas):
-        session_record.require_place(context, bool(there))
+    else:
+        place = session_record.place_steps(context, dict.fromkeys(there), False)
     host: Any = context.engine
     meant = [replica for replica in context.replicas if roles is None or replica.role in roles]
     missing = [replica for replica in meant if replica.name not in there]
@@ -411,7 +412,8 @@ def stages_in_memory(
         begun.append(Step("create", "network", "session", lambda: host.connect(context.session, subnets)))
     if roles is not None:
         return [begun, makes]
-    return [begun, makes, session_record.record_steps(context), session_record.commit_steps(context)]
+    kept = [session_record.record_steps(context), session_record.commit_steps(context, bool(place))]
+    return [place, begun, makes, *kept]
 
 
 class World:
@@ -530,13 +532,19 @@ class World:
         first = launch.begin(launchable, self.known, self.now, attempts=self.attempts, from_queue=True)
         return self.run(launch, first, None, None)
 
-    def teardown(self, name: str, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+    def teardown(
+        self,
+        name: str,
+        moment: int | None = None,
+        happens: Callable[[], Any] | None = None,
+        asker: str | None = None,
+    ) -> State:
         first = {**teardown.begin(name, self.known), "calls": []}
         first["calls"] = [
             {
                 "module": "session_host",
                 "hosts": {host: {} for host in self.known},
-                "arguments": {"state": "absent", "session_name": name},
+                "arguments": {"state": "absent", "session_name": name, "asker": asker},
                 "of_state": [],
                 "variables": {},
             }
@@ -678,7 +686,7 @@ def in_memory() -> Iterator[list[World]]:
                 if replica["host"] == host
             ],
         )
-        patch.setattr(launch_steps, "wait_until_ready", lambda _engine, _plan, replicas, _deadline: replicas)
+        patch.setattr(launch_steps, "wait_until_ready", lambda _engine, _plan, replicas, _deadline, waits: replicas)
         patch.setattr(link, "session_links", lambda: dict(NOW.host.links))
         patch.setattr(link, "delete_link", lambda name: NOW.host.remove_link(name))
         patch.setattr(firewall, "sessions", lambda: dict(NOW.host.rules))

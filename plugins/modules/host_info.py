@@ -74,6 +74,13 @@ options:
       - Whether to try what the host needs for encrypted sessions, in a network namespace of its own.
     type: bool
     default: false
+  peers_of:
+    description:
+      - Ids of sessions of which is told which of their other hosts do not answer this one, over the hosts' network and
+        over the session's. It takes some two seconds where one of them is silent.
+    type: list
+    elements: str
+    default: []
   accelerators:
     description:
       - The variable C(cluster_compute_accelerators) of the host. Classes in it that are to be detected are.
@@ -243,6 +250,11 @@ host:
       returned: if usable
     host_names:
       description: By session, the name under which this host carries replicas of it.
+      type: dict
+      returned: if usable
+    silent_peers:
+      description:
+        - For each session of O(peers_of) that runs here and on other hosts, those of these that answer in no way.
       type: dict
       returned: if usable
     tombstones:

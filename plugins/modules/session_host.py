@@ -26,6 +26,11 @@ description:
     ready; the record says as before that the session is being started.
   - With O(state=released) rolls back what a launch holds, unless the session runs; with O(record) what the launch made
     with O(state=held) as well.
+  - A session that runs changes in the same way. O(record) is what it is to become then, and O(claim) what it takes
+    beyond what it has, under an identifier of the change. With O(state=held) and O(state=released) everything goes on
+    as it is. With O(state=amended) what is held becomes the session's, the new record is written down, and this host is
+    made what it says; replicas that stay are not restarted, those that go are stopped with their time to end, and what
+    they wrote is kept. Only the call that O(containers) does not keep from it starts replicas that are new here.
   - With O(state=probe_written) makes the folders that the request gives an owner or a mode, and writes a file into
     those that the hosts share; with O(state=probe_checked) reads what another host wrote there, and refuses those that
     are not the same. A launch does both before it removes the session that it replaces, and removes them again with
@@ -55,17 +60,18 @@ options:
     description:
       - What shall be true of the session on this host.
     type: str
-    choices: [held, named, started, released, probe_written, probe_checked, stub, verified, absent]
+    choices: [held, named, started, released, amended, probe_written, probe_checked, stub, verified, absent]
     required: true
   claim:
     description:
-      - What the session takes on this host, as M(cluster_compute.session.session_decide) returns it. Required with
-        O(state=held), O(state=named) and O(state=released).
+      - What the session takes on this host, as M(cluster_compute.session.session_decide) returns it, or beyond what it
+        has, where it changes. Required with O(state=held), O(state=named) and O(state=released).
     type: dict
   allocatable:
     description:
       - What sessions may use of this host in all, as M(cluster_compute.session.session_decide) returns it. Required
-        with O(state=held).
+        with O(state=held). With O(state=amended) what is not held is taken if it is free of that; without it there is
+        no more.
     type: dict
   lease_seconds:
     description:
@@ -82,18 +88,42 @@ options:
     description:
       - The run of the launch that holds the session's place, as M(cluster_compute.session.session_decide) returns it.
         Only its own reservation is renewed, confirmed, used or given back. Required with O(state=held),
-        O(state=named), O(state=released), O(state=probe_written), O(state=probe_checked) and O(state=stub).
+        O(state=named), O(state=released), O(state=amended), O(state=probe_written), O(state=probe_checked) and
+        O(state=stub).
     type: str
   record:
     description:
       - The record as M(cluster_compute.session.session_decide) returns it. Required with O(state=held),
         O(state=started), O(state=probe_written), O(state=probe_checked), O(state=stub) and O(state=verified). With
-        O(keep_record) what becomes of the session, which is written down before anything of it goes.
+        O(keep_record) what becomes of the session, which is written down before anything of it goes. With
+        O(state=amended) this or O(patch) is required.
     type: dict
+  patch:
+    description:
+      - With O(state=amended) what differs from the record that this host has - C(id) of the session, C(from), its
+        revision, and C(changes) - and O(public_keys) are those that others have. A host that has another revision
+        leaves everything as it is and says RV(stale).
+    type: dict
+  change_id:
+    description:
+      - With O(state=amended) the identifier under which the claim was held; left out where it was not.
+    type: str
+  containers:
+    description:
+      - With O(state=amended) whether replicas come and go. V(false) for what all hosts are to know before - who is a
+        peer, and whom to keep out.
+    type: bool
+    default: true
+  prove:
+    description:
+      - With O(state=amended) does as with O(state=verified) in the end, peers being looked for as with
+        O(state=started).
+    type: bool
+    default: false
   host:
     description:
-      - Name of this host in the plan. Required with O(state=held), O(state=started), O(state=probe_written),
-        O(state=probe_checked) and O(state=verified).
+      - Name of this host in the plan. Required with O(state=held), O(state=started), O(state=amended),
+        O(state=probe_written), O(state=probe_checked) and O(state=verified).
     type: str
   regenerate_keys:
     description:
@@ -107,17 +137,19 @@ options:
     default: 600
   public_keys:
     description:
-      - With O(state=started) the public keys of every replica, as O(state=held) returns them.
+      - With O(state=started) and O(state=amended) the public keys of every replica, as O(state=held) returns them.
     type: dict
     default: {}
   timeout:
     description:
-      - With O(state=verified) the seconds after which a replica that is not ready is reported with its last state.
+      - With O(state=verified) and O(prove) the seconds after which a replica that is not ready is reported with its
+        last state.
     type: int
     default: 60
   patience:
     description:
-      - With O(state=started) the seconds for which peers on other hosts are looked for; V(0) for not at all.
+      - With O(state=started) and O(prove) the seconds for which peers on other hosts are looked for; V(0) for not at
+        all.
     type: int
     default: 5
   roles:
@@ -167,8 +199,8 @@ options:
     type: int
   output_size:
     description:
-      - With O(state=absent) most bytes that are kept of what each replica wrote, the newest ones, as a number or with a
-        unit. V(0) keeps nothing. Nothing is kept with O(undo).
+      - With O(state=absent) and O(state=amended) most bytes that are kept of what each replica that goes wrote, the
+        newest ones, as a number or with a unit. V(0) keeps nothing. Nothing is kept with O(undo).
     type: str
     default: 16m
   output_days:
@@ -253,15 +285,15 @@ actions:
 seconds:
   description:
     - How long it took to make networks, files and data, C(network), how long the containers, C(start), and with
-      O(state=started) how long to prove that they work, C(ready).
-  returned: with O(state=started)
+      O(state=started) and O(prove) how long to prove that they work, C(ready).
+  returned: with O(state=started) and O(state=amended)
   type: dict
   sample:
     network: 0.412
     start: 1.05
 replicas:
   description: What was found, one entry a replica, in rank order.
-  returned: with O(state=verified), and with O(state=started) unless RV(unproven)
+  returned: with O(state=verified), and with O(state=started) and O(prove) unless RV(unproven)
   type: list
   elements: dict
   sample:
@@ -285,8 +317,16 @@ sick:
   type: bool
 unproven:
   description: Which peers on other hosts did not answer in time.
-  returned: with O(state=started) where that is all that is left to prove
+  returned: with O(state=started) and O(prove) where that is all that is left to prove
   type: str
+stale:
+  description: Whether the record here is not the one that O(patch) is for, so that the whole is needed.
+  returned: with O(state=amended) where that is so
+  type: bool
+revision:
+  description: The revision of the record here; null where there is none.
+  returned: with RV(stale)
+  type: int
 sessions:
   description: Identifier and name of each session of which this host had anything, with the hosts its record names.
   returned: with O(state=absent)

@@ -35,6 +35,7 @@ FOREIGN, HOST, INSIDE = (f"cclab.{LAB}.nft-{name}" for name in ("foreign", "host
 VNI, PORT, TUNNEL_PORT = 5000, 9000, 4789
 PLAN: dict[str, Any] = {
     "session": {"id": SESSION, "name": "train"},
+    "request": {},
     "network": {"link": "ccx4f8c2a10", "vni": VNI, "port": TUNNEL_PORT, "tunnel": None},
     "egress": {"name": "cc-4f8c2a10-egress", "subnet": "10.213.4.0/28"},
     "hosts": {
@@ -105,6 +106,30 @@ stage = firewall_rules.rule_steps(wanted, nftables) if put else firewall_rules.r
 steps.perform([stage])
 print(json.dumps(steps.descriptions([stage])))
 """
+ASK = """
+import json, sys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Question, ask
+peer, port, vni, *own = sys.argv[1:]
+asked = [Question(address, peer, int(port), int(vni)) for address in own]
+print(json.dumps({question.local: answer for question, answer in ask(asked).items()}))
+"""
+"""Ask for the standing of several addresses at once."""
+FORGE = """
+import socket, struct, sys
+sender, receiver, peer_port, ports, code = sys.argv[1:]
+source, target = socket.inet_aton(sender), socket.inet_aton(receiver)
+with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as channel:
+    channel.bind((sender, 0))
+    for port in map(int, ports.split(",")):
+        data = struct.pack("!HHHH", port, int(peer_port), 32, 0) + bytes(24)
+        quoted = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(data), 0, 0, 64, 17, 0) + target + source + data
+        packet = struct.pack("!BBHI", 3, int(code), 0, 0) + quoted
+        total = sum(struct.unpack(f"!{len(packet) // 2}H", packet))
+        total = (total >> 16) + (total & 0xFFFF)
+        check = 0xFFFF - ((total + (total >> 16)) & 0xFFFF)
+        channel.sendto(packet[:2] + struct.pack("!H", check) + packet[4:], (receiver, 0))
+"""
+"""Send what answers a question, from the right address and to the right port, by somebody who did not see it."""
 
 Shots = Callable[[bytes], list[Shot]]
 
@@ -267,6 +292,58 @@ def test_the_rules_close_what_is_closed_and_nothing_else(
     assert _change("remove", form) == ["remove firewall rules train"]
     assert _rules() == before
     assert _fire(ears, f"{phase} unguarded", closed) == set(closed)
+
+
+def _ask(plan: dict[str, Any], *own: str) -> dict[str, bool]:
+    """Return what the host answers to these addresses; it says little in a second (Linux, icmp_ratelimit)."""
+    network, host = plan["network"], plan["hosts"]["h1"]["underlay_address"]
+    wanted = [host, str(network["port"]), str(network["vni"]), *own]
+    return dict(json.loads(_run(FOREIGN, sys.executable, "-c", ASK, *wanted)))
+
+
+@pytest.mark.parametrize("form", ["nft", "iptables"])
+@pytest.mark.parametrize("tunnel", [None, {"link": "ccw4f8c2a10"}], ids=["plain", "encrypted"])
+@pytest.mark.parametrize(("plan", "net"), [(PLAN, "192.0.2."), (PLAN6, "fd00::")], ids=["ipv4", "ipv6"])
+def test_who_asks_for_its_standing_is_told_it_by_the_rules_alone(
+    ears: dict[str, Path], form: str, tunnel: dict[str, Any] | None, plan: dict[str, Any], net: str
+) -> None:
+    member, other = f"{net}12", f"{net}66"
+    given = {**plan, "network": {**plan["network"], "tunnel": tunnel, "port": TUNNEL_PORT + bool(tunnel)}}
+    guarded = {**given, "request": {"on_host_loss": "replace"}}
+    assert _ask(given, member, other) == {}
+    try:
+        _change("put", form, given)
+        assert _ask(given, member, other) == {}
+        _change("put", form, guarded)
+        time.sleep(2)
+        assert _ask(given, member, other) == {member: True}
+        _change("put", form, {**guarded, "fenced": [other]})
+        time.sleep(2)
+        assert _ask(given, member, other) == {member: True, other: False}
+        assert _ask({**given, "network": {**given["network"], "vni": VNI + 1}}, member, other) == {}
+    finally:
+        _change("remove", form)
+
+
+@pytest.mark.parametrize("code", [2, 9])
+def test_nobody_answers_who_did_not_see_the_question(ears: dict[str, Path], code: int) -> None:
+    argv = [sys.executable, "-c", ASK, "192.0.2.11", str(TUNNEL_PORT), str(VNI), "192.0.2.12"]
+    with subprocess.Popen(
+        ["nsenter", f"--net=/run/netns/{FOREIGN}", *argv],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(PYTHONPATH=str(CHECKOUT / ".collections")),
+    ) as asks:
+        ports: list[str] = []
+        while asks.poll() is None and not ports:
+            found = _run(FOREIGN, "ss", "-Hlun", "src", "192.0.2.12").split()
+            ports = [word.rpartition(":")[2] for word in found if word.startswith("192.0.2.12:")]
+        _run(
+            HOST, sys.executable, "-c", FORGE, "192.0.2.11", "192.0.2.12", str(TUNNEL_PORT), ",".join(ports), str(code)
+        )
+        assert asks.poll() is None, "it was too late"
+        answers, _none = asks.communicate(timeout=30)
+    assert (ports != [], json.loads(answers)) == (True, {})
 
 
 def test_a_table_that_is_whole_stays_and_one_that_is_not_is_put_again(ears: dict[str, Path]) -> None:

@@ -67,6 +67,11 @@ class DamagedLedger(LedgerError):
     is_of_host = True
 
 
+def refused_change(claim: Claim, reasons: Iterable[str]) -> str:
+    """Return how it is said that a session cannot have on this host what it would change to."""
+    return f"Session {claim.session_name} does not have the place on this host that it needs: {' '.join(reasons)}"
+
+
 def key_of(state_directory: str) -> str:
     """Return what names a state directory where things of several lie."""
     return hashlib.sha256(os.path.abspath(state_directory).encode()).hexdigest()[:16]
@@ -174,6 +179,30 @@ class LedgerFile:
             elif reasons := rules.collisions(claim, [held.claim for held in ledger.values()]):
                 raise LedgerError(f"Session {claim.session_name} cannot be held here: {' '.join(reasons)}")
             ledger[claim.session_id] = Reservation(claim, rules.COMMITTED, self._boot(), None)
+            self._store(ledger)
+
+    def amend(
+        self,
+        claim: Claim,
+        untracked: Iterable[Claim],
+        allocatable: Allocatable | None,
+        change_id: str | None = None,
+        lease_owner: str | None = None,
+    ) -> None:
+        """Hold what a session that runs takes while it goes from what it has to *claim*, until it is torn down.
+
+        change_id: under which *lease_owner* has leased what it needs beyond; that becomes the session's. Raises
+        LedgerError where that has run out, and what it needs is not free of *allocatable*, or nobody says how much
+        that is.
+        """
+        with self._locked() as ledger:
+            wanted, reasons = rules.amended(claim, ledger, untracked, allocatable, change_id, lease_owner)
+            if wanted is None:
+                raise LedgerError(refused_change(claim, reasons))
+            leased = None if change_id is None else ledger.get(change_id)
+            if leased is not None and leased.lease_owner == lease_owner and leased.claim.amends == claim.session_id:
+                del ledger[leased.claim.session_id]
+            ledger[claim.session_id] = Reservation(wanted, rules.COMMITTED, self._boot(), None)
             self._store(ledger)
 
     def release(self, session_id: str, lease_owner: str | None = None) -> bool:

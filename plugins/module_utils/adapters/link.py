@@ -15,6 +15,7 @@ import ipaddress
 import json
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,16 @@ def listeners(pid: int, port: int) -> set[str]:
                 words = (int(address[place : place + 8], 16) for place in range(0, len(address), 8))
                 text = socket.inet_ntop(family, b"".join(word.to_bytes(4, sys.byteorder) for word in words))
                 found.add(text.removeprefix("::ffff:") if "." in text else text)
+    return found
+
+
+def listening_sockets(pid: int) -> set[str]:
+    """Return the TCP sockets that listen in the network of process *pid*, as its open files name them (proc(5))."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            lines = Path(f"/proc/{pid}/net/{table}").read_text(encoding="ascii").splitlines()[1:]
+            found |= {f"socket:[{fields[9]}]" for fields in map(str.split, lines) if fields[3] == "0A"}
     return found
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import background
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
     LinkError,
+    listening_sockets,
     listens,
     run_in_network_of,
 )
@@ -42,20 +43,30 @@ def host_key(pid: int, address: str, port: int) -> str | None:
 def start_times() -> dict[int, float]:
     """Return when the servers that run here were started, by the first process of their container.
 
-    In seconds of the calendar clock as it is now; of several the last, and too early by at most a tick of the kernel.
+    In seconds of the calendar clock as it is now, and too early by at most a tick of the kernel; of several that of the
+    last that listens, or will.
     """
-    found: dict[int, float] = {}
+    found: dict[int, tuple[bool, float]] = {}
     for server, init in _servers():
-        found[init] = max(found.get(init, 0.0), background.started_at(server))
-    return found
+        found[init] = max(found.get(init, (False, 0.0)), (_listens(server), background.started_at(server)))
+    return {init: started for init, (_listening, started) in found.items()}
 
 
 def end(init: int, address: str, port: int) -> None:
     """End the server whose parent is *init*, the first process of its container; logins that are open go on."""
-    background.send({server for server, parent in _servers() if parent == init}, signal.SIGTERM)
+    background.send({server for server, parent in _servers() if parent == init and _listens(server)}, signal.SIGTERM)
     deadline = time.monotonic() + SECONDS
     while listens(init, address, port) and time.monotonic() < deadline:
         time.sleep(0.02)
+
+
+def _listens(server: int) -> bool:
+    """Tell whether a process waits for logins: what serves one whose server has ended belongs to *init* as well."""
+    listening = listening_sockets(server)
+    try:
+        return any(os.readlink(f"/proc/{server}/fd/{name}") in listening for name in os.listdir(f"/proc/{server}/fd"))
+    except OSError:
+        return False  # it has ended meanwhile
 
 
 def _servers() -> Iterator[tuple[int, int]]:

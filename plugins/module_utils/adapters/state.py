@@ -15,6 +15,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
     sessions/<session id>/replicas/<name>.hosts  mounted at /etc/hosts in the replica
     sessions/<session id>/replicas/<name>.owner  uid:gid:name that the replica's image runs as, to whom its keys belong
+    sessions/<session id>/replicas/<name>.arriving  there until a replica that comes while the session runs was started
     sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
     drained.json                                 why this host takes no new sessions
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
@@ -294,6 +295,31 @@ class SessionDirectory:
     def write_restarts(self, name: str, count: int) -> None:
         """Remember how often the replica *name* was started again."""
         write_file(self.replicas / f"{name}.restarts", f"{count}\n")
+
+    def expect(self, name: str) -> None:
+        """Remember that the replica *name* comes to this host with a change of a session that runs."""
+        write_file(self.replicas / f"{name}.arriving", "")
+
+    def is_expected(self, name: str) -> bool:
+        """Tell whether the replica *name* comes with a change, and was not started here yet."""
+        return (self.replicas / f"{name}.arriving").exists()
+
+    def has_arrived(self, name: str) -> None:
+        """Remember that the replica *name* was started here."""
+        (self.replicas / f"{name}.arriving").unlink(missing_ok=True)
+
+    def replica_names(self) -> list[str]:
+        """Return the replicas that this host has a folder for."""
+        return sorted(path.name for path in self.replicas.glob("*") if path.is_dir())
+
+    def remove_replica(self, name: str) -> None:
+        """Remove what this host keeps for the replica *name*, its keys included."""
+        import shutil
+
+        for path in self.replicas.glob(f"{name}.*"):
+            path.unlink(missing_ok=True)
+        if self.replica(name).exists():
+            shutil.rmtree(self.replica(name))
 
     def read_stop(self, name: str) -> dict[str, str]:
         """Return of the replica *name*, where this host stopped it for what it wrote on a disk, ``started``, since when

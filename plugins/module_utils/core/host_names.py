@@ -49,6 +49,10 @@ def in_current_names(
             own,
             records=tuple(_renamed_record(record, names.get(record.id, {})) for record in own.records),
             host_names={key: names.get(key, {}).get(name, name) for key, name in own.host_names.items()},
+            silent_peers={
+                key: tuple(names.get(key, {}).get(name, name) for name in silent)
+                for key, silent in own.silent_peers.items()
+            },
             tombstones=tuple(
                 replace(tombstone, hosts=tuple(former.get(name, name) for name in tombstone.hosts))
                 for tombstone in own.tombstones

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
@@ -115,11 +115,12 @@ class Planner:
         run: str = "",
         shared_with: Sequence[str] = (),
         asker: Asker = ADMIN,
+        alone: Collection[str] = (),
     ) -> None:
         """Take the request and what the hosts say.
 
         draw: gives a new UUID. read_archive: reads the controller's archive of images, which the request names. run:
-        names this run. asker: who launches.
+        names this run. asker: who launches. alone: ids of sessions that were `alone` in an earlier look already.
         """
         self.asker = asker
         self.run_name = run
@@ -133,6 +134,11 @@ class Planner:
         self.facts = group.facts
         self.settings = settings
         self.view: ClusterState = group.cluster_state()
+        named = {record.id for record in self.view.named(request.name)}
+        # While a host is away it may be one of theirs by another name.
+        self.alone = sorted(named & self.view.alone) if not group.missing else []
+        for session_id in {*self.alone} & {*alone}:
+            self.view.forget(session_id)
         self.problems: list[str] = []
         self.archive: Archive | None = None
         self.has_waited = False
@@ -251,7 +257,7 @@ class Planner:
         """Return, by host, what runs hold that may still be launching a session of this name.
 
         silent: seconds since the run was last heard of there, where that is known. left: those for which its place is
-        held if nothing more is heard of it.
+        held if nothing more is heard of it. expires: when that is by the host's clock.
         """
         return {
             host: {
@@ -260,6 +266,7 @@ class Planner:
                 "lease_owner": held.lease_owner,
                 "silent": None if held.since is None else max(0, round(facts.clock - held.since)),
                 "left": max(0, round(held.expires - facts.clock)),
+                "expires": held.expires,
             }
             for host, held, facts in ((host, held, self.facts[host]) for host, held in self.group.launching)
             if held.claim.session_name == self.request.name and held.expires is not None

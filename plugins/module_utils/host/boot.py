@@ -8,7 +8,8 @@ It runs twice. Before the engine starts it makes the links of the overlays, beca
 link is not there, and the rules that keep its containers out of sessions; when the engine answers, it puts back
 everything else that is missing.
 
-It asks no other host and no controller; what it does is written to standard output, one line each.
+It needs no controller, and no other host but to learn whether a session is still here: the part of one that other hosts
+have given away is removed. What it does is written to standard output, one line each.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     is_stub,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, firewall_rules, membership
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
@@ -52,6 +53,12 @@ ENGINE_SECONDS = 120.0
 
 ENGINE_PAUSE = 0.5
 """Seconds between two questions whether it does."""
+
+HELD_BACK_SECONDS = 120.0
+"""For how long other hosts are asked again where a session is held back: those that boot with this one answer soon."""
+
+HELD_BACK_PAUSE = 5.0
+"""Seconds from one time to the next."""
 
 LOCK = "/run/cluster-compute-boot.lock"
 """Held while the program runs, so that the timer does not start it beside itself; gone at the next boot."""
@@ -72,28 +79,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--disks", action="store_true", help="stop replicas that fill this host's disks, and no more")
     chosen = parser.parse_args(argv)
     if chosen.disks:
-        return disk.look(StateDirectory(chosen.state_directory))
+        state = StateDirectory(chosen.state_directory)
+        code = disk.look(state)
+        if not membership.is_due(state):
+            return code
     if chosen.links:
         return _make_links(StateDirectory(chosen.state_directory))
     with _alone() as alone:
         if not alone:
             say("Another run is at work already; this one does nothing.")
             return 0
-        return _repair(chosen.state_directory)
+        return _repair(StateDirectory(chosen.state_directory))
 
 
-def _repair(state_directory: str) -> int:
-    try:
-        read_identity(StateDirectory(state_directory))
-        _need_libraries()
-        await_engine(ENGINE_SECONDS)
-        done = repair_host(StateDirectory(state_directory))
-    except (SessionError, OSError) as error:
-        say(f"Nothing could be repaired: {error}")
-        return 1
-    for line in (*done.actions, *done.problems):
-        say(line)
-    return 1 if done.problems else 0
+def _repair(
+    state: StateDirectory,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] = time.sleep,
+) -> int:
+    deadline = clock() + HELD_BACK_SECONDS
+    problems: list[str] = []
+    while True:
+        try:
+            read_identity(state)
+            _need_libraries()
+            await_engine(ENGINE_SECONDS)
+            done = repair_host(state, alone=True)
+            membership.write_held_back(done.held_back)
+        except (SessionError, OSError) as error:
+            say(f"Nothing could be repaired: {error}")
+            return 1
+        for line in (*done.actions, *(problem for problem in done.problems if problem not in problems)):
+            say(line)
+        problems = done.problems
+        if not done.held_back or clock() >= deadline:
+            return 1 if problems else 0
+        sleep(HELD_BACK_PAUSE)
 
 
 def _make_links(state: StateDirectory) -> int:
@@ -140,12 +161,7 @@ def _early_stages(state: StateDirectory, record: Record, nftables: bool) -> list
     no_engine: Any = None
     context = Context(no_engine, state, LedgerFile(str(state.root)), record, host, "")
     known = state.session(record.id).read_public_keys()
-    return [
-        links.rule_steps(context, nftables),
-        links.tunnel_steps(context, known),
-        links.link_steps(context),
-        links.peer_steps(context),
-    ]
+    return links.early_stages(context, known, nftables)
 
 
 def _need_libraries() -> None:

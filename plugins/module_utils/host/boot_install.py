@@ -25,7 +25,7 @@ from pathlib import Path
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, disk
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, disk, membership
 
 PATH = "/usr/local/lib/cluster-compute/host.pyz"
 MODE = 0o755
@@ -87,8 +87,12 @@ def build(state_directory: str) -> bytes:
         # The timer that looks at disks runs often, and all that a repair needs would be read each time.
         'if sys.argv[1:] == ["--disks"]:\n'
         f"    from {disk.__name__} import look\n"
+        f"    from {membership.__name__} import is_due\n"
         f"    from {state.__name__} import StateDirectory\n\n"
-        f"    sys.exit(look(StateDirectory({state_directory!r})))\n\n"
+        f"    code = look(StateDirectory({state_directory!r}))\n"
+        f"    if not is_due(StateDirectory({state_directory!r})):\n"
+        "        sys.exit(code)\n"
+        "    sys.argv[1:] = []\n\n"
         f"from {boot.__name__} import main\n\n"
         f'sys.exit(main(["--state-directory", {state_directory!r}, *sys.argv[1:]]))\n'
     )

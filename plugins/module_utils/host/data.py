@@ -46,7 +46,11 @@ class SessionData:
         """Take the whole *record* of a session; *engine* may be missing for what needs none."""
         self.session_id: str = record.id
         self.session_name: str = record.name
-        self.is_new = record.status == PREPARING
+        self.is_changed = record.status != PREPARING and record.change is not None
+        self.is_new = record.status == PREPARING or (
+            self.is_changed and all(map(directory.is_expected, record.plan["hosts"][host]["replicas"]))
+        )
+        """Whether the session comes to this host: it is being started, or changes while it runs."""
         self.host = host
         self.hosts: dict[str, Any] = record.plan["hosts"]
         self.mounts: list[Mount] = record.plan["request"]["mounts"]
@@ -74,10 +78,10 @@ class SessionData:
 
         secret: what only this launch knows. Raises FolderError.
         """
-        if not self.is_new:
+        if not self.is_new and not self.is_changed:
             return []
         actions = []
-        for source, mount in self.paths.items():
+        for source, mount in self.paths.items() if self.is_new else ():
             # One that the hosts share is made by one of them, the others have to find it.
             if (
                 (mount["owner"] or mount["mode"])

@@ -23,6 +23,10 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders, machine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.descriptions import (
+    OWN_FILES,
+    Descriptions,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
@@ -39,8 +43,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.journ
 
 Measure = Callable[[str], Mapping[str, Any]]
 
-_OWN_FILES = ("HostsPath", "HostnamePath", "ResolvConfPath")
-"""Where the engine keeps what it puts into a container's /etc (Docker Engine API, ContainerInspect)."""
 SECONDS = 60
 """For how long one folder of a replica is walked."""
 HELD_SECONDS = 60
@@ -86,7 +88,10 @@ def stop_who_fills_disks(
     """
     root = engine.details()["root"]
     entries = [entry for entry in engine.session_containers() if entry["State"] == "running"]
-    found = [_Replica(engine, state, entry, root) for entry in entries]
+    descriptions = Descriptions(engine, str(state.root))
+    found = [_Replica(engine, state, entry, root, descriptions.of(entry["Id"])) for entry in entries]
+    if not check_mode:
+        descriptions.keep(entry["Id"] for entry in entries)
     running = {replica.container: replica for replica in found if replica.runs}
     places = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
     # By number of the device: several places may be on the same.
@@ -131,13 +136,20 @@ def _rooms(places: Iterable[str], measure: Measure) -> Iterator[tuple[str, Room]
 class _Replica:
     """A replica's container, and where on this host it writes. root: the engine's folder."""
 
-    def __init__(self, engine: Engine, state: StateDirectory, entry: Mapping[str, Any], root: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        state: StateDirectory,
+        entry: Mapping[str, Any],
+        root: str,
+        description: Mapping[str, Any],
+    ) -> None:
         self.engine = engine
         self.container = docker_engine.container_name(dict(entry))
         self.labels = entry["Labels"]
         self.name = self.labels.get(docker_engine.LABEL_REPLICA, "")
         self.directory = state.session(self.labels[docker_engine.LABEL_SESSION_ID])
-        self.description = engine.inspect(entry["Id"]) or {}
+        self.description = description
         self.status = self.description.get("State") or {}
         self.folders: list[str] = []
         self.volumes: list[str] = []
@@ -192,7 +204,7 @@ class _Replica:
             raise DiskError(f"where it lies on this host is not known, so nobody holds it to {limit} bytes")
         taken: dict[str, int] = {}
         largest = 0
-        for path in {*(self.description[key] for key in _OWN_FILES), str(self.directory.hosts_file(self.name))}:
+        for path in {*(self.description[key] for key in OWN_FILES), str(self.directory.hosts_file(self.name))}:
             try:
                 found = os.lstat(path)
             except OSError:

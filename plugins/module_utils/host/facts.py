@@ -11,7 +11,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import cpus, firewall, folders, link
@@ -64,11 +64,13 @@ def host_facts(
     encryption: bool = False,
     ways_in: bool = False,
     accelerators: object = None,
+    peers_of: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the facts of this host.
 
     encryption: whether to try what encrypted sessions need. ways_in: whether what its owner needs to log in to
-    *session_name* is among them. accelerators: ``cluster_compute_accelerators``, of which some are detected.
+    *session_name* is among them. accelerators: ``cluster_compute_accelerators``, of which some are detected. peers_of:
+    ids of sessions whose other hosts are looked for.
 
     A host that cannot run sessions is described by ``usable: false`` and a ``problem``, a full sentence, instead of
     an exception: whether that is an error is for the caller to say.
@@ -101,6 +103,7 @@ def host_facts(
             from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.accelerators import detect
 
             facts["accelerators"] = detect(accelerators)
+        facts["silent_peers"] = _silent_peers(engine, state, records, peers_of) if peers_of else {}
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["drained"], facts["suspect"] = encode(state.read_drain()), encode(SuspicionFile(str(state.root)).read())
@@ -121,6 +124,19 @@ def host_facts(
         return {"usable": True, "problem": "", **facts, **recorded, "ledger_is_damaged": bool(damage)}
     except SessionError as error:
         return {"usable": False, "problem": str(error)}
+
+
+def _silent_peers(
+    engine: Engine, state: StateDirectory, records: list[Record], peers_of: Collection[str]
+) -> dict[str, list[str]]:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import silent_peers
+
+    pids = {}
+    for entry in engine.session_containers():
+        session_id = docker_engine.session_id_of(entry["Labels"])
+        if entry["State"] == "running" and session_id in peers_of and session_id not in pids:
+            pids[session_id] = int((engine.inspect(entry["Id"]) or {}).get("State", {}).get("Pid") or 0)
+    return silent_peers(state, records, peers_of, {key: pid for key, pid in pids.items() if pid})
 
 
 def image_names() -> list[str]:

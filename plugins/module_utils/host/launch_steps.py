@@ -168,9 +168,10 @@ def start(
     session does not run yet.
 
     deadline: seconds within which the session has to run. timeout: those after which a replica here that is not ready
-    is reported. patience: those for which peers on other hosts are looked for, which may start later.
-    Returns the outcome of the steps, ``seconds``, and either ``replicas`` or, where only peers did not answer in time,
-    ``unproven``, why, or where *roles* are given ``begun``, the names of their replicas here. Raises LedgerError where
+    is reported. patience: those for which peers on other hosts are looked for, which may start later; with 0 nothing is
+    waited for that may need them.
+    Returns the outcome of the steps, ``seconds``, and either ``replicas``, or where *roles* are given ``begun``, the
+    names of their replicas here, or where that has to wait for other hosts ``unproven``, why. Raises LedgerError where
     the lease has run out, and what `session_stages` and `verify` raise.
     """
     engine = Engine.connect(PATIENCE)
@@ -195,12 +196,25 @@ def start(
         return {**made, "replicas": []}
     begun = time.monotonic()
     if roles is not None:
-        replicas = [one for one in record.plan["replicas"] if one["host"] == host and one["role"] in roles]
-        ready = wait_until_ready(engine, record.plan, replicas, begun + timeout)
-        return {**made, "begun": [replica["name"] for replica in ready]}
+        return {**made, **await_roles(engine, record, host, roles, timeout, waits=bool(patience))}
     proof = prove(state, engine, record, host, timeout, patience)
     made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
     return {**made, **proof}
+
+
+def await_roles(
+    engine: Engine, record: Record, host: str, roles: Collection[str], timeout: float, *, waits: bool = True
+) -> dict[str, Any]:
+    """Wait until the replicas of some roles here are ready; return ``begun``, their names, or else ``unproven``, why.
+
+    waits: as in `wait_until_ready`. Raises VerificationFailed.
+    """
+    replicas = [one for one in record.plan["replicas"] if one["host"] == host and one["role"] in roles]
+    try:
+        ready = wait_until_ready(engine, record.plan, replicas, time.monotonic() + timeout, waits=waits)
+    except PeersSilent as error:
+        return {"unproven": str(error)}
+    return {"begun": [replica["name"] for replica in ready]}
 
 
 def prove(

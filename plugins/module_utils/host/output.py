@@ -81,6 +81,17 @@ class LogArchive:
             "finished": str(state.get("FinishedAt") or ""),
         }
 
+    def note(self, record: Record) -> None:
+        """Write down how replicas have ended of a session that goes on."""
+        if record.id not in self.ends:
+            return
+        output = OutputDirectory(str(self.state.root)).session(record.id)
+        owner = {"owner": record.owner, "shared_with": list(record.shared_with)}
+        try:
+            output.write_about(record.name, owner, None, {**output.read_about()["replicas"], **self.ends[record.id]})
+        except (SessionError, OSError) as error:
+            self.problems.append(f"How replicas have ended could not be written down: {error}")
+
     def finish(self, sessions: Mapping[str, Mapping[str, Any]]) -> None:
         """Write down that these sessions, by id, have ended here, and remove what was kept for long enough."""
         directory = OutputDirectory(str(self.state.root))

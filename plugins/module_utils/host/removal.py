@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import DamagedFile, StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import MAIN
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_stub
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, is_stub, latest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import STOP_GRACE
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import end_container
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 
@@ -40,6 +40,7 @@ def removal_stages(
     undo: bool = False,
     keep_data: bool = False,
     archive: LogArchive | None = None,
+    left: Record | None = None,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
@@ -47,7 +48,8 @@ def removal_stages(
     or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their records
     stay, and where that is a stub of a session that runs, the rules that keep others out of it. undo: what a launch
     that did not succeed made of data, empty folders and volumes, and what its batch command wrote go as well; with
-    keep_data volumes only if they are empty. archive: keeps what the containers wrote.
+    keep_data volumes only if they are empty. archive: keeps what the containers wrote. left: the record that the
+    session is to have here by then.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -55,11 +57,13 @@ def removal_stages(
     links = {name: owner for name, owner in link.session_links().items() if is_meant(owner[1], owner[0])}
     tunnels = {name for name in links if name.startswith(link.TUNNEL_PREFIX)}
     entries = {**ledger.expired(), **ledger.read()}
-    reserved = sorted(key for key, held in entries.items() if is_meant(held.claim.session_name, key))
     ids = {*known, *([] if session_id is None else [session_id])}
+    reserved = sorted(
+        key for key, held in entries.items() if is_meant(held.claim.session_name, key) or held.claim.amends in ids
+    )
     what = session_name or session_id or ""
     output = OutputDirectory(str(state.root))
-    kept = {key: wanted for key in ids if keep_record and (wanted := _guarded(state, key)) is not None}
+    kept = {key: wanted for key in ids if keep_record and (wanted := _guarded(state, key, left)) is not None}
     return [
         # First: where its containers are gone, the batch command can be started again under its id.
         _aside_steps(output, ids if keep_record else ()),
@@ -68,7 +72,7 @@ def removal_stages(
                 "remove",
                 "container",
                 (entry.get("Names") or [entry["Id"]])[0].lstrip("/"),
-                partial(_remove_container, engine, entry, archive),
+                partial(end_container, engine, entry, archive),
                 before=entry["State"],
             )
             for entry in containers
@@ -121,10 +125,12 @@ def removal_stages(
     ]
 
 
-def _guarded(state: StateDirectory, session_id: str) -> Isolation | None:
+def _guarded(state: StateDirectory, session_id: str, left: Record | None) -> Isolation | None:
     """Return what firewall rules this host has to have for a session that runs on others, as far as its stub tells."""
     try:
-        record = state.session(session_id).read_record()
+        record = latest(
+            copy for copy in (state.session(session_id).read_record(), left) if copy and copy.id == session_id
+        )
     except DamagedFile:
         return None
     return None if record is None or not is_stub(record) else firewall_rules.isolation_of_stub(record)
@@ -187,9 +193,9 @@ def known_sessions(
 def has_moved_on(
     state: StateDirectory, ledger: LedgerFile, session_id: str, unless_reserved: bool, judged_revision: int | None
 ) -> bool:
-    """Tell whether somebody launches the session now, or has changed it since it was judged in *judged_revision*."""
-    held = ledger.read().get(session_id)
-    if unless_reserved and held is not None and held.stage != COMMITTED:
+    """Tell whether somebody launches or changes the session now, or did since it was judged in *judged_revision*."""
+    held = [claimed for key, claimed in ledger.read().items() if session_id in (key, claimed.claim.amends)]
+    if unless_reserved and any(claimed.stage != COMMITTED for claimed in held):
         return True
     if judged_revision is None:
         return False
@@ -202,14 +208,6 @@ def has_moved_on(
 
 def _link_step(name: str) -> Step:
     return Step("remove", "link", name, partial(link.delete_link, name), before="present")
-
-
-def _remove_container(engine: Engine, entry: Mapping[str, Any], archive: LogArchive | None) -> None:
-    if entry["State"] == "running":
-        engine.stop_container(entry["Id"], STOP_GRACE)
-    if archive is not None:
-        archive.add(entry)
-    engine.remove_container(entry["Id"])
 
 
 def _remove_state(state: StateDirectory, session_id: str, keep_record: bool) -> None:

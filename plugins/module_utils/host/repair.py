@@ -9,12 +9,19 @@ A controller adds what other hosts know; the unit at boot does without.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    LABEL_REPLICA,
+    LABEL_SESSION_ID,
+    PATIENCE,
+    Engine,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
     LOOK_SECONDS,
     DamagedLedger,
@@ -34,8 +41,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, firewall_rules, labels
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import UNKNOWN
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+    disk,
+    firewall_rules,
+    labels,
+    membership,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Standing
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, has_ssh
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import (
@@ -45,7 +60,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
     perform,
 )
 
+KEPT_OUTPUT = (16 << 20, 7 * 86400.0, 50)
+"""Bytes of a replica that went with a change, seconds and sessions: as of a teardown, if nobody says otherwise."""
+
 Keys = dict[str, dict[str, "str | None"]]
+
+KEPT_OUTPUT = 16 * 1024 * 1024
+"""Bytes of each replica's output that stay of a part that was given to others; a host knows of no other bound."""
+
+
+class HeldBack(SessionError):
+    """Nobody says that this host still carries its part of a session, so nothing of it is started."""
 
 
 @dataclass
@@ -53,7 +78,7 @@ class Repair:
     """What was, or would be, done.
 
     sessions: by id, name, actions and problem; problem is empty where it went well. faults: what went wrong that
-    belongs to no session.
+    belongs to no session. held_back: ids of sessions that this host does not start by itself now.
     """
 
     actions: list[str] = field(default_factory=list)
@@ -62,6 +87,7 @@ class Repair:
     before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    held_back: set[str] = field(default_factory=set)
 
     @property
     def problems(self) -> list[str]:
@@ -86,6 +112,7 @@ def repair_host(
     allocatable: Allocatable | None = None,
     session_name: str | None = None,
     check_mode: bool = False,
+    alone: bool = False,
 ) -> Repair:
     """Repair every session of this host, or only the one named *session_name*.
 
@@ -95,6 +122,8 @@ def repair_host(
     records of when *records* were put together; one that it has none of any more was torn down meanwhile. looked:
     when this host was looked at, by its own clock. public_keys: by session, those of the replicas of other hosts.
     allocatable: what sessions may use of this host; a place that was lost is only taken again where it is free.
+    alone: whether no controller speaks for the other hosts, so that they are asked whether this one still carries its
+    part: one that was given to others is removed.
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
@@ -115,12 +144,14 @@ def repair_host(
         # A label tells what was once meant; only where nothing else is left does it count.
         if all(is_stub(copy) and copy.status not in ENDED for copy in copies.get(session_id, [])):
             copies.setdefault(session_id, []).append(record)
-    for session_id in sorted(copies):
-        best = latest(copies[session_id])
+    right = {key: best for key in sorted(copies) if (best := latest(copies[key])) is not None}
+    if alone:
+        repairer.standings = membership.standings(state, right.values())
+    for session_id, best in right.items():
         since = None if looked is None else looked - LOOK_SECONDS
-        if best is not None and session_id not in here and ledger.was_removed(best.name, session_id, since, None):
+        if session_id not in here and ledger.was_removed(best.name, session_id, since, None):
             continue
-        if best is not None and session_name in (None, best.name):
+        if session_name in (None, best.name):
             repairer.repair(best, (known_as or {}).get(session_id, host), session_id in here)
     return result
 
@@ -144,6 +175,7 @@ class _Repairer:
         self.public_keys = public_keys
         self.allocatable = allocatable
         self.check_mode = check_mode
+        self.standings: dict[str, Standing] = {}
 
     def set_damaged_aside(self) -> None:
         """Move files that cannot be trusted out of the way. Raises LedgerError and StateError for newer ones.
@@ -207,14 +239,56 @@ class _Repairer:
             here = self.state.session(record.id).read_record()
             if here is None or here.revision > record.revision:
                 return  # it was torn down just now, or has ended
-        if record.status == RUNNING and not is_stub(record) and host is not None and host in record.hosts:
-            self._converge(record, host)
+        standing = self.standings.get(record.id)
+        if standing is not None and standing.is_gone:
+            self._give_up(record, standing)
+        elif record.status == RUNNING and not is_stub(record) and host is not None and host in record.hosts:
+            if standing is not None and standing.verdict == UNKNOWN:
+                self._hold_back(record, host, standing)
+            else:
+                self._converge(record, host)
         elif record.status == RUNNING:
             stub = stub_of(record)
             self._keep(stub)
             self._keep_out(stub)
         else:
             self._keep(record)
+
+    def _give_up(self, record: Record, standing: Standing) -> None:
+        """Remove what this host has of a session, its record too: other hosts have its replicas, and know better."""
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
+
+        says = ", ".join(sorted(host for host, answer in standing.answers.items() if not answer))
+        self.result.actions.append(f"give up session {record.name}: {says} had its replicas here started elsewhere")
+        # What is kept for how long others say, when they clean up.
+        archive = LogArchive(self.engine, self.state, KEPT_OUTPUT, math.inf, sys.maxsize)
+        known = [record.id]
+        self._perform(removal_stages(self.engine, self.state, self.ledger, None, record.id, known, archive=archive))
+        if not self.check_mode:
+            whose = {"name": record.name, "owner": record.owner, "shared_with": list(record.shared_with)}
+            archive.finish({record.id: whose})
+            self.result.faults += archive.problems
+
+    def _hold_back(self, record: Record, host: str, standing: Standing) -> None:
+        """Have other hosts reach this one, so that each can tell the other, and start nothing. Raises HeldBack."""
+        context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable)
+        known = self.state.session(record.id).read_public_keys()
+        self._perform(links.early_stages(context, known, self.engine.uses_nftables()))
+        running = {
+            entry["Labels"].get(LABEL_REPLICA)
+            for entry in self.engine.session_containers({LABEL_SESSION_ID: record.id})
+            if entry["State"] == "running"
+        }
+        waiting = [replica.name for replica in context.replicas if replica.name not in running]
+        if waiting:
+            self.result.held_back.add(record.id)
+            yes = sum(standing.answers.values())
+            raise HeldBack(
+                f"{', '.join(waiting)} may run elsewhere by now, so this host does not start them: that it still "
+                f"carries them say {yes} of the session's {len(standing.others)} other hosts, that it does not "
+                f"{len(standing.answers) - yes}. It goes on asking; the playbook repair starts them."
+            )
 
     def _keep_out(self, stub: Record) -> None:
         """Keep containers of this host, which carries no replica of the session, out of its tunnel."""
@@ -233,8 +307,17 @@ class _Repairer:
                 self._did(f"create key {name}", "key", name, None, "made")
         keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record.id, {}), **own}
         self.result.public_keys[record.id] = own
-        context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable)
+        archive = None if record.change is None else self._archive()
+        context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable, archive=archive)
         self._perform(session_stages(context, keys))
+        if archive is not None:
+            archive.note(record)
+
+    def _archive(self) -> Any:
+        """Return what keeps the output of replicas that a change has taken from this host."""
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+
+        return LogArchive(self.engine, self.state, *KEPT_OUTPUT)
 
     def _perform(self, stages: Sequence[Stage]) -> None:
         if not self.check_mode:

@@ -143,8 +143,10 @@ class HostFacts:
     session. overlays: those that containers here are kept out of. images: by the reference that was asked for, volumes
     by name, as the engine describes them. encryption: why there can be no encrypted session; None where nobody tried.
     accelerators: by class, as they were detected. batches: what can be said of batch commands, by session. public_keys,
-    users: by session and replica. host_names: by session, what this host is called in its plan. clock: seconds since
-    its boot, by which reservations run out. signature: tells whether anything has changed that a session may wait for.
+    users: by session and replica. host_names: by session, what this host is called in its plan. silent_peers: of the
+    sessions that were asked for, run here and have other hosts, which of these do not answer in any way. clock: seconds
+    since its boot, by which reservations run out. signature: tells whether anything has changed that a session may wait
+    for.
     """
 
     usable: bool = True
@@ -180,6 +182,7 @@ class HostFacts:
     ledger_is_damaged: bool = False
     tombstones: tuple[Tombstone, ...] = ()
     host_names: dict[str, str] = field(default_factory=dict)
+    silent_peers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     clock: float = 0.0
     signature: str = ""
 

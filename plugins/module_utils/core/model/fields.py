@@ -441,6 +441,7 @@ FIELDS = (
         parse_users,
         LAUNCH,
         empty=(),
+        question=Question("Shared with", "Users who may change, enter and read it as well, such as ada,bob"),
     ),
     _truth("recreate", "Replace a session that runs or waits and whose request has changed.", of=LAUNCH),
     _truth("regenerate_keys", "Make all SSH keys of the session anew, and those of its tunnel.", of=LAUNCH),

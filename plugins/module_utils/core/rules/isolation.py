@@ -22,6 +22,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     is_session_id,
     tunnel_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
+    QUESTION,
+    has_door,
+)
 
 if TYPE_CHECKING:
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
@@ -45,6 +49,15 @@ STANDING = ("ffffffff-ffff-ffff-ffff-ffffffffffff", "standing")
 _VNI_IPV4 = "0>>22&0x3C@12>>8={vni}"
 _VNI_IPV6 = "52>>8={vni}"
 _PLAIN_UDP_IPV6 = "3&0xFF=17"
+# The flags and the reserved bits before the identifier, by which a host asks for its standing (`rules.membership`).
+_FLAGS_IPV4 = "0>>22&0x3C@8={flags}"
+_FLAGS_IPV6 = "48={flags}"
+
+YES = {4: ("icmp-proto-unreachable", "prot-unreachable"), 6: ("icmp6-policy-fail", "policy-fail")}
+NO = {4: ("icmp-net-prohibited", "net-prohibited"), 6: ("icmp6-reject-route", "reject-route")}
+"""What is answered to a host of the session that asks for its standing, and to one that was given up: as iptables and
+as nftables call it, by the underlay's version of IP. No kernel says these of itself to a UDP packet that has arrived,
+and firewalls use others, so neither is mistaken for an answer."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +96,40 @@ class Tunnel:
 
 
 @dataclass(frozen=True)
+class Door:
+    """Where this host answers other hosts that ask for their standing in the session.
+
+    members: who is told yes. fenced: who is told no. encrypted: whether the port is a WireGuard link's.
+    """
+
+    vni: int
+    port: int
+    interface: str
+    local: str
+    members: tuple[str, ...]
+    fenced: tuple[str, ...]
+    encrypted: bool
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Whether the underlay is IPv6."""
+        return ipaddress.ip_address(self.local).version == 6
+
+    @property
+    def answers(self) -> list[tuple[tuple[str, ...], tuple[str, str]]]:
+        """Who is told what: addresses of hosts, and what iptables and nftables call their answer."""
+        version = 6 if self.is_ipv6 else 4
+        return [(who, what) for who, what in ((self.members, YES[version]), (self.fenced, NO[version])) if who]
+
+
+@dataclass(frozen=True)
 class Isolation:
     """What the firewall rules of one host keep apart.
 
     egress: the egress subnet; None on a host that carries no replica.
     inner: the interface of the session's own network, a bridge or the overlay's link. closed: ports that are published
-    at an IPv4 address of the loopback interface: (protocol, address, port).
+    at an IPv4 address of the loopback interface: (protocol, address, port). door: where hosts of the session are told
+    whether they are, None where nobody has to know.
     """
 
     session_id: str
@@ -98,6 +139,7 @@ class Isolation:
     inner: str | None = None
     published: tuple[PublishedPort, ...] = ()
     closed: tuple[tuple[str, str, int], ...] = ()
+    door: Door | None = None
 
     @property
     def chain(self) -> str:
@@ -186,6 +228,25 @@ def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
         None if network is None else network["link"] or inner_bridge(session["id"]),
         tuple(published),
         tuple(closed),
+        _door_of(plan, host),
+    )
+
+
+def _door_of(plan: Mapping[str, Any], host: str) -> Door | None:
+    """Return where hosts are told their standing: in sessions that replace lost hosts, or have given one up."""
+    if not has_door(plan):
+        return None
+    network = plan["network"]
+    own = plan["hosts"][host]
+    members = tuple(str(other["underlay_address"]) for name, other in plan["hosts"].items() if name != host)
+    return Door(
+        network["vni"],
+        network["port"],
+        own["underlay_interface"],
+        own["underlay_address"],
+        members,
+        tuple(address for address in plan.get("fenced") or () if address not in (*members, own["underlay_address"])),
+        network["tunnel"] is not None,
     )
 
 
@@ -209,6 +270,8 @@ def iptables_rules(isolation: Isolation, ipv6: bool = False) -> Rules:
     tunnel = isolation.tunnel
     if tunnel is not None and tunnel.is_ipv6 == ipv6:
         _iptables_tunnel(found, isolation.chain, tunnel)
+    if isolation.door is not None and isolation.door.is_ipv6 == ipv6:
+        _iptables_door(found, isolation.chain, isolation.door, ipv6)
     if ipv6:
         _ip6tables_egress(found, isolation)
     else:
@@ -249,6 +312,20 @@ def _iptables_tunnel(found: Rules, chain: str, tunnel: Tunnel) -> None:
         found[INPUT_CHAIN].append(f"{to_session} -j {own}")
         accepted = [f"-s {peer} -d {tunnel.local} -i {tunnel.interface} -j RETURN" for peer in tunnel.peers]
         found[own] = [*accepted, "-j DROP"]
+
+
+def _iptables_door(found: Rules, chain: str, door: Door, ipv6: bool) -> None:
+    """Have questions for a host's standing answered, before anything else is decided of packets for that port."""
+    flags, vni = (_FLAGS_IPV6, _VNI_IPV6) if ipv6 else (_FLAGS_IPV4, _VNI_IPV4)
+    question = f"{flags.format(flags=f'{QUESTION:#x}')}&&{vni.format(vni=door.vni)}"
+    asks = f'-d {door.local} -i {door.interface} -p udp -m udp --dport {door.port} -m u32 --u32 "{question}"'
+    own = f"{chain}-ask"
+    # Of all that comes by the tunnel of a session only its own packets are looked at twice.
+    found[INPUT_CHAIN if door.encrypted else f"{chain}-in"].insert(0, f"{asks} -j {own}")
+    found[own] = [
+        f"-s {address} -j REJECT --reject-with {answer}" for who, (answer, _nft) in door.answers for address in who
+    ]
+    found[own].append("-j DROP")
 
 
 def _iptables_egress(found: Rules, isolation: Isolation) -> None:
@@ -323,6 +400,8 @@ def read_table_name(name: str) -> tuple[str, str] | None:
 def nft_rules(isolation: Isolation) -> Rules:
     """Return the rules for a table of nftables, by chain; the same as those for iptables."""
     found: Rules = {"input": [], "forward": []}
+    if isolation.door is not None:
+        found["input"] += _nft_door(isolation.door)
     tunnel = isolation.tunnel
     if tunnel is not None:
         family = "ip6" if tunnel.is_ipv6 else "ip"
@@ -358,6 +437,16 @@ def nft_rules(isolation: Isolation) -> Rules:
     for protocol, address, port in isolation.closed:
         found["input"].append(f'iifname != "lo" ip daddr {address} {protocol} dport {port} drop')
     return {chain: rules for chain, rules in found.items() if rules}
+
+
+def _nft_door(door: Door) -> list[str]:
+    family, icmp = ("ip6", "icmpv6") if door.is_ipv6 else ("ip", "icmp")
+    asks = f"udp dport {door.port} @th,64,32 {QUESTION:#x} @th,96,24 {door.vni}"
+    to_us = f'iifname "{door.interface}" {family} daddr {door.local} {asks}'
+    answers = [
+        f"{family} saddr {_set(who)} {to_us} reject with {icmp} type {answer}" for who, (_other, answer) in door.answers
+    ]
+    return [*answers, f"{to_us} drop"]
 
 
 def standing_nft_rules(overlays: Overlays) -> Rules:

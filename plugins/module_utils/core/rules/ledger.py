@@ -67,6 +67,8 @@ class Claim:
     cpus in thousandths, memory in bytes, devices as (class, names), ports as (address, port, protocol). vni and
     subnets belong to the session as a whole and are claimed on every host of it. overlay_port: UDP port of its overlay,
     which it shares with other overlays and nobody else. Without replicas it is a claim of the session's name alone.
+    amends: of what a session that runs takes beyond what it has, the id of that session; session_id is that of the
+    change then.
     """
 
     session_id: str
@@ -79,6 +81,7 @@ class Claim:
     vni: int | None = None
     subnets: tuple[str, ...] = ()
     overlay_port: int | None = None
+    amends: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -93,6 +96,7 @@ class Claim:
             "vni": self.vni,
             "subnets": list(self.subnets),
             "overlay_port": self.overlay_port,
+            **({} if self.amends is None else {"amends": self.amends}),
         }
 
     @classmethod
@@ -111,6 +115,7 @@ class Claim:
                 subnets=tuple(str(ipaddress.IPv4Network(_text(subnet), strict=False)) for subnet in data["subnets"]),
                 # Ledgers of earlier releases have none.
                 overlay_port=None if data.get("overlay_port") is None else _count(data["overlay_port"]),
+                amends=None if data.get("amends") is None else _text(data["amends"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidLedger(f"A claim in the ledger is malformed: {show(data)} ({error}).") from error
@@ -404,6 +409,80 @@ def claims_of(plan: Plan) -> dict[str, Claim]:
             overlay_port=overlay_port,
         )
     return claims
+
+
+def beyond(claim: Claim, held: Claim) -> Claim:
+    """Return what of a claim the one that is held does not cover."""
+    had = {name for _kind, names in held.devices for name in names}
+    devices = ((kind, tuple(name for name in names if name not in had)) for kind, names in claim.devices)
+    return replace(
+        claim,
+        replicas=max(0, claim.replicas - held.replicas),
+        cpus=max(0, claim.cpus - held.cpus),
+        memory=max(0, claim.memory - held.memory),
+        devices=tuple((kind, names) for kind, names in devices if names),
+        ports=tuple(port for port in claim.ports if port not in held.ports),
+        vni=None if claim.vni == held.vni else claim.vni,
+        subnets=tuple(subnet for subnet in claim.subnets if subnet not in held.subnets),
+        overlay_port=None if claim.overlay_port == held.overlay_port else claim.overlay_port,
+    )
+
+
+def covers(held: Claim, claim: Claim) -> bool:
+    """Tell whether who holds *held* holds all of *claim*."""
+    return beyond(claim, held) == Claim(claim.session_id, claim.session_name, amends=claim.amends)
+
+
+def both(claim: Claim, held: Claim) -> Claim:
+    """Return what a session takes while it goes from what it holds to another claim: the larger of the two."""
+    devices: dict[str, list[str]] = {kind: list(names) for kind, names in claim.devices}
+    for kind, names in held.devices:
+        mine = devices.setdefault(kind, [])
+        mine += [name for name in names if name not in mine]
+    return replace(
+        claim,
+        replicas=max(claim.replicas, held.replicas),
+        cpus=max(claim.cpus, held.cpus),
+        memory=max(claim.memory, held.memory),
+        devices=_devices(devices),
+        ports=claim.ports + tuple(port for port in held.ports if port not in claim.ports),
+        vni=held.vni if claim.vni is None else claim.vni,
+        subnets=tuple(sorted({*claim.subnets, *held.subnets})),
+        overlay_port=held.overlay_port if claim.overlay_port is None else claim.overlay_port,
+    )
+
+
+def amended(
+    claim: Claim,
+    ledger: Ledger,
+    untracked: Iterable[Claim],
+    allocatable: Allocatable | None,
+    change_id: str | None,
+    lease_owner: str | None,
+) -> tuple[Claim | None, list[str]]:
+    """Return what a session that runs takes from now on, to get from what it holds to *claim*; or None, and why not.
+
+    What it holds already it keeps; what it needs beyond has to be leased under *change_id* by *lease_owner*, or be free
+    of what sessions may use, *allocatable*: where neither is known there is no more.
+    """
+    mine = ledger.get(claim.session_id)
+    if mine is not None and mine.stage != COMMITTED:
+        return None, [f"Session {claim.session_name} is being launched by another run."]
+    held = Claim(claim.session_id, claim.session_name) if mine is None else mine.claim
+    wanted = both(claim, held)
+    if covers(held, claim):
+        return wanted, []
+    more = beyond(claim, held)
+    leased = None if change_id is None else ledger.get(change_id)
+    if leased is not None and (leased.lease_owner != lease_owner or leased.claim.amends != claim.session_id):
+        return None, [f"Another run changes session {claim.session_name}."]
+    if leased is not None and covers(leased.claim, more):
+        return wanted, []
+    if allocatable is None:
+        return None, ["What it takes beyond what it has is not reserved, or the reservation has run out."]
+    others = {key: reservation for key, reservation in ledger.items() if key != change_id}
+    found = answer(wanted, others, untracked, allocatable)
+    return (wanted, []) if found.granted else (None, list(found.reasons))
 
 
 def _devices(data: Mapping[str, Sequence[str]]) -> Devices:

@@ -16,7 +16,8 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
-| begin | each confirms its lease, makes its part but for roles that come later, waits for them | begin, start, undo |
+| begin | each confirms its lease, makes its part but for roles that come later | ready, begin, start, undo |
+| ready | those that did not wait for their replicas, as hosts had to wait for their turn, do | begin, start, undo |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |
 | meet | those whose peers were late look for them once more | batch, undo, the end |
 | batch | main1's host starts the batch command | undo, or the end |
@@ -171,6 +172,7 @@ def begin(
         "wave": 0,
         "awaited": None,
         "named": None,
+        "alone": [],
         "sick": {},
         "silent": [],
         "rounds": 0,
@@ -311,7 +313,12 @@ class _Launch:
                 run=outside.run,
                 shared_with=given["shared_with"],
                 asker=ADMIN if state["from_queue"] else outside.asker,
+                alone=state["alone"],
             )
+            if {*planner.alone} - {*state["alone"]}:
+                # A name that is held by what is left of another session; a second look tells whether it is.
+                state["alone"] = planner.alone
+                return self._look_again(pause=True)
             found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
         except CoreError as error:
             why = undetected(answers) if "session_accelerators" in str(error) else []
@@ -412,13 +419,18 @@ class _Launch:
             return {**state, **step("takeover", "Take over from a launch that was ended", DECIDE, calls)}
         state["attempt"] -= 1  # a run that is at work comes to an end, and what has run out is nobody's
         left = max(int(held["left"]) for held in launchers.values())
-        awaited = [[host, held["stage"], held["lease_owner"]] for host, held in launchers.items()]
+        # A run that is at work holds its place for longer with each wave of roles.
+        kept = ("stage", "lease_owner", "expires")
+        awaited = [[host, *(held[key] for key in kept)] for host, held in launchers.items()]
         if state["awaited"] != awaited:
-            state.update(awaited=awaited, awaited_until=now + left + GRACE)
+            since = state["awaited_since"] if state["awaited"] else now
+            state.update(awaited=awaited, awaited_since=since, awaited_until=now + left + GRACE)
         if now > state["awaited_until"]:
             return self._fail(REFUSED, *found["report"], "Launch the session again when that run has ended.")
         state.update(lines=found["report"], saying="Say what it waits for")
-        return {**self._look_again(), "pause": min(max(left / 10, 1), 10)}
+        # Rounds include each other, as those of one that waits for room do: the longer it takes, the fewer.
+        longer = max(min(left / 10, 10), (now - state["awaited_since"]) / 10, 1)
+        return {**self._look_again(), "pause": min(longer, max(left, 10))}
 
     def _after_takeover(self) -> State:
         return self._look_again()
@@ -709,7 +721,7 @@ class _Launch:
         state = self.state
         waves = start_waves({role["name"]: role.get("after", ()) for role in state["record"]["request"]["roles"]})
         is_last = not state["fresh"] or self.outside.check_mode or state["wave"] >= len(waves) - 1
-        # Hosts that have to wait for their turn cannot be waited for.
+        # Hosts that have to wait for their turn cannot be waited for, nor who gets ready only when these have started.
         patience = PATIENCE if len(state["hosts"]) <= self.outside.forks else 0
         own = {host: {"host": host, "recorded": state["recorded"][host]} for host in state["hosts"]}
         variables = {
@@ -719,7 +731,7 @@ class _Launch:
         }
         arguments: dict[str, Any] = {"state": "started", "patience": patience}
         if not is_last:
-            arguments["roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
+            arguments["roles"] = state["begun_roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
             # The first that is called now is called again when all have had their turn.
             arguments.update(self._longer())
         calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], variables)]
@@ -735,13 +747,34 @@ class _Launch:
         return {**state, **step("start", "Start the session, and prove that it runs", SAY, calls)}
 
     def _after_begin(self) -> State:
-        failures, unreachable = self._failures_of_start(lambda answer: answer.begun, ())
+        late = self._late()
+        failures, unreachable = self._failures_of_start(_begun, late)
         if self._is_passing(failures, unreachable):
             return self._start_again()
         if failures:
             return self._failed(failures, unreachable)
+        if late:
+            title = "Wait until what this host has started is ready"
+            return {**self.state, **step("ready", title, DECIDE, self._verified(late, roles=self.state["begun_roles"]))}
+        return self._next_wave()
+
+    def _after_ready(self) -> State:
+        failures, unreachable = self._failures(self.answers, _begun)
+        return self._failed(failures, unreachable) if failures else self._next_wave()
+
+    def _next_wave(self) -> State:
         self.state["wave"] += 1
         return self._start()
+
+    def _late(self) -> list[str]:
+        """Return the hosts that have done their part and could not wait for others."""
+        return [host for host in self.state["hosts"] if self.answers[host].unproven]
+
+    def _verified(self, hosts: Sequence[str], **arguments: Any) -> list[Call]:
+        """Return the call by which hosts prove that what they have started works."""
+        own = {host: {"host": host} for host in hosts}
+        variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
+        return [call("session_host", own, {"state": "verified", **arguments}, ["record"], variables)]
 
     def _running(self) -> str:
         return PLANNED if self.outside.check_mode else RUNNING
@@ -779,7 +812,7 @@ class _Launch:
 
     def _after_start(self) -> State:
         state = self.state
-        late = [host for host in state["hosts"] if self.answers[host].unproven]
+        late = self._late()
         failures, unreachable = self._failures_of_start(_replicas, late)
         if self._is_passing(failures, unreachable):
             return self._start_again()
@@ -788,13 +821,8 @@ class _Launch:
         if late:
             # Those that have seen all their peers do not look again.
             state["replicas"] = self._replicas()
-            own = {host: {"host": host} for host in late}
-            variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
-            calls = [call("session_host", own, {"state": "verified"}, ["record"], variables)]
-            return {
-                **state,
-                **step("meet", "Prove that the replicas of this host reach the others", SAY, calls),
-            }
+            title = "Prove that the replicas of this host reach the others"
+            return {**state, **step("meet", title, SAY, self._verified(late))}
         return self._started(self._replicas())
 
     def _replicas(self) -> list[dict[str, Any]]:
@@ -1006,6 +1034,10 @@ class _Launch:
 
 def _actions(answer: Answer) -> object:
     return answer.actions
+
+
+def _begun(answer: SessionAnswer) -> object:
+    return answer.begun
 
 
 def _replicas(answer: SessionAnswer) -> object:

@@ -17,7 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     is_of_host,
     message_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import read_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, read_record
 
 # Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
 
@@ -27,17 +27,37 @@ def _held(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import hold
 
-    return hold(
+    claim, seconds = Claim.from_dict(arguments["claim"]), arguments["lease_seconds"] + arguments["turns_seconds"]
+    parts = (
         StateDirectory(arguments["state_directory"]),
         LedgerFile(arguments["state_directory"]),
-        Claim.from_dict(arguments["claim"]),
+        claim,
         arguments["allocatable"],
         arguments["record"],
         arguments["host"],
-        lease_seconds=arguments["lease_seconds"] + arguments["turns_seconds"],
+    )
+    if _is_change(arguments):
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host import change_steps
+
+        return change_steps.hold(*parts, _run_of(arguments), lease_seconds=seconds, check_mode=check_mode)
+    return hold(
+        *parts,
+        lease_seconds=seconds,
         check_mode=check_mode,
         **{key: arguments[key] for key in ("lease_owner", "regenerate_keys", "recorded", "looked")},
     )
+
+
+def _is_change(arguments: dict[str, Any]) -> bool:
+    """Tell whether a claim is of a change: what a session that runs takes beyond what it has."""
+    record = arguments["record"]
+    return record is not None and record.status == RUNNING and arguments["claim"].get("session_id") != record.id
+
+
+def _run_of(arguments: dict[str, Any]) -> Any:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.change_steps import Run
+
+    return Run(arguments["lease_owner"] or "", arguments["recorded"], arguments["looked"])
 
 
 def _named(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -76,6 +96,13 @@ def _released(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import release
 
     ledger = LedgerFile(arguments["state_directory"])
+    if _is_change(arguments):
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host import change_steps
+
+        state, change_id = StateDirectory(arguments["state_directory"]), arguments["claim"]["session_id"]
+        given = (change_id, arguments["record"], arguments["lease_owner"], check_mode)
+        changed, actions = change_steps.release(state, ledger, *given)
+        return {"changed": changed, "actions": actions}
     if arguments["record"] is not None:
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import roll_back
 
@@ -83,6 +110,28 @@ def _released(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         changed, actions = roll_back(state, ledger, arguments["record"], arguments["lease_owner"], check_mode)
         return {"changed": changed, "actions": actions}
     return {"changed": release(ledger, Claim.from_dict(arguments["claim"]), arguments["lease_owner"], check_mode)}
+
+
+def _amended(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Change this host's part of a session that runs to what a new revision of its record says."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.change_steps import amend
+
+    allocatable = arguments["allocatable"]
+    return amend(
+        StateDirectory(arguments["state_directory"]),
+        LedgerFile(arguments["state_directory"]),
+        arguments["record"],
+        arguments["patch"],
+        arguments["host"],
+        arguments["public_keys"],
+        _run_of(arguments),
+        allocatable=None if allocatable is None else Allocatable.from_dict(allocatable),
+        prove_too=arguments["prove"],
+        keep=_kept_output(arguments),
+        check_mode=check_mode,
+        **{key: arguments[key] for key in ("change_id", "containers", "timeout", "patience")},
+    )
 
 
 def _probe_written(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -123,12 +172,16 @@ def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Prove that the replicas work; in check mode there may be none yet."""
+    """Prove that the replicas work, or that those of some roles are ready; in check mode there may be none yet."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import await_roles
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import verify
 
     if check_mode:
         return {"replicas": []}
+    if arguments["roles"] is not None:
+        given = (arguments[key] for key in ("record", "host", "roles", "timeout"))
+        return await_roles(Engine.connect(), *given)
     session = StateDirectory(arguments["state_directory"]).session(arguments["record"].id)
     keys = session.read_public_keys()
     replicas = verify(Engine.connect(), arguments["record"].plan, arguments["host"], arguments["timeout"], keys)
@@ -168,7 +221,8 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             return {"actions": [], **found}
         archive = None if arguments["undo"] else _archive(engine, state, arguments)
         kept = {key: arguments[key] for key in ("keep_record", "undo", "keep_data")}
-        stages = removal.removal_stages(engine, state, ledger, *meant, known, archive=archive, **kept)
+        kept |= {"archive": archive, "left": arguments["record"]}
+        stages = removal.removal_stages(engine, state, ledger, *meant, known, **kept)
         records = [] if arguments["record"] is None else [arguments["record"]]
         with suppress(SessionError, OSError):
             # First, so that no record says that it runs when its parts are gone. A full disk must not keep them there.
@@ -184,11 +238,17 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _archive(engine: Any, state: StateDirectory, arguments: dict[str, Any]) -> Any:
     """Return what keeps the output of containers. Raises SessionError for what is no size."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 
+    return LogArchive(engine, state, *_kept_output(arguments))
+
+
+def _kept_output(arguments: dict[str, Any]) -> tuple[int, float, int]:
+    """Return how much output is kept of a replica, for how many seconds, and of how many sessions."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
+
     size = parse_keep_size(arguments["output_size"])
-    return LogArchive(engine, state, size, arguments["output_days"] * 86400, arguments["output_sessions"])
+    return size, arguments["output_days"] * 86400, arguments["output_sessions"]
 
 
 STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
@@ -196,6 +256,7 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
     "named": _named,
     "started": _started,
     "released": _released,
+    "amended": _amended,
     "probe_written": _probe_written,
     "probe_checked": _probe_checked,
     "stub": _stub,
@@ -204,7 +265,7 @@ STATES: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
 }
 
 
-MAKING = ("held", "started", "probe_written", "probe_checked", "verified")
+MAKING = ("held", "started", "amended", "probe_written", "probe_checked", "verified")
 """States in which a failure of the host's own speaks against giving it sessions."""
 
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import RUNTIME, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    RUNTIME,
+    Engine,
+    EngineError,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capabilities import (
     DEFAULT_CAPABILITIES,
@@ -53,6 +57,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+
 MOUNT = environment.DIRECTORY
 ENDING_SECONDS = 2.0
 """For how long a program that is just ending may still be listed as running."""
@@ -77,15 +84,17 @@ def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
     """Free the names of replicas that are gone.
 
     A session that is being started is refused. In one that runs somebody has put a container of the same name in
-    a replica's place: it gets another name and is left alone otherwise.
+    a replica's place: it gets another name and is left alone otherwise. A replica that comes with a change never had
+    the name here.
     """
+    arriving = {replica.container for replica in context.replicas if replica.name in context.arriving}
     wanted = {replica.container for replica in context.replicas if replica.name not in own}
     steps = []
     for name, entry in sorted(context.engine.containers_named(wanted).items()):
         owner = entry["Labels"].get(docker_engine.LABEL_SESSION_NAME) if docker_engine.is_replica(entry) else None
         if check_mode and owner == context.session.name:
             continue
-        if context.record.status != PREPARING and not owner:
+        if context.record.status != PREPARING and not owner and name not in arriving:
             aside = f"{name}-set-aside-{entry['Id'][:12]}"
             rename = partial(context.engine.rename_container, entry["Id"], aside)
             steps.append(Step("rename", "foreign container", name, rename, before=name, after=aside))
@@ -98,20 +107,40 @@ def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
     return steps
 
 
+def foreign_containers(engine: Engine, record: Record, host: str, own: Collection[str]) -> list[str]:
+    """Return, in sentences, what is in the way of a session's containers on a host; own: replicas that it has there."""
+    replicas = [replica for replica in record.plan["replicas"] if replica["host"] == host]
+    wanted = {replica["container"] for replica in replicas if replica["name"] not in own}
+    return [
+        f"There is a container named {name} already."
+        for name, entry in sorted(engine.containers_named(wanted).items())
+        if docker_engine.session_id_of(entry["Labels"]) != record.id
+    ]
+
+
 def surplus_steps(context: Context, containers: dict[str, dict[str, Any]]) -> Stage:
-    """Remove containers of this session that the host plan does not (or no longer) give to this host."""
+    """Stop and remove containers of this session that the host plan does not (or no longer) give to this host."""
     wanted = {replica.name for replica in context.replicas}
     return [
         Step(
             "remove",
             "container",
             f"{context.session.name}-{name}",
-            partial(context.engine.remove_container, entry["Id"]),
+            partial(end_container, context.engine, entry, context.archive),
             before=entry["State"],
         )
         for name, entry in sorted(containers.items())
         if name not in wanted
     ]
+
+
+def end_container(engine: Engine, entry: Mapping[str, Any], archive: LogArchive | None) -> None:
+    """Give a replica its time to end, keep what it wrote, and remove it."""
+    if entry["State"] == "running":
+        engine.stop_container(entry["Id"], STOP_GRACE)
+    if archive is not None:
+        archive.add(entry)
+    engine.remove_container(entry["Id"])
 
 
 def container_steps(
@@ -129,6 +158,8 @@ def container_steps(
         if roles is not None and replica.role not in roles:
             continue
         found = containers.get(replica.name)
+        if found is None and context.waits and replica.name in context.arriving:
+            continue
         if found is None:
             steps.append(_create_step(context, replica))
         elif found["Labels"].get(docker_engine.LABEL_SPEC) != _specification(context, replica):
@@ -202,6 +233,7 @@ def _create_step(context: Context, replica: Replica) -> Step:
         except Exception:  # whatever it was, half a container must not stay
             context.engine.remove_container(container)
             raise
+        context.directory.has_arrived(replica.name)
 
     return Step(
         "create",

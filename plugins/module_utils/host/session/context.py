@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_server
@@ -25,6 +27,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
+
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 
 _T = TypeVar("_T")
 
@@ -42,6 +47,17 @@ def digest(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
+@dataclass(frozen=True)
+class Amendment:
+    """What a run holds of this host for a session that it changes.
+
+    change_id: under which that is leased by *lease_owner*; None where nothing is.
+    """
+
+    change_id: str | None
+    lease_owner: str
+
+
 class Context:
     """One host and its part of one session; it holds, and decides nothing."""
 
@@ -54,17 +70,23 @@ class Context:
         host: str,
         lease_owner: str,
         allocatable: Allocatable | None = None,
+        amendment: Amendment | None = None,
+        archive: LogArchive | None = None,
     ) -> None:
         """Take the whole *record* of a session that is being started or runs.
 
         lease_owner: the run of a launch that holds the session's place while it is being started. allocatable: what
         sessions may use of this host, to ask again for a place that was lost; None where that is not known.
+        amendment: the run that changes the session, None for who only puts back what is missing. archive: keeps what
+        replicas wrote that go.
         """
         self.plan = plan = read_plan(record.plan)
         self.engine = engine
         self.ledger = ledger
         self.record = record
         self.allocatable = allocatable
+        self.amendment = amendment
+        self.archive = archive
         self.lease_owner = lease_owner if record.status == PREPARING else None
         self.host = host
         self.session = plan.session
@@ -79,6 +101,8 @@ class Context:
         self._locks: dict[Hashable, Lock] = {}
         self._image_configurations: dict[str, dict[str, Any]] = {}
         self.directory: SessionDirectory = state.session(self.session.id)
+        self.written: set[Path] = set()
+        """Files that are to be written, for what has to be started anew when they are."""
         self.data = SessionData(record, host, self.directory, engine)
         self.labels = {
             docker_engine.LABEL_SESSION_ID: self.session.id,
@@ -92,6 +116,16 @@ class Context:
                 self._made[key] = make()
             found: _T = self._made[key]
             return found
+
+    @cached_property
+    def arriving(self) -> frozenset[str]:
+        """The replicas that come to this host with a change of the session, and were not started here yet."""
+        return frozenset(replica.name for replica in self.replicas if self.directory.is_expected(replica.name))
+
+    @property
+    def waits(self) -> bool:
+        """Whether those have to wait for a controller, which alone knows that they run nowhere else any more."""
+        return self.amendment is None and self.allocatable is None
 
     @cached_property
     def server_starts(self) -> dict[int, float]:

@@ -48,16 +48,34 @@ def file_steps(context: Context, public_keys: PublicKeys) -> Stage:
     for replica in context.replicas:
         folder = context.directory.replica(replica.name)
         for name, content in _files(context, replica, public_keys).items():
-            steps.append(_write_step(folder / name, content))
+            steps.append(step := _write_step(folder / name, content))
+            context.written |= set() if step is None else {folder / name}
         if context.network is not None:
             steps.append(_write_step(context.directory.hosts_file(replica.name), _hosts_file(context)))
         if context.has_ssh:
             steps += _owner_steps(context, replica.name)
     if context.has_ssh:
         known = _knows(context, public_keys, "client") and _knows(context, public_keys, "host")
-        text = context.directory.public_keys_text(public_keys) if known else None
+        of_members = {member.name: public_keys[member.name] for member in context.members} if known else {}
+        text = context.directory.public_keys_text(of_members) if known else None
         steps.append(_write_step(context.directory.public_keys_file, text))
     return [step for step in steps if step is not None]
+
+
+def surplus_steps(context: Context) -> Stage:
+    """Return which replicas' folders are to go, with their keys: of those that are not on this host any more.
+
+    Those of a change that others are at stay.
+    """
+    change = None if context.amendment is None else context.amendment.change_id
+    if any(held.claim.amends == context.session.id and key != change for key, held in context.ledger.read().items()):
+        return []
+    wanted = {replica.name for replica in context.replicas}
+    return [
+        Step("remove", "files of replica", name, partial(context.directory.remove_replica, name), before="present")
+        for name in context.directory.replica_names()
+        if name not in wanted
+    ]
 
 
 def _knows(context: Context, public_keys: PublicKeys, kind: str) -> bool:

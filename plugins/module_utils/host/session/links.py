@@ -15,6 +15,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 
+def early_stages(context: Context, public_keys: PublicKeys, nftables: bool) -> list[Stage]:
+    """Return what is missing for other hosts to reach this one, which needs no engine; rules come first."""
+    return [
+        rule_steps(context, nftables),
+        tunnel_steps(context, public_keys),
+        link_steps(context),
+        peer_steps(context),
+    ]
+
+
 def tunnel_steps(context: Context, public_keys: PublicKeys) -> Stage:
     """Return what is missing of the tunnel of an encrypted session on this host; it needs no engine.
 

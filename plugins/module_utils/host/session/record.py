@@ -6,29 +6,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import (
+    LedgerError,
+    refused_change,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, started
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Claim,
+    Ledger,
+    claims_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
 
-def require_place(context: Context, is_partly_there: bool) -> None:
-    """Refuse to bring back replicas whose place is neither held nor free any more.
+def place_steps(context: Context, found: Mapping[str, object], check_mode: bool) -> Stage:
+    """Return what has to be reserved before a replica of a session that runs is made: one step or none.
+
+    found: what is there of its containers. Raises EngineError and LedgerError where a replica that is missing has no
+    place: it is neither held nor free any more.
+    """
+    claim = claims_of(context.plan)[context.host]
+    held = context.ledger.read()
+    mine = held.get(claim.session_id)
+    change = context.amendment
+    if change is None:
+        if all(replica.name in found for replica in context.replicas):
+            return []
+        if mine is None:
+            _require_place(context, claim, held, bool(found))
+            return []
+    is_covered = mine is not None and (mine.stage != COMMITTED or rules.covers(mine.claim, claim))
+    change_id, lease_owner = (None, None) if change is None else (change.change_id, change.lease_owner)
+    if is_covered and change_id not in held:
+        return []
+    untracked = labelled_claims(context.engine.session_containers())
+    if not check_mode or change_id is None:  # check mode has leased nothing
+        wanted, reasons = rules.amended(claim, held, untracked, context.allocatable, change_id, lease_owner)
+        if wanted is None:
+            raise LedgerError(refused_change(claim, reasons))
+    amend = partial(context.ledger.amend, claim, untracked, context.allocatable, change_id, lease_owner)
+    before = None if mine is None else mine.claim.to_dict()
+    return [Step("commit", "reservation", context.session.name, amend, before=before, after=claim.to_dict())]
+
+
+def _require_place(context: Context, claim: Claim, held: Ledger, is_partly_there: bool) -> None:
+    """Refuse to bring back replicas of whose place nothing is held any more, and which is not free.
 
     Where nobody says what room there is, or the session still has a part of its place, only what others have by
     name is in the way.
     """
-    claim = claims_of(context.plan)[context.host]
-    held = context.ledger.read()
-    if claim.session_id in held:
-        return
     untracked = labelled_claims(context.engine.session_containers())
-    if context.allocatable is not None and not is_partly_there:
+    if context.allocatable is not None and (context.arriving or not is_partly_there):
         reasons = rules.answer(claim, held, untracked, context.allocatable).reasons
     else:
         reasons = tuple(rules.collisions(claim, [*(reservation.claim for reservation in held.values()), *untracked]))
@@ -65,13 +101,17 @@ def record_steps(context: Context) -> Stage:
     ]
 
 
-def commit_steps(context: Context) -> Stage:
-    """Make the reservation last as long as the session; a ledger that lost it gets it back."""
+def commit_steps(context: Context, is_amended: bool) -> Stage:
+    """Make the reservation last as long as the session; a ledger that lost it gets it back.
+
+    What the session does not need any more is free afterwards. is_amended: whether `place_steps` reserve before.
+    """
     session_id = context.session.id
     held = context.ledger.read().get(session_id)
-    if held is not None and held.stage == COMMITTED:
-        return []
     claim = claims_of(context.plan)[context.host]
+    is_exact = is_amended if held is None else held.stage == COMMITTED and rules.covers(claim, held.claim)
+    if is_exact:
+        return []
     commit = partial(context.ledger.commit, claim, context.lease_owner)
     return [
         Step(

@@ -80,7 +80,8 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
 
     One that answers with another key than the replica has by now is ended first: from OpenSSH 9.8 on it reads its
     key when it begins, older ones read it for each login. One that was started after its key was last written is not
-    asked: each answer takes a handshake.
+    asked: each answer takes a handshake. Its configuration, with the variables of logins, every server reads when it
+    begins. Logins that are open go on.
     """
     if not context.has_ssh or replica.name not in public_keys:
         return []
@@ -88,19 +89,27 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
     wanted = public_keys[replica.name]["host"]  # None for one that check mode keeps from being made
     if pid in context.server_starts:
         _await_listening(pid, place)
-    if wanted is not None and listens(pid, *place) and _is_newer_than_its_key(context, replica, pid):
-        return []
-    answer = ssh_server.host_key(pid, *place) if pid else wanted
-    if answer is None or answer == wanted or (answer and wanted is None and not server_parts(context)):
-        return []
     start = partial(start_server, context, found["Id"], replica)
-    if not answer:
-        return [Step("start", "SSH server", replica.container, start, before="stopped", after="running")]
 
     def renew() -> None:
         ssh_server.end(pid, *place)
         start()
 
+    is_listening = listens(pid, *place)
+    folder = context.directory.replica(replica.name) / "ssh"
+    if is_listening and pid in context.server_starts:
+        # Whether it was written since, or will be.
+        configuration = folder / "sshd_config"
+        if configuration in context.written or not _is_newer_than(context, pid, configuration):
+            what = replica.container
+            return [Step("restart", "SSH server", what, renew, before="old configuration", after="new configuration")]
+    if wanted is not None and is_listening and _is_newer_than(context, pid, folder / ssh_keys.HOST_KEY):
+        return []
+    answer = ssh_server.host_key(pid, *place) if pid else wanted
+    if answer is None or answer == wanted or (answer and wanted is None and not server_parts(context)):
+        return []
+    if not answer:
+        return [Step("start", "SSH server", replica.container, start, before="stopped", after="running")]
     return [Step("restart", "SSH server", replica.container, renew, before=answer, after=wanted)]
 
 
@@ -111,11 +120,10 @@ def _await_listening(pid: int, place: tuple[str, int]) -> None:
         time.sleep(0.02)
 
 
-def _is_newer_than_its_key(context: Context, replica: Replica, pid: int) -> bool:
-    """Tell whether a server runs in the container of process *pid* that has read the key that is there now."""
-    key = context.directory.replica(replica.name) / "ssh" / ssh_keys.HOST_KEY
+def _is_newer_than(context: Context, pid: int, file: Path) -> bool:
+    """Tell whether a server runs in the container of process *pid* that has read a file as it is now."""
     try:
-        return key.stat().st_ctime < context.server_starts.get(pid, 0.0)
+        return file.stat().st_ctime < context.server_starts.get(pid, 0.0)
     except FileNotFoundError:
         return False
 

@@ -21,14 +21,19 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 
 
 def session_stages(
-    context: Context, public_keys: PublicKeys, check_mode: bool = False, roles: Collection[str] | None = None
+    context: Context,
+    public_keys: PublicKeys,
+    check_mode: bool = False,
+    roles: Collection[str] | None = None,
+    containers_too: bool = True,
 ) -> list[Stage]:
     """Compare the host with its part of the plan and return the steps that are missing, stage by stage.
 
     public_keys: of every replica of the session; they may be empty in check mode, before the keys exist. In check mode
     the session that this one replaces is still there, so its containers are not in the way. roles: those whose
-    containers are made alone, as others come later; the session does not run then. Raises EngineError when a
-    container of the same name belongs to somebody else.
+    containers are made alone, as others come later; the session does not run then. containers_too: False for what
+    others are to find changed before any container is: who is a peer, and what this host keeps out. Raises EngineError
+    when a container of the same name belongs to somebody else, or the session's place is taken.
     """
     found = {
         entry["Labels"][docker_engine.LABEL_REPLICA]: entry
@@ -38,21 +43,33 @@ def session_stages(
     if context.lease_owner is not None and not check_mode:
         context.ledger.require(context.session.id, context.lease_owner)
         context.data.check_probes(context.lease_owner)
-    elif context.lease_owner is None and any(replica.name not in found for replica in context.replicas):
-        record.require_place(context, bool(found))
+    place = record.place_steps(context, found, check_mode) if context.lease_owner is None else []
+    record_steps = record.record_steps(context) if roles is None else []
+    if context.amendment is not None and context.data.is_new and containers_too and not check_mode:
+        context.data.check_probes(context.amendment.lease_owner)
     made_links = links.link_steps(context)
     is_running = any(entry["State"] == "running" for entry in found.values())
     stages = [
         containers.foreign_steps(context, set(found), check_mode),
+        place,
+        # Of a change first: what finds half of it can finish it then.
+        record_steps if context.amendment is not None else [],
         links.rule_steps(context, context.engine.uses_nftables()),
         files.file_steps(context, public_keys),
         links.tunnel_steps(context, public_keys),
         made_links,
         links.peer_steps(context),
+    ]
+    if not containers_too:
+        return stages
+    stages += [
         networks.network_steps(context, found, bool(made_links)),
         *context.data.stages(is_running, check_mode),
         containers.surplus_steps(context, found),
+        files.surplus_steps(context),
         networks.connect_steps(context, found, bool(made_links)),
         containers.container_steps(context, found, public_keys, roles),
     ]
-    return stages if roles is not None else [*stages, record.record_steps(context), record.commit_steps(context)]
+    if context.amendment is None:
+        stages.append(record_steps)
+    return stages if roles is not None else [*stages, record.commit_steps(context, bool(place))]

@@ -70,6 +70,42 @@ def test_the_way_of_a_reservation(tmp_path: Path) -> None:
     assert list((tmp_path / "state").iterdir()) == [], "a host that holds nothing has no ledger"
 
 
+def test_the_way_of_a_change(tmp_path: Path) -> None:
+    """What a session that runs takes beyond what it has is leased, then its own; what it needs no more is free last."""
+    clock = Clock()
+    book = LedgerFile(str(tmp_path), lambda: "boot", clock)
+    book.commit(claim("a"), None)
+    larger = claim("a", 2500)
+    change = Claim("change", "a+", cpus=1500, amends="id-a")
+    assert book.reserve(change, [], ALLOCATABLE, 60.0, RUN).granted
+    with pytest.raises(LedgerError, match="Another run changes session a"):
+        book.amend(larger, [], None, "change", OTHER_RUN)
+    book.amend(larger, [], None, "change", RUN)
+    assert {key: held.claim.cpus for key, held in book.read().items()} == {"id-a": 2500}
+    clock.now += 10**9
+    book.amend(larger, [], None, "change", RUN)
+    book.amend(claim("a", 500), [], None)
+    assert book.read()["id-a"].claim.cpus == 2500, "its containers are there still"
+    book.commit(claim("a", 500), None)
+    assert book.reserve(claim("b", 2500), [], ALLOCATABLE, 60.0, RUN).granted
+
+
+def test_a_change_whose_lease_has_run_out_takes_only_what_is_free(tmp_path: Path) -> None:
+    clock = Clock()
+    book = LedgerFile(str(tmp_path), lambda: "boot", clock)
+    book.commit(claim("a"), None)
+    assert book.reserve(Claim("change", "a+", cpus=1500, amends="id-a"), [], ALLOCATABLE, 60.0, RUN).granted
+    clock.now += 60
+    assert book.reserve(claim("b", 1000), [], ALLOCATABLE, 60.0, RUN).granted
+    for given in (ALLOCATABLE, None):
+        with pytest.raises(LedgerError, match="Session a does not have the place on this host that it needs"):
+            book.amend(claim("a", 2500), [], given, "change", RUN)
+    assert book.read()["id-a"].claim.cpus == 1000
+    book.amend(claim("a", 2000), [], ALLOCATABLE, "change", RUN)
+    with pytest.raises(LedgerError, match="being launched"):
+        book.amend(claim("b", 1000), [], ALLOCATABLE)
+
+
 def test_what_is_not_carried_on_is_free_again(tmp_path: Path) -> None:
     clock = Clock()
     book = LedgerFile(str(tmp_path), lambda: "boot", clock)

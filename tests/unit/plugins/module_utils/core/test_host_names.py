@@ -99,6 +99,13 @@ def test_all_that_a_record_says_of_hosts_is_in_the_inventory_s_names() -> None:
     assert pair(h1="h1", h2="h2").host_names == {}
 
 
+def test_hosts_that_do_not_answer_are_told_by_the_inventory_s_names() -> None:
+    record = session()
+    first = host(1, "h1", record, replica="main1")
+    second = host(2, "h2", record, replica="sub1", silent_peers={SESSION: ["h1", "h9"]})
+    assert group(node1=first, h2=second).facts["h2"].silent_peers == {SESSION: ("node1", "h9")}
+
+
 def test_hosts_are_told_of_a_session_in_the_names_that_it_was_launched_with() -> None:
     found = pair(node1="h1", h2="h2")
     record = encode(found.facts["node1"].records[0])

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import EngineError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, boot_install
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, boot_install, membership
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair
 
 PREFIX = "ansible_collections/cluster_compute/session/plugins/module_utils"
@@ -57,6 +58,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Make the program run without engine and root, and return what it is about to repair."""
     calls: list[str] = []
     monkeypatch.setattr(boot, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(membership, "HELD_BACK", tmp_path / "held-back")
     monkeypatch.setattr(boot, "_need_libraries", lambda: None)
     monkeypatch.setattr(boot, "await_engine", lambda _seconds: None)
     monkeypatch.setenv("JOURNAL_STREAM", "1:2")
@@ -66,7 +68,8 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 def test_it_tells_every_action_and_every_problem_in_one_line(
     quick: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def repair(state: object) -> Repair:
+    def repair(state: object, alone: bool) -> Repair:
+        assert alone
         quick.append(str(vars(state)["root"]))
         session = {"name": "train", "actions": [], "problem": "no room\nat all"}
         return Repair(actions=["create link ccx1", "start container train-main1"], sessions={"1": session})
@@ -84,7 +87,7 @@ def test_it_tells_every_action_and_every_problem_in_one_line(
 def test_it_says_nothing_when_nothing_was_missing(
     quick: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(boot, "repair_host", lambda _state: Repair())
+    monkeypatch.setattr(boot, "repair_host", lambda _state, alone: Repair())
     assert boot.main([]) == 0
     assert capsys.readouterr().out == ""
 
@@ -105,7 +108,7 @@ def test_two_runs_do_not_work_side_by_side(
 ) -> None:
     codes = []
 
-    def repair(_state: object) -> Repair:
+    def repair(_state: object, alone: bool) -> Repair:
         codes.append(boot.main([]))
         return Repair()
 
@@ -113,6 +116,40 @@ def test_two_runs_do_not_work_side_by_side(
     assert boot.main([]) == 0
     assert codes == [0]
     assert "Another run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("answers_at", "left"), [(0, set()), (4, set()), (100, {"1"})])
+def test_it_goes_on_asking_for_a_while_where_a_session_is_held_back(
+    quick: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answers_at: int,
+    left: set[str],
+) -> None:
+    engine = Engines(0)
+
+    def repair(_state: object, alone: bool) -> Repair:
+        quick.append("repair")
+        if len(quick) > answers_at:
+            return Repair()
+        return Repair(sessions={"1": {"name": "train", "problem": "held back"}}, held_back={"1"})
+
+    monkeypatch.setattr(boot, "repair_host", repair)
+    assert boot._repair(StateDirectory("/srv/state"), engine.clock, engine.sleep) == (1 if left else 0)
+    assert len(quick) == min(answers_at, 24) + 1
+    assert membership.read_held_back() == left
+    assert capsys.readouterr().out.count("held back") == (1 if answers_at else 0)
+
+
+@pytest.mark.parametrize("due", [False, True])
+def test_the_timer_of_the_disks_repairs_only_what_is_due(
+    quick: list[str], monkeypatch: pytest.MonkeyPatch, due: bool
+) -> None:
+    monkeypatch.setattr(boot.disk, "look", lambda _state: 0)
+    monkeypatch.setattr(membership, "is_due", lambda _state: due)
+    monkeypatch.setattr(boot, "repair_host", lambda _state, alone: quick.append("repair") or Repair())
+    assert boot.main(["--disks"]) == 0
+    assert quick == ["repair"] * due
 
 
 def test_links_are_made_of_nothing_where_there_is_no_session(

@@ -17,6 +17,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     STANDING,
+    Door,
     Isolation,
     Overlays,
     PublishedPort,
@@ -46,6 +47,7 @@ NETWORK: dict[str, Any] = {"link": "ccx4f8c2a10", "vni": 5000, "port": 4789, "tu
 def plan(ports: list[dict[str, Any]], network: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
         "session": {"id": SESSION, "name": "train"},
+        "request": {},
         "network": network,
         "egress": {"name": "cc-4f8c2a10-egress", "subnet": "10.213.4.0/28"},
         "hosts": {
@@ -166,6 +168,72 @@ def test_a_table_is_replaced_as_a_whole() -> None:
     text = nft_table("t", {"input": ["tcp dport 1 drop"]})
     assert text.splitlines()[:3] == ["table inet t", "delete table inet t", "table inet t {"]
     assert f'tcp dport 1 drop comment "{digest("tcp dport 1 drop")}"' in text
+
+
+# ---- who asks for its standing --------------------------------------------------------------------------------------
+
+FENCED = "192.0.2.9"
+
+
+def test_without_a_policy_and_a_lost_host_nobody_is_told_anything() -> None:
+    assert isolation_of(plan([], NETWORK), "h1").door is None
+    assert isolation_of({**plan([], NETWORK), "request": {"on_host_loss": "end"}}, "h1").door is None
+    assert isolation_of({**plan([]), "request": {"on_host_loss": "replace"}}, "h1").door is None
+    assert isolation_of({**plan([], NETWORK), "request": {"on_host_loss": "replace"}}, "h1").door is not None
+    assert isolation_of({**plan([], NETWORK), "fenced": [FENCED]}, "h1").door is not None
+
+
+def test_who_asks_is_told_before_the_tunnel_is_guarded_and_by_that_rule_alone() -> None:
+    given = {**plan([], NETWORK), "request": {"on_host_loss": "replace"}, "fenced": [FENCED]}
+    found, usual = iptables_rules(isolation_of(given, "h1")), iptables_rules(isolation_of(plan([], NETWORK), "h1"))
+    question = "0>>22&0x3C@8=0x8000001&&0>>22&0x3C@12>>8=5000"
+    assert found.pop("cc-4f8c2a10-ask") == [
+        "-s 192.0.2.2 -j REJECT --reject-with icmp-proto-unreachable",
+        "-s 192.0.2.9 -j REJECT --reject-with icmp-net-prohibited",
+        "-j DROP",
+    ]
+    assert found["cc-4f8c2a10-in"].pop(0) == (
+        f'-d 192.0.2.1 -i eth0 -p udp -m udp --dport 4789 -m u32 --u32 "{question}" -j cc-4f8c2a10-ask'
+    )
+    assert found == usual
+    asks = 'iifname "eth0" ip daddr 192.0.2.1 udp dport 4789 @th,64,32 0x8000001 @th,96,24 5000'
+    table = nft_rules(isolation_of(given, "h1"))
+    assert table["input"][:3] == [
+        f"ip saddr {{ 192.0.2.2 }} {asks} reject with icmp type prot-unreachable",
+        f"ip saddr {{ 192.0.2.9 }} {asks} reject with icmp type net-prohibited",
+        f"{asks} drop",
+    ]
+    assert {**table, "input": table["input"][3:]} == nft_rules(isolation_of(plan([], NETWORK), "h1"))
+
+
+def test_hosts_of_an_encrypted_session_are_told_at_its_own_port() -> None:
+    network = {**NETWORK, "port": 51900, "tunnel": {"link": "ccw4f8c2a10"}}
+    found = iptables_rules(isolation_of({**plan([], network), "fenced": [FENCED]}, "h1"))
+    assert len(found["INPUT"]) == 1
+    assert "--dport 51900" in found["INPUT"][0]
+    assert found["INPUT"][0].endswith("-j cc-4f8c2a10-ask")
+    assert "cc-4f8c2a10-in" not in found
+
+
+def test_ip6tables_answers_on_an_ipv6_underlay() -> None:
+    door = Door(5000, 4789, "eth0", "fd00::1", ("fd00::2",), ("fd00::9",), encrypted=False)
+    tunnel = Tunnel(5000, 4789, ("fd00::1", "fd00::2"), "eth0", "fd00::1")
+    found = Isolation(SESSION, "train", tunnel, door=door)
+    assert "cc-4f8c2a10-ask" not in iptables_rules(found)
+    rules = iptables_rules(found, ipv6=True)
+    assert '"48=0x8000001&&52>>8=5000"' in rules["cc-4f8c2a10-in"][0]
+    assert [rule.split(" ")[-1] for rule in rules["cc-4f8c2a10-ask"]] == [
+        "icmp6-policy-fail",
+        "icmp6-reject-route",
+        "DROP",
+    ]
+    assert "reject with icmpv6 type reject-route" in nft_rules(found)["input"][1]
+
+
+def test_a_host_that_was_given_replicas_again_is_no_lost_one() -> None:
+    door = isolation_of({**plan([], NETWORK), "fenced": ["192.0.2.1", "192.0.2.2", FENCED]}, "h1").door
+    assert door is not None
+    assert (door.members, door.fenced) == (("192.0.2.2",), (FENCED,))
 
 
 # ---- all overlays of a site -----------------------------------------------------------------------------------------

@@ -24,8 +24,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     InvalidLedger,
     Reservation,
     advance,
+    amended,
     answer,
+    beyond,
+    both,
     claims_of,
+    covers,
     lease,
     live,
     read_ledger,
@@ -169,6 +173,35 @@ def test_containers_that_the_ledger_does_not_know_use_up_the_host() -> None:
 def test_a_session_is_never_in_its_own_way() -> None:
     mine = claim(cpus=4000, vni=3, ports=(("", 80, "tcp"),))
     assert answer(mine, held(mine), [mine], ALLOCATABLE).granted
+
+
+CLAIMS = st.builds(
+    claim,
+    replicas=st.integers(0, 3),
+    cpus=st.integers(0, 3),
+    memory=st.integers(0, 3),
+    devices=st.sampled_from([(), (("gpu", ("g1",)),), (("gpu", ("g1", "g2")),), (("cpu", ("1",)), ("gpu", ("g2",)))]),
+    ports=st.sampled_from([(), (("", 80, "tcp"),), (("", 80, "tcp"), ("", 81, "tcp"))]),
+    vni=st.just(7),
+    subnets=st.sampled_from([("10.0.0.0/24",), ("10.0.0.0/24", "10.0.1.0/24")]),
+    overlay_port=st.just(4789),
+)
+
+
+@given(CLAIMS, CLAIMS)
+def test_what_a_change_needs_beyond_what_is_held(wanted: Claim, had: Claim) -> None:
+    more, meanwhile = beyond(wanted, had), both(wanted, had)
+    assert covers(meanwhile, wanted)
+    assert covers(meanwhile, had)
+    assert (meanwhile.cpus, meanwhile.replicas) == (had.cpus + more.cpus, had.replicas + more.replicas)
+    assert covers(had, wanted) == (more == Claim("id-a", "a"))
+    assert covers(wanted, wanted)
+    change = replace(more, session_id="change", session_name="a+", amends="id-a")
+    assert Claim.from_dict(change.to_dict()) == change
+    ledger = {**held(had), "change": lease(change, "boot", 0.0, 60.0, "run")}
+    assert amended(wanted, ledger, [], None, "change", "run") == (meanwhile, [])
+    found, reasons = amended(wanted, held(had), [], None, "change", "run")
+    assert (found, bool(reasons)) == ((meanwhile, False) if covers(had, wanted) else (None, True))
 
 
 def test_a_lease_runs_out_by_the_clock_of_one_boot_and_not_in_another() -> None:

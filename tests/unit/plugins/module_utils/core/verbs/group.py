@@ -120,6 +120,7 @@ class Launch:
             "hold": lambda host: {**GRANTED, "public_keys": self._keys(host)},
             "name": lambda _host: GRANTED,
             "begin": lambda host: {"actions": [], "begun": []},
+            "ready": lambda host: {"begun": []},
             "start": self._started,
             "meet": lambda host: {"replicas": self._replicas(host)},
             "replace": lambda _host: {"actions": [], "sessions": [], "tombstones": []},

@@ -220,6 +220,90 @@ def test_a_host_with_a_full_disk_harms_nobody(patched: list[World], tmp_path: Pa
         patched.pop()
 
 
+def test_a_session_that_is_launched_while_its_name_is_torn_down_runs_on(patched: list[World], tmp_path: Path) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="ash", size=1, cpus="0.5", max_replicas_per_host=2)
+    try:
+        world.act("lose", "h1", None)
+        # h2 has answered when it is launched there, and h3, of which the teardown asks then, has a stub of it.
+        world.act("tear down", "ash", 1, ("launch", asked, None))
+        before = world.running()["ash"]
+        assert world.launch(asked)["outcome"]["status"] == RUNNING
+        assert world.running()["ash"] == before
+        end(world)
+    finally:
+        patched.pop()
+
+
+def test_a_host_that_was_away_keeps_no_owner_from_a_teardown_by_what_is_dead_there(
+    patched: list[World], tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        world.launch(request(name="ash", size=3, cpus="0.5", max_replicas_per_host=1), owner="bob")
+        world.act("lose", "h3", None)
+        assert world.teardown("ash", asker="alice")["report"][0].startswith("h1, h2: It belongs to bob.")
+        assert "h3 could not be reached" in world.teardown("ash", asker="bob")["failure"]
+        world.launch(request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1))
+        world.act("bring back", "h3", None)
+        assert "ash-sub2" in world.hosts["h3"].containers
+        assert "failure" not in world.teardown("ash", asker="alice")
+        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("moment", [None, 1, 2, 3, 4, 5])
+def test_a_name_is_free_where_a_host_that_was_in_no_inventory_has_the_stub_of_a_session_that_is_gone(
+    patched: list[World], tmp_path: Path, moment: int | None
+) -> None:
+    """moment: when another launch of the name begins, of which the first sees stubs alone in its first look."""
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
+    left = tmp_path / "left"
+    try:
+        world.launch(asked)
+        shutil.copytree(world.hosts["h3"].root, left)
+        world.teardown("ash")
+        shutil.copytree(left, world.hosts["h3"].root, dirs_exist_ok=True)
+        shutil.rmtree(left)
+        other = request(name="ash", size=1, cpus="0.5", hosts=["h1"])
+        others: list[State] = []
+        ended = world.launch(asked, moment, (lambda: others.append(world.launch(other))) if moment else None)
+        if not moment:
+            assert ended["outcome"]["status"] == RUNNING
+        running = world.running()["ash"]
+        stubs = [one.id for one in StateDirectory(str(world.hosts["h3"].root)).records()[0]]
+        assert stubs == [running["id"]]
+        end(world)
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("verb", ["launch", "gc"])
+def test_a_stub_stays_while_its_hosts_may_have_begun_since_they_were_asked(
+    patched: list[World], tmp_path: Path, verb: str
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
+    other = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1)
+    try:
+        # h1 and h2 have been asked when it is launched there, and h3 has a stub of it when its turn comes.
+        if verb == "launch":
+            assert "was asked for differently" in world.launch(other, 2, lambda: world.launch(asked))["failure"]
+        else:
+            world.gc(2, lambda: world.launch(asked))
+        (stub,) = StateDirectory(str(world.hosts["h3"].root)).records()[0]
+        assert stub.id == world.running()["ash"]["id"]
+        end(world)
+    finally:
+        patched.pop()
+
+
 @pytest.mark.parametrize("stop", range(1, 14))
 def test_a_launch_is_stopped_after_each_answer(patched: list[World], tmp_path: Path, stop: int) -> None:
     world = World(tmp_path)

@@ -1,0 +1,238 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Ask other hosts something, many at once and in bounded time: this host's standing in a session, or a sign of life."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import ipaddress
+import os
+import random
+import select
+import socket
+import struct
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Generic, TypeVar, Union
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
+    NONCE_SIZE,
+    question,
+    read_answer,
+)
+
+SECONDS = 1.0
+"""For how long nothing may come before it is believed that nothing will."""
+MOST_SECONDS = 20.0
+"""For how long at most it is asked. A kernel sends a host six refusals at once and one a second from then on (Linux,
+icmp_ratelimit), and each session has its own question to each peer."""
+AGAIN_SECONDS = 0.3
+"""After how long what was not answered is asked again."""
+
+_CLONE_NEWNET = 0x40000000
+_ERRORS = {4: (socket.IPPROTO_IP, 11), 6: (socket.IPPROTO_IPV6, 25)}
+"""Level and number of IP_RECVERR and IPV6_RECVERR, which have ICMP messages queued for the socket (ip(7), ipv6(7))."""
+_ERROR = struct.Struct("=IBBBxII")
+"""struct sock_extended_err, behind which stands the address of who sent the message."""
+_BY_ICMP = {4: 2, 6: 3}
+"""Origins of errors: SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6."""
+_FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+_ICMP = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
+_ECHO_REQUEST, _ECHO_REPLY = {4: 8, 6: 128}, {4: 0, 6: 129}
+"""ICMP types (RFC 792, RFC 4443)."""
+
+_Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
+_Answer = tuple[bytes, _Address, bool]
+"""What came: data that ends with what was sent, who sent it, and yes or no."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question for this host's standing: from its own underlay address to a peer's, to the port of a tunnel."""
+
+    local: str
+    address: str
+    port: int
+    vni: int
+
+
+@dataclass(frozen=True)
+class Echo:
+    """A request for a sign of life, from the network of process *pid*, 0 for the host's own."""
+
+    address: str
+    pid: int = 0
+
+
+def ask(questions: Iterable[Question], most_seconds: float = MOST_SECONDS) -> dict[Question, bool]:
+    """Return what was answered to each question, yes or no; one that is missing was not."""
+    return _Questions(questions).run(most_seconds)
+
+
+def echo(requests: Iterable[Echo]) -> set[Echo]:
+    """Return those of *requests* that were answered."""
+    return set(_Echoes(requests).run(SECONDS))
+
+
+_Wanted = TypeVar("_Wanted", Question, Echo)
+
+
+class _Exchange(ABC, Generic[_Wanted]):
+    """Sends to all at once and again, and collects what comes, until all has come or nothing does any more."""
+
+    def __init__(self, wanted: Iterable[_Wanted]) -> None:
+        self.pending: dict[bytes, _Wanted] = {os.urandom(NONCE_SIZE): request for request in wanted}
+        self.found: dict[_Wanted, bool] = {}
+
+    @abstractmethod
+    def source(self, wanted: _Wanted) -> Hashable:
+        """Return what those have in common that one socket serves."""
+
+    @abstractmethod
+    def open(self, wanted: _Wanted) -> socket.socket:
+        """Return that socket. Raises OSError."""
+
+    @abstractmethod
+    def message(self, wanted: _Wanted, nonce: bytes) -> tuple[bytes, tuple[str, int]]:
+        """Return what to send, and where."""
+
+    @abstractmethod
+    def read(self, channel: socket.socket) -> _Answer | None:
+        """Return the next answer; None for what is none. Raises OSError where there is nothing."""
+
+    def run(self, most_seconds: float) -> dict[_Wanted, bool]:
+        """Return what came within this time, or until nothing more did."""
+        with ExitStack() as stack:
+            channels: dict[Hashable, socket.socket] = {}
+            for wanted in {self.source(wanted): wanted for wanted in self.pending.values()}.values():
+                with contextlib.suppress(OSError):  # this host has lost the address, or the process has just ended
+                    channels[self.source(wanted)] = stack.enter_context(self.open(wanted))
+            poll = select.poll()
+            for channel in channels.values():
+                poll.register(channel, select.POLLIN)
+            by_number = {channel.fileno(): channel for channel in channels.values()}
+            first = last = time.monotonic()
+            while channels and self.pending and time.monotonic() < min(last + SECONDS, first + most_seconds):
+                self._send(channels)
+                again = time.monotonic() + AGAIN_SECONDS
+                while self.pending and (left := again - time.monotonic()) > 0:
+                    for number, _event in poll.poll(left * 1000):
+                        if self._receive(by_number[number]):
+                            last = time.monotonic()
+        return self.found
+
+    def _send(self, channels: dict[Hashable, socket.socket]) -> None:
+        # In another order each time: where a peer answers a few only, it is not always the same few.
+        for nonce, wanted in random.sample(list(self.pending.items()), len(self.pending)):
+            if (channel := channels.get(self.source(wanted))) is None:
+                continue
+            for _attempt in range(3):
+                try:
+                    channel.sendto(*self.message(wanted, nonce))
+                    break
+                except OSError:
+                    continue  # an error of before, of which the kernel tells with the next call, or no way there
+
+    def _receive(self, channel: socket.socket) -> bool:
+        """Take all that has come and tell whether any of it is an answer."""
+        heard = False
+        while True:
+            try:
+                answer = self.read(channel)
+            except OSError:  # there is nothing more, or it is an error of a packet before
+                return heard
+            if answer is None:
+                continue
+            data, sender, says = answer
+            wanted = self.pending.get(data[-NONCE_SIZE:])
+            if wanted is not None and sender == ipaddress.ip_address(wanted.address):
+                self.found[wanted] = says
+                del self.pending[data[-NONCE_SIZE:]]
+                heard = True
+
+
+class _Questions(_Exchange[Question]):
+    def source(self, wanted: Question) -> str:
+        return wanted.local
+
+    def open(self, wanted: Question) -> socket.socket:
+        version = ipaddress.ip_address(wanted.local).version
+        channel = socket.socket(_FAMILY[version], socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            channel.setsockopt(*_ERRORS[version], 1)
+            channel.bind((wanted.local, 0))
+        except OSError:
+            channel.close()
+            raise
+        return channel
+
+    def message(self, wanted: Question, nonce: bytes) -> tuple[bytes, tuple[str, int]]:
+        return question(wanted.vni, nonce), (wanted.address, wanted.port)
+
+    def read(self, channel: socket.socket) -> _Answer | None:
+        version = 6 if channel.family == socket.AF_INET6 else 4
+        data, ancillary, _flags, _address = channel.recvmsg(2048, 512, socket.MSG_ERRQUEUE)
+        for level, number, content in ancillary:
+            if (level, number) == _ERRORS[version]:
+                _errno, origin, icmp_type, code, _info, _data = _ERROR.unpack_from(content)
+                says = read_answer(version, icmp_type, code)
+                if origin == _BY_ICMP[version] and says is not None:
+                    # struct sockaddr_in has the address behind family and port, sockaddr_in6 the flow before it.
+                    start, length = (_ERROR.size + 4, 4) if version == 4 else (_ERROR.size + 8, 16)
+                    return data, ipaddress.ip_address(content[start : start + length]), says
+        return None
+
+
+class _Echoes(_Exchange[Echo]):
+    def source(self, wanted: Echo) -> tuple[int, int]:
+        return wanted.pid, ipaddress.ip_address(wanted.address).version
+
+    def open(self, wanted: Echo) -> socket.socket:
+        pid, version = self.source(wanted)
+        with _network_of(pid):
+            return socket.socket(_FAMILY[version], socket.SOCK_RAW | socket.SOCK_NONBLOCK, _ICMP[version])
+
+    def message(self, wanted: Echo, nonce: bytes) -> tuple[bytes, tuple[str, int]]:
+        version = ipaddress.ip_address(wanted.address).version
+        packet = struct.pack("!BBHI", _ECHO_REQUEST[version], 0, 0, 0) + nonce
+        if version == 4:  # of ICMPv6 the kernel makes it (RFC 3542, 3.1)
+            packet = packet[:2] + struct.pack("!H", _checksum(packet)) + packet[4:]
+        return packet, (wanted.address, 0)
+
+    def read(self, channel: socket.socket) -> _Answer | None:
+        data, sender = channel.recvfrom(2048)
+        version = 6 if channel.family == socket.AF_INET6 else 4
+        message = data if version == 6 else data[(data[0] & 15) * 4 :]
+        if message[:1] != bytes([_ECHO_REPLY[version]]):
+            return None
+        return message, ipaddress.ip_address(sender[0].partition("%")[0]), True
+
+
+def _checksum(packet: bytes) -> int:
+    """Return the checksum of an ICMP message (RFC 1071)."""
+    total: int = sum(struct.unpack(f"!{len(packet) // 2}H", packet))
+    total = (total >> 16) + (total & 0xFFFF)
+    return 0xFFFF - ((total + (total >> 16)) & 0xFFFF)
+
+
+@contextlib.contextmanager
+def _network_of(pid: int) -> Iterator[None]:
+    """Have what this thread makes belong to the network of process *pid*, 0 for the host's own. Raises OSError."""
+    if not pid:
+        yield
+        return
+    library = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/thread-self/ns/net", "rb") as own, open(f"/proc/{pid}/ns/net", "rb") as other:
+        if library.setns(other.fileno(), _CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+        try:
+            yield
+        finally:
+            if library.setns(own.fileno(), _CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "setns")

@@ -1,0 +1,241 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What one host does when a session that runs changes: hold what it needs beyond what it has, give that back, change.
+
+The session goes on meanwhile, so its record and its own claim stay as they are until the change is certain. What is
+leased is a claim of its own, by the id of the change; it says whose it is (`Claim.amends`), so that nobody takes what
+is made under it for orphaned. A replica that comes is expected (`SessionDirectory.expect`) until it was started, which
+only a controller does: this host cannot know whether it runs elsewhere still.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import patched
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    Record,
+    is_stub,
+    read_record,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Allocatable,
+    Answer,
+    Claim,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import prove
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import foreign_containers
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
+    Amendment,
+    Context,
+    has_ssh,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.stages import session_stages
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run says of itself. recorded: sessions that this host had a record of when the run *looked*."""
+
+    lease_owner: str
+    recorded: Collection[str]
+    looked: float | None
+
+
+def hold(
+    state: StateDirectory,
+    ledger: LedgerFile,
+    claim: Claim,
+    allocatable: Mapping[str, Any],
+    record: Record,
+    host: str,
+    run: Run,
+    *,
+    lease_seconds: float,
+    check_mode: bool,
+) -> dict[str, Any]:
+    """Lease what a changed session takes beyond what it has here, and make under the lease what its replicas need.
+
+    record: the one that the session is to have. Returns what `launch_steps.hold` returns, a failure included; where it
+    is not granted nothing stays.
+    """
+    claim = replace(claim, amends=record.id)
+    engine = Engine.connect()
+    leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, run.lease_owner, check_mode)
+    if answer.granted and claim.replicas:
+        # Once it is leased: who drains the host sees the lease, or this sees the drain.
+        drain = state.read_drain()
+        foreign = [] if drain is not None else foreign_containers(engine, record, host, _names(state, record.id))
+        reasons = [str(drain)] if drain is not None else foreign
+        if reasons:
+            if not check_mode:
+                ledger.release(claim.session_id, run.lease_owner)
+            answer = Answer(False, tuple(reasons))
+    result = {"changed": False, **answer.to_dict(), "actions": []}
+    if not answer.granted:
+        return result
+    try:
+        with state.working_on(record.id):
+            _refuse_if_changed(state, ledger, record, run, check_mode)
+            session = state.session(record.id)
+            here = _names(state, record.id)
+            for name in record.plan["hosts"][host]["replicas"] if not check_mode else ():
+                if name not in here:
+                    session.expect(name)
+            data = SessionData(record, host, session)
+            data.is_new = not here
+            actions = data.prepare(run.lease_owner, check_mode)
+            public_keys, made = make_keys(session, record.plan, host, False, check_mode)
+    except (SessionError, OSError) as error:
+        release(state, ledger, claim.session_id, record, run.lease_owner, check_mode)
+        return {**result, **failed(error)}
+    actions += [f"create key {key}" for key in made]
+    difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
+    made_here = {"public_keys": public_keys, "actions": actions, "diff": difference}
+    return {**result, **made_here, "changed": leased or bool(actions)}
+
+
+def _names(state: StateDirectory, session_id: str) -> set[str]:
+    """Return the replicas that the record here gives to this host."""
+    session = state.session(session_id)
+    record = session.read_record()
+    if record is None or is_stub(record):
+        return set()
+    host = session.name_in(record.plan)
+    return {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}
+
+
+def _refuse_if_changed(
+    state: StateDirectory, ledger: LedgerFile, record: Record, run: Run, check_mode: bool
+) -> Record | None:
+    """Raise StateError where the session was torn down, or changed by another run; return the record here."""
+    found = state.session(record.id).read_record()
+    was_removed = not check_mode and ledger.was_removed(record.name, record.id, run.looked, run.lease_owner)
+    if was_removed or (found is None and record.id in run.recorded):
+        raise StateError(f"Session {record.name} was torn down while this run was at work.")
+    if found is not None and found.revision >= record.revision:
+        is_other = encode(found) != encode(record) if not is_stub(found) else found.hosts != record.hosts
+        if found.revision > record.revision or is_other:
+            raise StateError(f"Session {record.name} was changed while this run was at work. Try again.")
+    return found
+
+
+def release(
+    state: StateDirectory, ledger: LedgerFile, change_id: str, record: Record, lease_owner: str, check_mode: bool
+) -> tuple[bool, list[str]]:
+    """Give back what is leased for a change here, with what was made under it.
+
+    Returns whether anything was leased, and what else went.
+    What another run holds for the same session stays, and what the record here gives to this host.
+    """
+    held = ledger.read().get(change_id)
+    mine = held is not None and held.stage != COMMITTED and held.lease_owner == lease_owner
+    if check_mode:
+        return mine, []
+    actions: list[str] = []
+    with state.working_on(record.id):
+        released = ledger.release(change_id, lease_owner) or mine
+        others = [claimed for claimed in ledger.read().values() if claimed.claim.amends == record.id]
+        session = state.session(record.id)
+        if others or not session.exists():
+            return released, actions
+        found = session.read_record()
+        if found is None or is_stub(found):
+            known = found is not None
+            engine = Engine.connect(PATIENCE)
+            stages = removal_stages(engine, state, ledger, None, record.id, [], keep_record=known, undo=True)
+            steps.perform(stages)
+            return released, steps.descriptions(stages)
+        for name in session.replica_names():
+            if name not in _names(state, record.id):
+                session.remove_replica(name)
+                actions.append(f"remove files of replica {name}")
+        if session.made_file.exists():
+            remove_probes(session, record.id)
+    return released, actions
+
+
+def amend(
+    state: StateDirectory,
+    ledger: LedgerFile,
+    record: Record | None,
+    patch: Mapping[str, Any] | None,
+    host: str,
+    public_keys: Mapping[str, Any],
+    run: Run,
+    *,
+    change_id: str | None,
+    allocatable: Allocatable | None,
+    containers: bool,
+    prove_too: bool,
+    timeout: float,
+    patience: float,
+    keep: tuple[int, float, int],
+    check_mode: bool,
+) -> dict[str, Any]:
+    """Change this host's part of a session that runs to what a new revision of its record says.
+
+    record: that revision, or *patch*, what differs from the one that is here. public_keys: of all replicas, or with a
+    patch of those that have others. change_id: what `hold` leased. containers: False for what others are to find
+    changed before any replica starts. keep: how much output of replicas that go is kept, for how many seconds, of how
+    many sessions.
+
+    Returns the outcome of the steps, ``seconds``, and with *prove_too* what `launch_steps.prove` does; or ``stale``
+    where a patch does not fit to what is here. Raises StateError where somebody else has changed the session, and what
+    `session_stages` and `verify` raise.
+    """
+    engine = Engine.connect(PATIENCE)
+    session_id = str((patch or {}).get("id")) if record is None else record.id
+    with state.working_on(session_id):
+        session = state.session(session_id)
+        found = session.read_record()
+        if record is None:
+            patch = patch or {}
+            if found is None or is_stub(found) or found.revision != patch.get("from"):
+                return _stale(found)
+            record = read_record(patched(encode(found), patch.get("changes") or {}), session_id)
+        _refuse_if_changed(state, ledger, record, run, check_mode)
+        members = [replica["name"] for replica in record.plan["replicas"]]
+        known = {**session.read_public_keys(), **public_keys}
+        if patch is not None and has_ssh(record.plan) and not known.keys() >= set(members):
+            return _stale(found)
+        archive = LogArchive(engine, state, *keep)
+        amendment = Amendment(change_id, run.lease_owner)
+        context = Context(engine, state, ledger, record, host, "", allocatable, amendment, archive)
+        stages = session_stages(context, known, check_mode, containers_too=containers)
+        taken: list[float] = []
+        if not check_mode:
+            ledger.admit(record.name, record.id)
+            taken = steps.perform(stages, undo=False)
+            archive.note(record)
+    network, begin = steps.seconds_until("container", stages, taken)
+    made: dict[str, Any] = {**steps.outcome(stages), "seconds": {"network": network, "start": begin}}
+    if archive.problems:
+        made["warnings"] = archive.problems
+    if check_mode or not prove_too:
+        return {**made, "replicas": []} if prove_too else made
+    begun = time.monotonic()
+    proof = prove(state, engine, record, host, timeout, patience)
+    made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
+    return {**made, **proof}
+
+
+def _stale(found: Record | None) -> dict[str, Any]:
+    revision = None if found is None else found.revision
+    return {"changed": False, "actions": [], "stale": True, "revision": revision}

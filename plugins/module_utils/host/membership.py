@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Ask the other hosts of this host's sessions whether it still carries its part, and whether they are there at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import questions
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Echo, Question
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
+    GIVEN_AWAY,
+    MEMBER,
+    UNKNOWN,
+    holds_back,
+    is_asked,
+    judge,
+)
+
+HELD_BACK = Path("/run/cluster-compute-held-back")
+"""Ids of sessions that a repair did not start because nobody said that they are still here; gone at boot."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What this host is in a session. verdict: one of `core.rules.membership`. answers: of other hosts, by name."""
+
+    verdict: str
+    answers: dict[str, bool]
+    others: tuple[str, ...]
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its part was given to other hosts."""
+        return self.verdict == GIVEN_AWAY
+
+
+def standings(state: StateDirectory, records: Iterable[Record]) -> dict[str, Standing]:
+    """Return what this host is in those sessions that run on several hosts, this one among them, by id.
+
+    One that does not hold its replicas back starts them as well where it is not known.
+    """
+    parts = _parts(state, records)
+    said = questions.ask(question for part in parts.values() for question in part.questions.values())
+    found = {}
+    for key, part in parts.items():
+        answers = {name: said[question] for name, question in part.questions.items() if question in said}
+        verdict = judge(part.questions, answers)
+        if verdict == UNKNOWN and not holds_back(part.plan):
+            verdict = MEMBER
+        found[key] = Standing(verdict, answers, tuple(part.questions))
+    return found
+
+
+def is_due(state: StateDirectory) -> bool:
+    """Tell whether a repair has to be done now: a session was given away, or one that was held back may start."""
+    try:
+        records, _damaged = state.records()
+        guarded = [record for record in records if record.plan is not None and holds_back(record.plan)]
+        held_back = read_held_back()
+        found = standings(state, guarded)
+    except Exception:  # whatever it is, repairs say so
+        return False
+    return any(own.is_gone or (own.verdict == MEMBER and key in held_back) for key, own in found.items())
+
+
+def read_held_back() -> set[str]:
+    """Return the ids of the sessions that the last repair did not start. Raises OSError."""
+    try:
+        return set(HELD_BACK.read_text(encoding="ascii").split())
+    except FileNotFoundError:
+        return set()
+
+
+def write_held_back(session_ids: Collection[str]) -> None:
+    """Write them down for `is_due`. Raises OSError."""
+    if session_ids:
+        HELD_BACK.write_text("".join(f"{key}\n" for key in sorted(session_ids)), encoding="ascii")
+    else:
+        HELD_BACK.unlink(missing_ok=True)
+
+
+def silent_peers(
+    state: StateDirectory, records: Iterable[Record], session_ids: Collection[str], pids: Mapping[str, int]
+) -> dict[str, list[str]]:
+    """Return, of those sessions that run on several hosts, this one among them, which other hosts do not answer it.
+
+    pids: the first process of a replica that runs here, by session. An answer is one to the question for this host's
+    standing, an echo from a host's underlay address, or from a replica of it over the session's network.
+    """
+    parts = _parts(state, (record for record in records if record.id in session_ids))
+    wanted = [question for part in parts.values() for question in part.questions.values()]
+    said = questions.ask(wanted, questions.SECONDS)
+    echoes: dict[str, dict[str, list[Echo]]] = {}
+    for key, part in parts.items():
+        open_hosts = {name: [Echo(asked.address)] for name, asked in part.questions.items() if asked not in said}
+        for replica in part.plan["replicas"] if key in pids else ():
+            if replica["host"] in open_hosts:
+                open_hosts[replica["host"]].append(Echo(replica["address"], pids[key]))
+        echoes[key] = open_hosts
+    heard = questions.echo({echo for hosts in echoes.values() for some in hosts.values() for echo in some})
+    return {key: [name for name, some in hosts.items() if not heard & set(some)] for key, hosts in echoes.items()}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """This host's part of a session. questions: to the other hosts, by name."""
+
+    plan: Mapping[str, Any]
+    questions: dict[str, Question]
+
+
+def _parts(state: StateDirectory, records: Iterable[Record]) -> dict[str, _Part]:
+    """Return this host's parts of those sessions that run here and elsewhere, as far as their records are good."""
+    found = {}
+    for record in records:
+        if record.status != RUNNING or not record.plan:
+            continue
+        with suppress(KeyError, TypeError, ValueError, AttributeError):  # what it was told of it, a repair says
+            host = state.session(record.id).name_in(record.plan)
+            if host in record.plan["hosts"] and is_asked(record.plan):
+                found[record.id] = _Part(record.plan, _questions(record.plan, str(host)))
+    return {key: part for key, part in found.items() if part.questions}
+
+
+def _questions(plan: Mapping[str, Any], host: str) -> dict[str, Question]:
+    local, network = str(ip_address(plan["hosts"][host]["underlay_address"])), plan["network"]
+    return {
+        name: Question(local, str(ip_address(other["underlay_address"])), network["port"], network["vni"])
+        for name, other in plan["hosts"].items()
+        if name != host
+    }
