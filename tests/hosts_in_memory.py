@@ -52,12 +52,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     combined,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, launch_steps, prepare
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+    change_steps,
+    firewall_rules,
+    launch_steps,
+    prepare,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import _host_names, _own_public_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import files as files_of_session
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
@@ -89,6 +95,10 @@ GIVEN = {
     "unless_reserved": False,
     "judged_revision": None,
     "asker": None,
+    "patch": None,
+    "change_id": None,
+    "containers": True,
+    "prove": False,
     "output_size": "0",
     "output_days": 7,
     "output_sessions": 50,
@@ -379,7 +389,11 @@ class Host:
 
 
 def stages_in_memory(
-    context: Context, _public_keys: Any, _check_mode: bool = False, roles: list[str] | None = None
+    context: Context,
+    _public_keys: Any,
+    _check_mode: bool = False,
+    roles: list[str] | None = None,
+    containers_too: bool = True,
 ) -> Any:
     """Return what a host makes of a session where the engine only remembers."""
     there = {
@@ -412,8 +426,22 @@ def stages_in_memory(
         begun.append(Step("create", "network", "session", lambda: host.connect(context.session, subnets)))
     if roles is not None:
         return [begun, makes]
-    kept = [session_record.record_steps(context), session_record.commit_steps(context, bool(place))]
-    return [place, begun, makes, *kept]
+    kept = session_record.record_steps(context)
+    if context.amendment is not None and not containers_too:
+        return [place, kept, begun]
+    gone = [
+        Step(
+            "remove",
+            "container",
+            f"{context.session.name}-{name}",
+            partial(host.remove_container, f"{context.session.name}-{name}"),
+        )
+        for name in sorted(there - {replica.name for replica in context.replicas})
+    ]
+    commit = session_record.commit_steps(context, bool(place))
+    if context.amendment is not None:
+        return [place, kept, begun, gone, files_of_session.surplus_steps(context), makes, commit]
+    return [place, begun, gone, makes, kept, commit]
 
 
 class World:
@@ -608,7 +636,8 @@ class World:
         found: dict[str, Record] = {}
         for host in self.hosts.values():
             for record in StateDirectory(str(host.root)).records()[0]:
-                if record.status == RUNNING and record.plan is not None:
+                newer = record.id not in found or found[record.id].revision < record.revision
+                if record.status == RUNNING and record.plan is not None and newer:
                     found[record.id] = record
         return {
             record.name: {"id": key, **{name: self.part(name, key) for name in record.hosts}}
@@ -677,6 +706,8 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(tempfile, "mkstemp", write)
         patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: NOW.host))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
+        patch.setattr(change_steps, "session_stages", stages_in_memory)
+        patch.setattr(change_steps, "foreign_containers", lambda *_given: [])
         patch.setattr(
             launch_steps,
             "verify",
