@@ -275,6 +275,9 @@ FIELDS: list[tuple[str, Any, Any, Any]] = [
         lambda request: request.roles[0].command,
     ),
     ("session_priority", 7, 7, lambda request: request.priority),
+    ("session_max_duration", "8h", 28800, lambda request: request.max_duration),
+    ("session_max_idle", "90m", 5400, lambda request: request.max_idle),
+    ("session_end_warning", "", None, lambda request: request.end_warning),
     (
         "session_authorized_keys",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1dTrqLLgJf4Lb3cCwDDl8LZmM0zgxCGJ8Wfdp0eGkQ me\r\n",
@@ -300,7 +303,7 @@ def test_what_nobody_touched_is_what_a_launch_does_by_itself() -> None:
     plain = {"session_name": "train", "session_image": "debian:12", "session_mode": "multi-node"}
     assert request_of() == parse_request(plain)
     untouched = {name: "" for name, question in DIALOG.items() if question["required"] is False}
-    assert len(untouched) == 7
+    assert len(untouched) == 10
     assert request_of(**untouched) == parse_request(plain)
 
 
