@@ -111,6 +111,7 @@ class Host:
 
     def __init__(self, name: str, number: int, root: Path) -> None:
         self.name, self.number, self.root, self.is_up, self.is_full = name, number, root, True, False
+        self.is_heard = True  # else it does what it is told, and its answer is lost
         self.containers: dict[str, dict[str, Any]] = {}
         self.uses_nftables = lambda: False
 
@@ -329,7 +330,7 @@ class World:
                     results.append(host.call(module, asked))
                     if results[-1].get("failed"):
                         break
-                answers[name] = combined(results)
+                answers[name] = combined(results) if host.is_heard else {"unreachable": True, "msg": "Broken pipe."}
                 if next(answered) == moment:
                     if happens is None:
                         raise Killed
@@ -387,6 +388,8 @@ class World:
             self.hosts[what].is_up = False
         elif kind == "bring back":
             self.hosts[what].is_up = True
+        elif kind in ("mute", "hear"):
+            self.hosts[what].is_heard = kind == "hear"
         elif kind == "rename":
             self.renamed ^= {what}
         elif kind in ("fill", "empty"):
@@ -515,7 +518,7 @@ SIMPLE = st.one_of(
     st.tuples(st.just("lose"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("bring back"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("rename"), st.sampled_from(HOSTS), st.none()),
-    st.tuples(st.sampled_from(["fill", "empty"]), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.sampled_from(["fill", "empty", "mute", "hear"]), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
 ACTS = st.one_of(
@@ -565,7 +568,7 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
             world.check_places()
             after = world.running()
             # On a host that is away it is there until the host is back, and its name is free for another.
-            if not all(host.is_up for host in world.hosts.values()):
+            if not all(host.is_up and host.is_heard for host in world.hosts.values()):
                 gone |= {before[name]["id"] for name in before.keys() & {one[1] for one in torn_down} & meant}
             for name, was in before.items():
                 # Who launches what runs changes nothing of it; it may only be torn down.
@@ -582,7 +585,7 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
 def end(world: World) -> None:
     """Bring all hosts back, and tear all down; nothing may be left then."""
     for host in world.hosts.values():
-        host.is_up, host.is_full = True, False
+        host.is_up, host.is_full, host.is_heard = True, False, True
     world.now += DEADLINE + 1
     for name in NAMES:
         world.teardown(name)
