@@ -377,12 +377,13 @@ class World:
     def schedule(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
         return self.run(schedule, schedule.begin(self.known), moment, happens)
 
-    def act(self, kind: str, what: Any, moment: int | None, meanwhile: Any = None) -> set[str]:
-        """Let one thing happen, and in the midst of it another; return the names of the sessions that are meant."""
+    def act(self, kind: str, what: Any, moment: int | None, *meanwhile: Any) -> set[str]:
+        """Let one thing happen, and in the midst of it others; return the names of the sessions that are meant."""
         names: set[str] = set()
 
         def happens() -> None:
-            names.update(self.act(*meanwhile))
+            for act in meanwhile:
+                names.update(self.act(*act))
 
         if kind == "lose":
             self.hosts[what].is_up = False
@@ -521,12 +522,18 @@ SIMPLE = st.one_of(
     st.tuples(st.sampled_from(["fill", "empty", "mute", "hear"]), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
+MEANWHILE = st.lists(SIMPLE, min_size=1, max_size=3)
 ACTS = st.one_of(
     SIMPLE,
     st.tuples(st.just("launch"), REQUESTS, st.none()),
-    st.tuples(st.just("launch"), REQUESTS, MOMENTS, SIMPLE),
-    st.tuples(st.just("tear down"), st.sampled_from(NAMES), MOMENTS, SIMPLE),
-    st.tuples(st.just("run"), st.sampled_from(["repair", "gc", "schedule"]), MOMENTS, SIMPLE),
+    *(
+        st.tuples(st.just(kind), what, MOMENTS, MEANWHILE).map(lambda act: (*act[:3], *act[3]))
+        for kind, what in (
+            ("launch", REQUESTS),
+            ("tear down", st.sampled_from(NAMES)),
+            ("run", st.sampled_from(["repair", "gc", "schedule"])),
+        )
+    ),
 )
 
 
