@@ -59,11 +59,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, launch_steps, prepare
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import verify as host_verify
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts, request
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -268,14 +270,30 @@ def stages_in_memory(
     return [place, begun, makes, *kept]
 
 
+def verify_in_memory(
+    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1
+) -> list[dict[str, Any]]:
+    """Return what works, where peers are waited for."""
+    replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
+    wait_in_memory(None, plan, replicas, 0, waits=bool(patience))
+    return [{"name": replica["name"], "rank": replica["rank"], "status": RUNNING} for replica in replicas]
+
+
+def wait_in_memory(_engine: Any, _plan: Any, replicas: Any, _deadline: float, waits: bool) -> Any:
+    """Return what is ready: nothing where it is not waited for."""
+    if replicas and not waits:
+        raise PeersSilent("Others may have to start.")
+    return replicas
+
+
 class World:
     """Three hosts, and the verbs that are run on them.
 
     A host keeps its own name here; the inventory may call h1 node1, and what it calls it is all that verbs know.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.now, self.ids = 1000.0, itertools.count(1)
+    def __init__(self, root: Path, forks: int = 5) -> None:
+        self.now, self.ids, self.forks = 1000.0, itertools.count(1), forks
         self.hosts = {name: Host(name, number, root / name) for number, name in enumerate(HOSTS, 1)}
         self.at: Host = self.hosts["h1"]
         self.renamed: set[str] = set()
@@ -309,6 +327,7 @@ class World:
                 draw=lambda: f"{next(self.ids):08x}-0000-4000-8000-000000000000",
                 inventory={name: {} for name in known},
                 has_ended=self.has_ended,
+                forks=self.forks,
             )
             if not state["step"]:
                 return state
@@ -470,16 +489,9 @@ def patched() -> Iterator[list[World]]:
         patch.setattr(tempfile, "mkstemp", write)
         patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: worlds[-1].at))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
-        patch.setattr(
-            launch_steps,
-            "verify",
-            lambda _engine, plan, host, *_more: [
-                {"name": replica["name"], "rank": replica["rank"], "status": RUNNING}
-                for replica in plan["replicas"]
-                if replica["host"] == host
-            ],
-        )
-        patch.setattr(launch_steps, "wait_until_ready", lambda _engine, _plan, replicas, _deadline, waits: replicas)
+        patch.setattr(launch_steps, "verify", verify_in_memory)
+        patch.setattr(host_verify, "verify", verify_in_memory)
+        patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)
         patch.setattr(link, "session_links", dict)
         patch.setattr(firewall, "sessions", dict)
         patch.setattr(folders, "bind_mounts", lambda _session: [])
@@ -511,7 +523,7 @@ REQUESTS = st.builds(
     st.sampled_from(["0.5", "2", "2"]),
     st.booleans(),
 )
-MOMENTS = st.integers(1, 10)
+MOMENTS = st.integers(1, 14)
 SIMPLE = st.one_of(
     st.tuples(st.just("launch"), REQUESTS, st.one_of(st.none(), MOMENTS)),
     st.tuples(st.just("tear down"), st.sampled_from(NAMES), st.one_of(st.none(), MOMENTS)),
@@ -538,7 +550,7 @@ ACTS = st.one_of(
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(acts=st.lists(ACTS, min_size=1, max_size=7))
+@given(acts=st.lists(ACTS, min_size=1, max_size=7), forks=st.sampled_from([5, 1]))
 @example(
     # The first of the hosts is asked before the teardown, the others after it.
     acts=[
@@ -549,7 +561,8 @@ ACTS = st.one_of(
             1,
             ("tear down", NAMES[0], None),
         ),
-    ]
+    ],
+    forks=5,
 )
 @example(
     # It is torn down while its host is away, and another of its name is launched before that is back by another name.
@@ -558,13 +571,14 @@ ACTS = st.one_of(
         ("lose", "h1", None),
         ("tear down", NAMES[0], 1, ("rename", "h1", None)),
         ("launch", request(name=NAMES[0], size=1, cpus="0.5", max_replicas_per_host=2), None),
-    ]
+    ],
+    forks=5,
 )
 def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
-    patched: list[World], acts: list[Any]
+    patched: list[World], acts: list[Any], forks: int
 ) -> None:
     root = Path(tempfile.mkdtemp(prefix="cluster-compute-model-"))
-    world = World(root)
+    world = World(root, forks)
     patched.append(world)
     gone: set[str] = set()
     try:
