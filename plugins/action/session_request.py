@@ -72,7 +72,10 @@ class ActionModule(ActionBase):
                 **launch_request(
                     request,
                     *session_owner(variables, asker, shared.get(SHARED_WITH)),
-                    **{name: read_variable(name, variables) for name in ("recreate", "wait", "wait_seconds")},
+                    **{
+                        name: read_variable(name, variables)
+                        for name in ("recreate", "wait", "wait_seconds", "min_size")
+                    },
                 ),
                 "resource_group": group,
             }

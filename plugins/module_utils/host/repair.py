@@ -60,13 +60,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
     perform,
 )
 
-KEPT_OUTPUT = (16 << 20, 7 * 86400.0, 50)
-"""Bytes of a replica that went with a change, seconds and sessions: as of a teardown, if nobody says otherwise."""
-
 Keys = dict[str, dict[str, "str | None"]]
 
 KEPT_OUTPUT = 16 * 1024 * 1024
-"""Bytes of each replica's output that stay of a part that was given to others; a host knows of no other bound."""
+"""Bytes of each replica's output that stay of what others have by now; a host knows of no other bound. How long, others
+say when they clean up."""
 
 
 class HeldBack(SessionError):
@@ -256,13 +254,11 @@ class _Repairer:
 
     def _give_up(self, record: Record, standing: Standing) -> None:
         """Remove what this host has of a session, its record too: other hosts have its replicas, and know better."""
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
 
         says = ", ".join(sorted(host for host, answer in standing.answers.items() if not answer))
         self.result.actions.append(f"give up session {record.name}: {says} had its replicas here started elsewhere")
-        # What is kept for how long others say, when they clean up.
-        archive = LogArchive(self.engine, self.state, KEPT_OUTPUT, math.inf, sys.maxsize)
+        archive = self._archive()
         known = [record.id]
         self._perform(removal_stages(self.engine, self.state, self.ledger, None, record.id, known, archive=archive))
         if not self.check_mode:
@@ -317,7 +313,7 @@ class _Repairer:
         """Return what keeps the output of replicas that a change has taken from this host."""
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 
-        return LogArchive(self.engine, self.state, *KEPT_OUTPUT)
+        return LogArchive(self.engine, self.state, KEPT_OUTPUT, math.inf, sys.maxsize)
 
     def _perform(self, stages: Sequence[Stage]) -> None:
         if not self.check_mode:

@@ -16,6 +16,7 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
+| reserve … clear | a session that runs changes its size or leaves lost hosts (see change) | look, or the end |
 | begin | each confirms its lease, makes its part but for roles that come later | ready, begin, start, undo |
 | ready | those that did not wait for their replicas, as hosts had to wait for their turn, do | begin, start, undo |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |
@@ -70,6 +71,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import (
     Planner,
+    Wish,
     undetected,
     warnings_of,
 )
@@ -92,7 +94,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     artifact,
     table_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup, images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import change, cleanup, images
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
@@ -128,8 +130,14 @@ def launch_request(
     recreate: bool = False,
     wait: bool = False,
     wait_seconds: int = 0,
+    min_size: int | None = None,
+    replaces: bool = False,
 ) -> dict[str, Any]:
-    """Return what the steps of a launch need of a request."""
+    """Return what the steps of a launch need of a request.
+
+    min_size: one that runs may grow by less than is asked, to no fewer replicas than this. replaces: whether replicas
+    of lost hosts find others whatever the request says.
+    """
     return {
         "session_name": request.name,
         "resource_group": request.resource_group,
@@ -143,6 +151,8 @@ def launch_request(
         "recreate": recreate,
         "wait": wait,
         "wait_seconds": wait_seconds,
+        "min_size": min_size,
+        "replaces": replaces,
     }
 
 
@@ -188,7 +198,10 @@ def begin(
         "done": {},
         "replicas": [],
         "public_keys": {},
-        **_look(request, hosts),
+        "displaced": {},
+        "given_up": [],
+        "asked_peers": bool(request.get("peers_of")),
+        **_look(request, hosts, request.get("peers_of") or ()),
     }
 
 
@@ -223,8 +236,9 @@ def _report_of(state: State) -> list[str]:
     return list((state.get("outcome") or {}).get("report") or state.get("report") or ())
 
 
-def _look(request: Mapping[str, Any], hosts: Sequence[str]) -> State:
+def _look(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequence[str] = ()) -> State:
     arguments = {
+        **({"peers_of": list(peers_of)} if peers_of else {}),
         "session_name": request["session_name"],
         "images": request["images"],
         "paths": request["paths"],
@@ -255,10 +269,14 @@ class _Launch:
 
     def next(self) -> State:
         """Return the next state."""
+        if self.state["step"] in change.STEPS:
+            self._remember_actions()
+            following = change.advance(self.state, self.answers, self.outside)
+            return following if following["step"] else self._changed(following)
         if self.state["step"] in ("replace", "hold", "begin", "start"):
             self._remember_actions()
-        following: State = getattr(self, f"_after_{self.state['step']}")()
-        return following
+        next_state: State = getattr(self, f"_after_{self.state['step']}")()
+        return next_state
 
     def _remember_actions(self) -> None:
         """Keep what was, or would be, done on each host; of a start it is said with what was made before."""
@@ -287,8 +305,10 @@ class _Launch:
 
     # ---- looking and planning -------------------------------------------------------------------------------------
 
-    def _look_again(self, *, pause: bool = False) -> State:
-        return {**self.state, "pause": pause, **_look(self.state["request"], self.state["known"])}
+    def _look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
+        asked_peers = bool(peers_of)
+        look = _look(self.state["request"], self.state["known"], peers_of)
+        return {**self.state, "pause": pause, "asked_peers": asked_peers, **look}
 
     def _after_look(self) -> State:
         return self._plan(read_answers(FactsAnswer, self.results))
@@ -313,8 +333,17 @@ class _Launch:
                 run=outside.run,
                 shared_with=given["shared_with"],
                 asker=ADMIN if state["from_queue"] else outside.asker,
+                wish=Wish(
+                    given.get("min_size"),
+                    bool(given.get("replaces")),
+                    tuple(state["displaced"]),
+                    tuple(sorted(set(state["displaced"].values()))),
+                    tuple(state["given_up"]),
+                ),
                 alone=state["alone"],
             )
+            if planner.asks_peers and not state["asked_peers"]:
+                return self._look_again(peers_of=planner.asks_peers)
             if {*planner.alone} - {*state["alone"]}:
                 # A name that is held by what is left of another session; a second look tells whether it is.
                 state["alone"] = planner.alone
@@ -340,7 +369,13 @@ class _Launch:
         record = self._record
         state["stub_hosts"] = [name for name, facts in group.facts.items() if self._lacks_stub(record, name, facts)]
         state["kept_out"] = [name for name, facts in group.facts.items() if is_kept_out(facts, record)]
-        state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, record)
+        if found["change"]:
+            leaving = found["change"]["leaving"]
+            state["stub_hosts"] = [host for host in state["stub_hosts"] if host not in leaving]
+            state["statuses"] = _statuses_of(group, record)
+            state["public_keys"] = _known_keys(group, record)
+        else:
+            state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, record)
         return self._fetch()
 
     @property
@@ -630,6 +665,8 @@ class _Launch:
 
     def _hold(self) -> State:
         """Hold the place, unless the session runs, holds it already, and has all of its keys."""
+        if self.state["change"]:
+            return change.begin(self.state, self.outside)
         if self.state["public_keys"]:
             return self._start()
         fresh = self.state["fresh"]
@@ -858,6 +895,49 @@ class _Launch:
         failures, unreachable = self._failures(started, lambda answer: answer.started)
         return self._failed(failures, unreachable) if failures else self._over(self._running(), self.state["report"])
 
+    # ---- changing a session that runs -----------------------------------------------------------------------------
+
+    def _changed(self, state: State) -> State:
+        """Follow a change of a session that runs, as it came out."""
+        self.state = state
+        result = state.pop("change_result")
+        last = state["attempt"] >= state["attempts"]
+        name = state["session_name"]
+        if result["status"] == change.DONE:
+            known = {replica["name"] for replica in state["replicas"]}
+            others = [status for status in state["statuses"] if status["name"] not in known]
+            if state["given_up"]:
+                return self._not_changed(
+                    f"The session {name} could not be changed as it was asked; it runs on as it was.",
+                    *state["failures"],
+                    ADVICE,
+                )
+            state["replicas"] = [*state["replicas"], *others]
+            return self._over(self._running(), state["report"])
+        if result["status"] == change.REFUSED:
+            sick = {host: host for host in result["displaced"]}
+            if not last:
+                state["displaced"] = {**state["displaced"], **sick}
+                return self._look_again(pause=True)
+            return self._not_changed(
+                f"The session {name} runs on as it is; it could not be changed.", *result["reasons"]
+            )
+        new = [replica for replica, before in state["change"]["places"].items() if before is None]
+        if result["displaced"] and set(result["displaced"]) <= {*new}:
+            # New ones are given up, and with them all that came in the same change.
+            state.update(given_up=new, failures=result["reasons"])
+            return self._look_again()
+        if result["displaced"] and not last:
+            state["displaced"] = {**state["displaced"], **result["displaced"]}
+            return self._look_again()
+        return self._not_changed(
+            f"The change of session {name} was begun and not finished. Launch it again to finish it.",
+            *result["reasons"],
+        )
+
+    def _not_changed(self, *lines: str) -> State:
+        return self._over(ERROR, lines) if self.state["from_queue"] else self._fail(*lines)
+
     # ---- undoing --------------------------------------------------------------------------------------------------
 
     def _failures(self, answers: Mapping[str, A], part: Callable[[A], object]) -> tuple[list[str], list[str]]:
@@ -1081,6 +1161,28 @@ def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
             return {}
         found.update(facts.public_keys.get(record.id, {}))
     return found if all(replica["name"] in found for replica in record.plan["replicas"]) else {}
+
+
+def _known_keys(group: GroupFacts, record: Record) -> dict[str, Any]:
+    """Return what the hosts know of the public keys of a session's replicas; each is right about its own."""
+    found: dict[str, Any] = {}
+    for facts in group.facts.values():
+        found.update(facts.public_keys.get(record.id, {}))
+    for host, facts in group.facts.items():
+        keys = facts.public_keys.get(record.id, {})
+        own = {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}
+        found.update({name: keys[name] for name in own if name in keys})
+    return {replica["name"]: found[replica["name"]] for replica in record.plan["replicas"] if replica["name"] in found}
+
+
+def _statuses_of(group: GroupFacts, record: Record) -> list[dict[str, Any]]:
+    """Return the state of the replicas of a session as hosts have seen it."""
+    return [
+        {"name": container.replica, "host": host, "rank": 0, "status": container.state.upper()}
+        for host, facts in group.facts.items()
+        for container in facts.containers
+        if container.session_id == record.id
+    ]
 
 
 def _failed_record(

@@ -573,10 +573,10 @@ def test_a_session_that_runs_on_a_host_that_cannot_be_used_is_refused_with_the_r
 def test_another_request_for_a_session_that_runs_is_refused_with_the_difference() -> None:
     first = Launch(request(size=2)).until("")
     again = first.run_on()
-    again.state["request"]["request"] = request(size=1).to_dict()
+    again.state["request"]["request"] = request(size=2, cpus="0.5").to_dict()
     again.answer()
     assert "was asked for differently" in again.state["failure"]
-    assert "size" in again.state["diff"]["before"] + again.state["diff"]["after"]
+    assert "cpus" in again.state["diff"]["before"] + again.state["diff"]["after"]
 
 
 # ---- replacing -----------------------------------------------------------------------------------------------------
