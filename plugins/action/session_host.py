@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
     asks = True
-    """Whether a session that is named is asked for by who runs this; a verb that has judged that does not ask again."""
+    """Whether a session that is named is asked for by who runs this; a verb that has judged that says so itself."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return what came of the call. Raises AnsibleConnectionFailure where the host stays out of reach."""
@@ -80,9 +80,7 @@ class ActionModule(ActionBase):
             for name, option in declared["argument_spec"].items()
         }
         checked, arguments = self.validate_argument_spec(spec, required_if=declared.get("required_if"))
-        if "asker" in arguments and not self.asks:
-            arguments["asker"] = None
-        elif "asker" in arguments and arguments["session_name"] is not None:
+        if self.asks and "asker" in arguments and arguments["session_name"] is not None:
             try:
                 asker = who_asks(task_vars or {}, self._templar.template)
             except CoreError as error:

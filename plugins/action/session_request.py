@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_variable,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import SHARED_WITH
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
@@ -24,6 +25,16 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_va
     session_owner,
     who_asks,
 )
+
+OF_SITE = (
+    "session_resource_group",
+    "session_image",
+    "session_image_pull",
+    "session_image_archive",
+    "session_owner",
+    "session_encrypted",
+)
+"""What of a user's variables holds for the session of a playbook as well, which has others of its own."""
 
 
 class ActionModule(ActionBase):
@@ -37,10 +48,15 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         task_vars = task_vars or {}
         _result, arguments = self.validate_argument_spec(
-            {"only": {"type": "str", "choices": ["launch", "name", "group"], "default": "launch"}}
+            {
+                "only": {"type": "str", "choices": ["launch", "name", "group"], "default": "launch"},
+                "own": {"type": "dict"},
+            }
         )
         try:
             group, variables = group_variables(PREFIX, task_vars, self._templar.template)
+            if arguments["own"]:
+                variables = {**{name: variables[name] for name in OF_SITE if name in variables}, **arguments["own"]}
             if arguments["only"] == "group" and not is_given(variables.get("session_name")):
                 owner = who_asks(task_vars, self._templar.template).name
                 return {"changed": False, "session_name": "", "resource_group": group, "owner": owner}
@@ -50,12 +66,16 @@ class ActionModule(ActionBase):
             request = parse_request(variables)
             _group, site = group_variables(ADMINS, task_vars, self._templar.template)
             asker = who_asks({**task_vars, **site}, self._templar.template)
+            _group, shared = group_variables(SHARED_WITH, task_vars, self._templar.template)
             return {
                 "changed": False,
                 **launch_request(
                     request,
-                    *session_owner(variables, asker),
-                    **{name: read_variable(name, variables) for name in ("recreate", "wait", "wait_seconds")},
+                    *session_owner(variables, asker, shared.get(SHARED_WITH)),
+                    **{
+                        name: read_variable(name, variables)
+                        for name in ("recreate", "wait", "wait_seconds", "min_size")
+                    },
                 ),
                 "resource_group": group,
             }

@@ -83,6 +83,12 @@ options:
         M(cluster_compute.session.host_info); for a repair with whole records.
     type: bool
     default: false
+  only_lost:
+    description:
+      - Where the queue is gone through, whether only replicas of hosts that were lost find others. With O(session_name)
+        those of this session alone, whatever its request says.
+    type: bool
+    default: false
   leaks:
     description:
       - Whether a repair removes parts of sessions that no record explains as well.

@@ -26,6 +26,12 @@ options:
     type: str
     choices: [launch, name, group]
     default: launch
+  own:
+    description:
+      - Variables of the request of a playbook that has a session of its own. Of the user's variables count besides
+        C(session_resource_group), C(session_image), C(session_image_pull), C(session_image_archive), C(session_owner)
+        and C(session_encrypted), which may be the same for all sessions of a site.
+    type: dict
 seealso:
   - module: cluster_compute.session.session_decide
 """

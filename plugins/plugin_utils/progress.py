@@ -45,6 +45,7 @@ STATES: dict[tuple[str, str], State] = {
 STEPS: dict[str, State] = {
     "look": LOOK,
     "cleanup": REMOVE,
+    "clean": REMOVE,
     **dict.fromkeys(("ask", "pull", "load", "serve", "receive", "stop"), PULL),
     "offer": DATA,
     "compare": DATA,
@@ -57,6 +58,7 @@ STEPS: dict[str, State] = {
     "takeover": State("release"),
     "begin": State("begin", "actions"),
     "start": State("start", "actions", counts_replicas=True),
+    "ready": READY,
     "meet": READY,
     "undo": REMOVE,
     "wait": State("wait"),

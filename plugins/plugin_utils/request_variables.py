@@ -22,8 +22,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_variable,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import SHARED_WITH, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import VARIABLE as ADMINS
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
 
 OF_AWX = ("awx_job_id", "awx_user_name", "tower_user_name")
 """What AWX tells of a job and of who started it (its documentation, "Extra variables")."""
@@ -96,13 +96,16 @@ def _login_name() -> str:
         return f"uid-{os.getuid()}"
 
 
-def session_owner(variables: Mapping[str, Any], asker: Asker) -> tuple[str, tuple[str, ...]]:
+def session_owner(variables: Mapping[str, Any], asker: Asker, group: object = None) -> tuple[str, tuple[str, ...]]:
     """Return whose session it is, session_owner or else who asks, and with whom it is shared.
 
-    Raises InvalidInput, also where who asks for it could not touch it afterwards.
+    group: value of ``cluster_compute_shared_with``. A survey of AWX answers session_shared_with in any case, so that
+    what an inventory says by that name would never count. Raises InvalidInput, also where who asks for it could not
+    touch it afterwards.
     """
     value = variables.get("session_owner")
-    shared_with = read_variable("shared_with", variables)
+    own = read_variable("shared_with", variables)
+    shared_with = tuple(sorted({*own, *(parse_users(SHARED_WITH, group) if is_given(group) else ())}))
     if not is_given(value):
         return asker.name, shared_with
     owner = parse_owner("session_owner", value)

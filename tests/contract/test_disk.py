@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
@@ -83,6 +84,25 @@ def test_who_is_above_its_own_limit_is_stopped_and_stays_so(host: Host, look: Lo
     output_of("docker", "stop", "--time", "0", "demo-main1")
     assert until(lambda: has_ended("demo-main1"))
     assert failures(host)["main1"]["stopped"] == "", "what it was stopped for once is not why it ended now"
+
+
+def test_what_the_engine_has_said_of_a_replica_is_asked_again_only_when_it_was_started_anew(
+    host: Host, look: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = host.launch(size=2, disk_size="8m")
+    asked: list[str] = []
+    inspect = Engine.inspect
+    monkeypatch.setattr(Engine, "inspect", lambda engine, name: asked.append(name) or inspect(engine, name))
+    for number in (2, 0, 0):
+        assert look() == {}
+        assert len(asked) == number
+        asked.clear()
+    output_of("docker", "restart", "--time", "0", "demo-sub1")
+    assert look() == {}
+    assert len(asked) == 1
+    write(session, "sub1", "/large", 20)
+    write(session, "main1", "/large", 20)
+    assert sorted(look()) == ["demo-main1", "demo-sub1"]
 
 
 def test_a_volume_that_the_image_asks_for_counts(with_volume: str, host: Host, look: Look) -> None:

@@ -503,6 +503,16 @@ def test_who_comes_first_is_ready_when_the_call_returns_and_the_session_does_not
     assert session.run_in("main1", "wget", "-q", "-O-", f"http://{address}:7000/x").strip() == "hello"
 
 
+def test_who_may_need_hosts_whose_turn_comes_later_is_not_waited_for_until_it_is_asked(host: Host) -> None:
+    session, begin = served(host, "0.0.0.0")
+    answer = begin(patience=0)
+    assert answer["unproven"] == "The replica db1 on here is not ready; others may have to start."
+    assert ("begun" in answer, list(session.containers())) == (False, ["db1"])
+    assert session.bring("verified", roles=["db"])["begun"] == ["db1"]
+    assert begin(patience=0)["begun"] == ["db1"]
+    assert session.bring("started", patience=0)["replicas"]
+
+
 def test_a_service_that_only_its_own_replica_reaches_is_not_ready(host: Host) -> None:
     _session, begin = served(host, "127.0.0.1", timeout=4)
     why = r"db1 on here runs and does not listen on \S+ port 7000, .* It listens there on 127\.0\.0\.1 alone\."

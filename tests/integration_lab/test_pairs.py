@@ -19,6 +19,8 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 )
 
 CHECK = {"session_image": DEMO, "check_pairs_size": "32m", "check_pairs_cpus": "0.5", "check_pairs_memory": "64m"}
+# What a site may set for all of its sessions, or somebody for another one, is no matter of the check.
+CHECK |= {"session_name": "another", "session_size": 1, "session_memory": "900g", "session_batch_command": "false"}
 SUSPECT = "/run/cluster-compute-suspect-*.json"
 
 

@@ -119,8 +119,9 @@ class ClusterState:
     records: the right copy of every session that was not torn down, by id. orphaned: by host, what a killed launch or
     an unfinished teardown left, and every verb may remove. leaked: by host, what no record explains; `gc` removes it.
     changed: new revisions that every host has to be told. stubs: by host, what takes the place of an old copy.
-    cleaned: tombstones that have done their work, by id. unknown: ids that only hosts which cannot be reached could
-    explain, and why. renamed: hosts of which it is not clear who is who.
+    alone: ids of sessions of which stub records are all that is left, as far as one look tells: hosts that were asked
+    first may have begun with one since. cleaned: tombstones that have done their work, by id. unknown: ids that only
+    hosts which cannot be reached could explain, and why. renamed: hosts of which it is not clear who is who.
     """
 
     records: dict[str, Record] = field(default_factory=dict)
@@ -128,6 +129,7 @@ class ClusterState:
     leaked: dict[str, list[Removal]] = field(default_factory=dict)
     changed: dict[str, Record] = field(default_factory=dict)
     stubs: dict[str, list[Record]] = field(default_factory=dict)
+    alone: set[str] = field(default_factory=set)
     cleaned: list[str] = field(default_factory=list)
     unknown: dict[str, str] = field(default_factory=dict)
     renamed: list[Renamed | Twin] = field(default_factory=list)
@@ -139,6 +141,14 @@ class ClusterState:
         """
         if self.renamed:
             raise RenamedHost(map(str, self.renamed))
+
+    def forget(self, session_id: str) -> None:
+        """Let stub records of a session go with what every verb may remove, and its name be free."""
+        self.records.pop(session_id, None)
+        for host, removals in self.leaked.items():
+            mine = [removal for removal in removals if removal.session_id == session_id]
+            self.leaked[host] = [removal for removal in removals if removal not in mine]
+            self.orphaned.setdefault(host, []).extend(mine)
 
     def named(self, name: str) -> list[Record]:
         """Return the records of the sessions of this name, by id."""
@@ -267,6 +277,11 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
             keep = best.queue is not None
             _add(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
     elif best.status in (PENDING, *ENDED):
+        at_work = [copy.revision for copy in session.copies.values() if copy.status not in ENDED]
+        if best.status in ENDED and at_work:
+            # One of its hosts has ended it by itself, or one was away when it was ended.
+            newest = max(best.revision, *(revision + 1 for revision in at_work))
+            best = result.records[session.id] = result.changed[session.id] = replace(best, revision=newest)
         for host in session.hosts:
             if session.objects.get(host, set()) - {STATE} or host in session.stages:
                 why = f"The session is {best.status} and carries no replicas."
@@ -278,6 +293,7 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
     if best.status == RUNNING and records.is_stub(best) and not missing:
         is_missing = not any(session.parts(host) or host in session.stages for host in best.hosts)
         if is_missing and set(best.hosts) <= reached and not session.has(CONTAINER):
+            result.alone.add(session.id)
             for host in session.hosts:
                 why = f"Only stub records of it are left; its hosts {', '.join(best.hosts)} have nothing of it."
                 _add(result.leaked, host, Removal(session.id, session.name, False, why, best.revision))

@@ -78,10 +78,11 @@ def is_of_host(error: BaseException | None) -> bool:
 def failed(error: BaseException) -> dict[str, Any]:
     """Return the result of a call that ended with an error.
 
-    ``sick`` says that it is the host's own, ``refused`` that the session is somebody else's.
+    ``sick`` says that it is the host's own, ``refused`` that the session is somebody else's, ``theirs`` which.
     """
     marks = {"sick": is_of_host(error), "refused": isinstance(error, NotTheirs)}
-    return {"failed": True, "msg": message_of(error), **{mark: True for mark, holds in marks.items() if holds}}
+    result = {"failed": True, "msg": message_of(error), **{mark: True for mark, holds in marks.items() if holds}}
+    return {**result, "theirs": list(error.sessions)} if isinstance(error, NotTheirs) else result
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,11 @@ class SessionError(Exception):
 
 
 class NotTheirs(SessionError):
-    """The session is somebody else's."""
+    """Sessions of a name are somebody else's. sessions: their ids."""
+
+    def __init__(self, message: str, sessions: Iterable[str]) -> None:
+        self.sessions = tuple(sessions)
+        super().__init__(message)
 
 
 class CoreError(SessionError):

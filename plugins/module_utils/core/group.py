@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import END
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
@@ -35,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import PartTimes, why_over
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Amounts, amounts_of
@@ -161,12 +163,39 @@ class GroupFacts:
             if held.stage != COMMITTED and held.expires is not None
         ]
 
+    def why_not_lost(self, record: Record, host: str) -> str:
+        """Return why a host of a session is not known to be lost, a sentence; empty where it is.
+
+        It is when most of the session's other hosts say that it is silent: this controller may be the one that is cut
+        off. They have to have been asked (``peers_of`` of host_info).
+        """
+        others = [other for other in record.hosts if other != host]
+        here = [other for other in others if other in self.facts]
+        silent = [other for other in here if host in self.facts[other].silent_peers.get(record.id, ())]
+        if host in self.facts or not others or 2 * len(silent) <= len(others):
+            hear = [other for other in here if other not in silent]
+            who = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
+            return f"{host} does not count as lost, as {who}."
+        return ""
+
+    def with_missing_hosts(self, view: ClusterState) -> list[Record]:
+        """Return the sessions that run and of which a host has not answered."""
+        return [
+            record
+            for _key, record in sorted(view.records.items())
+            if record.status == RUNNING and any(host not in self.facts for host in record.hosts)
+        ]
+
     def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
         view = cluster_state(self.facts, self.missing)
         failures = self._failures()
         for session_id, record in sorted(view.records.items()):
             if record.status != RUNNING or record.request is None:
+                continue
+            lost = [host for host in record.hosts if host not in self.facts and not self.why_not_lost(record, host)]
+            if lost and record.request.get("on_host_loss") == END:
+                self._end(view, record, ERROR, f"{', '.join(lost)} was lost, and session_on_host_loss is {END}.")
                 continue
             batch, main_host = self._batch(record)
             policy = record.request["failure_policy"]
@@ -183,7 +212,13 @@ class GroupFacts:
                 self._end(view, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
             elif batch and batch.status == LOST:
                 self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch, main_host)}")
+            elif why := why_over(record.request, self._times(record)):
+                self._end(view, record, TERMINATED, why)
         return view
+
+    def _times(self, record: Record) -> list[PartTimes | None]:
+        """Return what each host of a session tells of its time; None for one that tells nothing."""
+        return [self.facts[host].times.get(record.id) if host in self.facts else None for host in record.hosts]
 
     def to_requeue(self, view: ClusterState, hosts: Collection[str]) -> dict[str, str]:
         """Return the ids of the batch sessions on *hosts* that run, and the host of the command of each."""

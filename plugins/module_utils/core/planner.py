@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
@@ -22,13 +23,16 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
     PENDING,
     PREPARING,
+    RESIZE,
     RUNNING,
+    Change,
     QueueTicket,
     Record,
     advance,
@@ -38,8 +42,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
     Request,
+    counts_of,
     diff_requests,
-    differ_in_keys_only,
+    in_mode_of,
+    may_change_to,
+    with_counts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
@@ -57,15 +64,27 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     allocatable_of,
     hosts_from_facts,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import (
+    changed_plan,
+    claim_beyond,
+    find_places,
+    refuse_growth,
+    target_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     Need,
     needs_again,
     needs_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Claim,
+    claims_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host, Shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
     QueueEntry,
     Waiting,
@@ -75,6 +94,22 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 
 Archive = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a launch asks of a session that runs, beside what its request says.
+
+    min_size: it may grow by less than was asked, to no fewer replicas than this; None: by all or not at all. replaces:
+    whether replicas of lost hosts find others whatever the request says. displaced: replicas whose new host failed.
+    avoid: hosts that failed. given_up: new replicas that could not be started.
+    """
+
+    min_size: int | None = None
+    replaces: bool = False
+    displaced: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+    given_up: tuple[str, ...] = ()
 
 
 def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
@@ -115,13 +150,16 @@ class Planner:
         run: str = "",
         shared_with: Sequence[str] = (),
         asker: Asker = ADMIN,
+        wish: Wish = Wish(),
+        alone: Collection[str] = (),
     ) -> None:
         """Take the request and what the hosts say.
 
         draw: gives a new UUID. read_archive: reads the controller's archive of images, which the request names. run:
-        names this run. asker: who launches.
+        names this run. asker: who launches. alone: ids of sessions that were `alone` in an earlier look already.
         """
         self.asker = asker
+        self.wish = wish
         self.run_name = run
         self.draw = draw
         self.read_archive = read_archive
@@ -133,6 +171,11 @@ class Planner:
         self.facts = group.facts
         self.settings = settings
         self.view: ClusterState = group.cluster_state()
+        named = {record.id for record in self.view.named(request.name)}
+        # While a host is away it may be one of theirs by another name.
+        self.alone = sorted(named & self.view.alone) if not group.missing else []
+        for session_id in {*self.alone} & {*alone}:
+            self.view.forget(session_id)
         self.problems: list[str] = []
         self.archive: Archive | None = None
         self.has_waited = False
@@ -210,33 +253,187 @@ class Planner:
         if current is None:
             return self._new_plan(None)
         before = Request.from_dict(current.request)
+        request = in_mode_of(before, self.request)
+        is_anew = self.recreate and before.roles != request.roles
+        if current.status == RUNNING and may_change_to(before, request) and not is_anew:
+            return self._changed(current, before, request)
         changes = diff_requests(before, self.request)
-        if changes and current.status == RUNNING and differ_in_keys_only(before, self.request):
-            request = self.request.to_dict()
-            plan = {**current.plan, "request": request}
-            renewed = advance(
-                current,
-                RUNNING,
-                "Other keys may log in.",
-                request=request,
-                plan=plan,
-                shared_with=self._shared_with(current),
-            )
-            return {**self._placed_already(renewed), "diff": _difference(changes)}
         if changes and not self.recreate:
             return _refusal(current, self.owner, changes)
         if current.status == PENDING:
-            request, shared_with = self.request.to_dict(), self._shared_with(current)
-            if (current.request, current.shared_with) != (request, shared_with):  # it keeps its place in the queue
+            stored, shared_with = self.request.to_dict(), self._shared_with(current)
+            if (current.request, current.shared_with) != (stored, shared_with):  # it keeps its place in the queue
                 why = "It was asked for differently."
-                current = advance(current, PENDING, why, request=request, shared_with=shared_with)
+                current = advance(current, PENDING, why, request=stored, shared_with=shared_with)
             return self._new_plan(current)
         if not changes:
-            shared_with = self._shared_with(current)
-            if shared_with != current.shared_with:
-                current = advance(current, RUNNING, "It is shared with others.", shared_with=shared_with)
             return self._placed_already(current)
         return {**self._new_plan(None, replaced=current), "diff": _difference(changes)}
+
+    # ---- a session that changes while it runs --------------------------------------------------------------------
+
+    def _changed(self, current: Record, before: Request, request: Request) -> dict[str, Any]:
+        """Return the decision for a session that runs and is to go on: as it is, or with other replicas or places."""
+        plan = validate_plan(current.plan)
+        lost_hosts = [host for host in plan.hosts if host not in self.facts]
+        unplaced = self._unplaced(current, plan)
+        lost = {*self.wish.displaced, *unplaced, *(entry.name for host in lost_hosts for entry in plan.on(host))}
+        given_up = dict.fromkeys(self.wish.given_up)
+        target = target_of(plan, _without(request, given_up), lost)
+        shared_with = self._shared_with(current)
+        changes = diff_requests(before, request)
+        if not target.homeless and not target.gone:
+            refuse_growth(plan, request.max_size or 0)
+            if not changes and shared_with == current.shared_with:
+                return self._placed_already(current)
+            why = "It is shared with others." if not changes else "What may change while it runs was changed."
+            stored = request.to_dict()
+            renewed = advance(
+                current,
+                RUNNING,
+                why,
+                request=stored,
+                plan={**current.plan, "request": stored},
+                shared_with=shared_with,
+            )
+            decided = self._placed_already(renewed)
+            return {**decided, "diff": _difference(changes)} if changes else decided
+        refuse_growth(plan, max(request.size, request.max_size or 0))
+        if request.size > before.size:
+            self.settings.limits.check(
+                request, current.owner, self.group.used_by(current.owner, self.view, self.request.name)
+            )
+        hosts = hosts_from_facts(self.facts, self.group.inventory)
+        candidates = [host for host in hosts if host.name not in self.wish.avoid]
+        homes: dict[str, str] | Shortfall = {}
+        if target.homeless:
+            check_request_against_hosts(request, self.facts, current=plan, inventory=self.group.inventory)
+            keys = self.settings.topology_keys
+            found = find_places(plan, request, target, candidates, self.facts, keys, self.group.known)
+            if isinstance(found, Shortfall):
+                return self._no_room(current, before, request, plan, lost, found)
+            homes = found
+        assert isinstance(homes, dict)  # noqa: S101 - for the type checker: a shortfall has returned
+        free = {host.name: host.free_devices for host in hosts}
+        fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
+        request = Request.from_dict(_without(request, given_up).to_dict())
+        after = changed_plan(
+            plan, request, target, homes, self.facts, self.settings, free, self.group.inventory, fenced
+        )
+        needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images)
+        if any(need.fetches for need in needs):
+            archive = self._archive()
+            needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images, archive)
+        after = with_images(after, needs)
+        old = {entry.name: entry.host for entry in plan.replicas}
+        kind = REPLACE if lost_hosts else RESIZE
+        change = Change(kind, {name: old.get(name) for name in target.homeless})
+        why = _why_changed(len(plan.replicas), len(after.replicas), lost_hosts)
+        record = advance(
+            current,
+            RUNNING,
+            why,
+            request=after.request,
+            plan=encode(after),
+            hosts=tuple(after.hosts),
+            shared_with=shared_with,
+            change=change,
+        )
+        decided = self._placed(record, after, needs, fresh=False, replaces=False)
+        parts = self._parts_of_change(plan, after, change)
+        return {
+            **decided,
+            "claims": parts.pop("claims"),
+            "change": {**parts, "before": encode(current)},
+            "diff": _difference([*changes, *((name, old.get(name) or "-", homes[name]) for name in target.homeless)]),
+            "report": [*self._partly(request), f"Session {record.name} ({record.id}): {why}", *decided["report"][1:]],
+        }
+
+    def _partly(self, request: Request) -> list[str]:
+        missing = self.request.size - request.size
+        return [] if missing <= 0 else [f"There is room for {request.size} of {self.request.size} replicas."]
+
+    def _unplaced(self, current: Record, plan: Plan) -> list[str]:
+        """Return the replicas that the last change has given a host which does not hold a place for them.
+
+        So it was when a controller ended between the leases and the hosts' taking them over.
+        """
+        if current.change is None:
+            return []
+        found = []
+        for host in plan.hosts:
+            if host not in self.facts:
+                continue
+            held = [
+                reservation.claim.replicas
+                for reservation in self.facts[host].reservations
+                if reservation.claim.session_id == current.id and reservation.stage == COMMITTED
+            ]
+            here = [entry.name for entry in plan.on(host)]
+            if sum(held) < len(here):
+                found += [name for name in here if name in current.change.places]
+        return found
+
+    def _no_room(
+        self, current: Record, before: Request, request: Request, plan: Plan, lost: set[str], short: Shortfall
+    ) -> dict[str, Any]:
+        """Return the decision where not all replicas that need a host find one."""
+        new = request.size - len(plan.replicas)
+        there = len([entry for entry in plan.replicas if entry.name not in lost])
+        if new > 0 and self.wish.min_size is not None and short.largest_size > 0:
+            # What has lost its host comes first in the order of the ranks.
+            size = max(self.wish.min_size, min(there + short.largest_size, request.size - 1))
+            if there + short.largest_size >= size > before.size:
+                return self._changed(current, before, _shortened(request, plan, size))
+        undone = [name for name in (current.change.places if current.change else {}) if name in lost]
+        if undone and all(current.change and current.change.places[name] is None for name in undone):
+            # New ones that never came to be: the change that began is undone.
+            keep = {**counts_of(before)}
+            for entry in plan.replicas:
+                if entry.name in undone:
+                    keep[entry.role] -= 1
+            decided = self._changed(current, before, with_counts(before, keep))
+            return {**decided, "report": [*render_shortfall(short), *decided["report"]]}
+        report = [
+            f"Session {self.request.name} stays as it is: there is no room for {', '.join(lost) or 'more replicas'}.",
+            *render_shortfall(short),
+            "Launch it again when there is room.",
+        ]
+        return self._answer("PENDING", report=report)
+
+    def _parts_of_change(self, plan: Plan, after: Plan, change: Change) -> dict[str, Any]:
+        """Return which hosts have what part in a change, and what each has to hold for it."""
+        change_id = self.draw()
+        claims = claims_of(after)
+        allocatable = {host.name: allocatable_of(host).to_dict() for host in self._hosts(with_tentative=True)}
+        held = {
+            host: reservation.claim
+            for host, facts in self.facts.items()
+            for reservation in facts.reservations
+            if reservation.claim.session_id == plan.session.id and reservation.stage == COMMITTED
+        }
+        receiving = [host for host in after.hosts if any(after_on.name in change.places for after_on in after.on(host))]
+        staying = [host for host in after.hosts if host in plan.hosts]
+        # Two changes at once meet at the first host that stays, whichever hosts they are about.
+        holding = list(dict.fromkeys([*receiving, *staying[:1], *_writers(after, receiving)]))
+        nothing = Claim(change_id, f"{plan.session.name}+")
+        return {
+            "id": change_id,
+            "kind": change.kind,
+            "places": dict(change.places),
+            "receiving": receiving,
+            "staying": staying,
+            "leaving": [host for host in plan.hosts if host not in after.hosts and host in self.facts],
+            "holding": holding,
+            "claims": {
+                host: {
+                    "claim": (claim_beyond(claims[host], held.get(host), change_id) or nothing).to_dict(),
+                    "allocatable": allocatable[host],
+                }
+                for host in holding
+            },
+            "allocatable": {host: allocatable[host] for host in after.hosts if host in allocatable},
+        }
 
     def _shared_with(self, current: Record) -> tuple[str, ...]:
         """Return with whom a session is shared by this launch.
@@ -251,7 +448,7 @@ class Planner:
         """Return, by host, what runs hold that may still be launching a session of this name.
 
         silent: seconds since the run was last heard of there, where that is known. left: those for which its place is
-        held if nothing more is heard of it.
+        held if nothing more is heard of it. expires: when that is by the host's clock.
         """
         return {
             host: {
@@ -260,6 +457,7 @@ class Planner:
                 "lease_owner": held.lease_owner,
                 "silent": None if held.since is None else max(0, round(facts.clock - held.since)),
                 "left": max(0, round(held.expires - facts.clock)),
+                "expires": held.expires,
             }
             for host, held, facts in ((host, held, self.facts[host]) for host, held in self.group.launching)
             if held.claim.session_name == self.request.name and held.expires is not None
@@ -307,13 +505,18 @@ class Planner:
         unusable = self.group.unusable
         for record in placed:
             missing = [host for host in record.hosts if host not in self.facts]
-            if missing:
+            if missing and not self._replaces(record, missing):
                 raise InvalidInput.single(
                     "session_name",
                     name,
                     f"The session has replicas on {', '.join(missing)}, which cannot be reached or left the resource "
                     "group. Bring them back, or tear the session down. "
-                    + " ".join(f"{host}: {self.group.why_missing[host]}" for host in missing if host in unusable),
+                    + " ".join(
+                        [
+                            *(f"{host}: {self.group.why_missing[host]}" for host in missing if host in unusable),
+                            *self._why_not_replaced(record, missing),
+                        ]
+                    ),
                 )
             if is_stub(record):
                 raise InvalidInput.single(
@@ -337,6 +540,33 @@ class Planner:
                     "repair playbook, which makes it anew, or tear the session down. " + " ".join(facts.damaged),
                 )
         return min(records, key=lambda record: (record.queue_number, record.id), default=None)
+
+    def _wants_replacement(self, record: Record) -> bool:
+        """Tell whether replicas of a session are to leave lost hosts, by its request or because somebody says so."""
+        return record.status == RUNNING and (
+            self.wish.replaces or (record.request or {}).get("on_host_loss") == REPLACE
+        )
+
+    def _replaces(self, record: Record, missing: Sequence[str]) -> bool:
+        """Tell whether the replicas of *missing* hosts of a session find others now."""
+        wants = self._wants_replacement(record) and not is_stub(record)
+        return wants and not self._why_not_replaced(record, missing)
+
+    def _why_not_replaced(self, record: Record, missing: Sequence[str]) -> list[str]:
+        """Return why replicas of hosts that cannot be reached stay where they are, in full sentences."""
+        if not self._wants_replacement(record):
+            return []
+        reasons = [why for host in missing if (why := self.group.why_not_lost(record, host))]
+        return [f"Its replicas are not given to others: {' '.join(reasons)}"] if reasons else []
+
+    @property
+    def asks_peers(self) -> list[str]:
+        """Ids of sessions of this name of which hosts have to say which of their peers are silent, before anything."""
+        return [
+            record.id
+            for record in self.view.named(self.request.name)
+            if self._wants_replacement(record) and any(host not in self.facts for host in record.hosts)
+        ]
 
     def _new_plan(self, waiting: Record | None, replaced: Record | None = None) -> dict[str, Any]:
         """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
@@ -483,6 +713,7 @@ class Planner:
             "images": [],
             "archive": [],
             "claims": {},
+            "change": None,
             "name_claim": None,
             "launchers": {},
             "record": encode(record),
@@ -490,6 +721,36 @@ class Planner:
             "cleanup_actions": None,
             **values,
         }
+
+
+def _without(request: Request, names: Mapping[str, Any]) -> Request:
+    """Return the request without some of its replicas, the last of their roles."""
+    counts = counts_of(request)
+    for name, role, _index in request.replicas():
+        counts[role.name] -= name in names
+    return with_counts(request, counts) if names else request
+
+
+def _shortened(request: Request, plan: Plan, size: int) -> Request:
+    """Return the request with only *size* replicas: all that the plan has, and of the new ones the first."""
+    old = {entry.name for entry in plan.replicas}
+    new = [name for name, _role, _index in request.replicas() if name not in old]
+    return _without(request, dict.fromkeys(new[size - len(old) :]))
+
+
+def _writers(plan: Plan, receiving: Sequence[str]) -> list[str]:
+    """Return the hosts that write what proves to *receiving* hosts that folders are shared."""
+    read = {path for host in receiving for path, folder in plan.hosts[host].data.items() if folder.proof == READS}
+    return [
+        host
+        for host, planned in plan.hosts.items()
+        if any(path in read and folder.proof == WRITES for path, folder in planned.data.items())
+    ]
+
+
+def _why_changed(before: int, after: int, lost: Sequence[str]) -> str:
+    what = f"It has {after} replicas in place of {before}." if before != after else "Its replicas have new places."
+    return f"It does without {', '.join(lost)}. {what}" if lost else what
 
 
 def _refusal(current: Record, owner: str, changes: list[tuple[str, str, str]]) -> dict[str, Any]:

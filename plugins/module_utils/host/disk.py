@@ -23,6 +23,10 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders, machine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.descriptions import (
+    OWN_FILES,
+    Descriptions,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
@@ -35,12 +39,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     to_stop,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 
 Measure = Callable[[str], Mapping[str, Any]]
 
-_OWN_FILES = ("HostsPath", "HostnamePath", "ResolvConfPath")
-"""Where the engine keeps what it puts into a container's /etc (Docker Engine API, ContainerInspect)."""
 SECONDS = 60
 """For how long one folder of a replica is walked."""
 HELD_SECONDS = 60
@@ -61,21 +62,6 @@ def is_limited(engine: Engine) -> bool:
     return engine_limits(details["storage_driver"], details["backing"], mount.details)
 
 
-def look(state: StateDirectory) -> int:
-    """Stop replicas that fill this host's disks, say so, and return the exit code: 1 where that could not be done."""
-    try:
-        engine = Engine.connect()
-    except SessionError:
-        return 0  # without an engine no replica can be stopped, and others say so
-    try:
-        done, problems = stop_who_fills_disks(engine, state)
-    except (SessionError, OSError) as error:
-        done, problems = {}, [f"What replicas write is not known: {error}"]
-    for line in (*(f"stop container {container}: {reason}" for container, reason in done.items()), *problems):
-        say(line)
-    return 1 if problems else 0
-
-
 def stop_who_fills_disks(
     engine: Engine, state: StateDirectory, check_mode: bool = False, measure: Measure = machine.disk
 ) -> tuple[dict[str, str], list[str]]:
@@ -86,12 +72,15 @@ def stop_who_fills_disks(
     """
     root = engine.details()["root"]
     entries = [entry for entry in engine.session_containers() if entry["State"] == "running"]
-    found = [_Replica(engine, state, entry, root) for entry in entries]
+    descriptions = Descriptions(engine, str(state.root))
+    found = [_Replica(engine, state, entry, root, descriptions.of(entry["Id"])) for entry in entries]
+    if not check_mode:
+        descriptions.keep(entry["Id"] for entry in entries)
     running = {replica.container: replica for replica in found if replica.runs}
     places = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
     # By number of the device: several places may be on the same.
     names = {os.stat(place).st_dev: place for place in reversed(places) if os.path.exists(place)}
-    members = cache(_members)
+    members = cache(members_by_container)
     disks = {*names, *(device for replica in running.values() for device in replica.devices())}
     rooms = dict(_rooms(names.values(), measure))
     short = any(is_short(room) for room in rooms.values())
@@ -131,13 +120,20 @@ def _rooms(places: Iterable[str], measure: Measure) -> Iterator[tuple[str, Room]
 class _Replica:
     """A replica's container, and where on this host it writes. root: the engine's folder."""
 
-    def __init__(self, engine: Engine, state: StateDirectory, entry: Mapping[str, Any], root: str) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        state: StateDirectory,
+        entry: Mapping[str, Any],
+        root: str,
+        description: Mapping[str, Any],
+    ) -> None:
         self.engine = engine
         self.container = docker_engine.container_name(dict(entry))
         self.labels = entry["Labels"]
         self.name = self.labels.get(docker_engine.LABEL_REPLICA, "")
         self.directory = state.session(self.labels[docker_engine.LABEL_SESSION_ID])
-        self.description = engine.inspect(entry["Id"]) or {}
+        self.description = description
         self.status = self.description.get("State") or {}
         self.folders: list[str] = []
         self.volumes: list[str] = []
@@ -192,7 +188,7 @@ class _Replica:
             raise DiskError(f"where it lies on this host is not known, so nobody holds it to {limit} bytes")
         taken: dict[str, int] = {}
         largest = 0
-        for path in {*(self.description[key] for key in _OWN_FILES), str(self.directory.hosts_file(self.name))}:
+        for path in {*(self.description[key] for key in OWN_FILES), str(self.directory.hosts_file(self.name))}:
             try:
                 found = os.lstat(path)
             except OSError:
@@ -254,7 +250,7 @@ class _Replica:
             raise DiskError(f"it is stopped, but why could not be written down: {unwritten}")
 
 
-def _members() -> dict[str, list[int]]:
+def members_by_container() -> dict[str, list[int]]:
     """Return the processes of each container, by its id, which the name of their cgroup holds (cgroups(7)).
 
     No process leaves that without rights on the host.

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
     PREPARING,
     RUNNING,
     Record,
@@ -112,8 +113,11 @@ def _refuse_if_gone(
     from_another = looked is not None and record.status == RUNNING and record.id not in recorded
     since = looked - LOOK_SECONDS if looked is not None and from_another else looked
     was_removed = ledger.was_removed(record.name, record.id, since, lease_owner)
-    if was_removed or (record.id in recorded and state.session(record.id).read_record() is None):
+    here = state.session(record.id).read_record()
+    if was_removed or (record.id in recorded and here is None):
         raise StateError(f"Session {record.name} was torn down while this launch was at work. Launch again.")
+    if here is not None and here.status in ENDED:
+        raise StateError(f"Session {record.name} has ended while this launch was at work. Launch again.")
 
 
 def roll_back(
@@ -168,9 +172,10 @@ def start(
     session does not run yet.
 
     deadline: seconds within which the session has to run. timeout: those after which a replica here that is not ready
-    is reported. patience: those for which peers on other hosts are looked for, which may start later.
-    Returns the outcome of the steps, ``seconds``, and either ``replicas`` or, where only peers did not answer in time,
-    ``unproven``, why, or where *roles* are given ``begun``, the names of their replicas here. Raises LedgerError where
+    is reported. patience: those for which peers on other hosts are looked for, which may start later; with 0 nothing is
+    waited for that may need them.
+    Returns the outcome of the steps, ``seconds``, and either ``replicas``, or where *roles* are given ``begun``, the
+    names of their replicas here, or where that has to wait for other hosts ``unproven``, why. Raises LedgerError where
     the lease has run out, and what `session_stages` and `verify` raise.
     """
     engine = Engine.connect(PATIENCE)
@@ -195,12 +200,25 @@ def start(
         return {**made, "replicas": []}
     begun = time.monotonic()
     if roles is not None:
-        replicas = [one for one in record.plan["replicas"] if one["host"] == host and one["role"] in roles]
-        ready = wait_until_ready(engine, record.plan, replicas, begun + timeout)
-        return {**made, "begun": [replica["name"] for replica in ready]}
+        return {**made, **await_roles(engine, record, host, roles, timeout, waits=bool(patience))}
     proof = prove(state, engine, record, host, timeout, patience)
     made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
     return {**made, **proof}
+
+
+def await_roles(
+    engine: Engine, record: Record, host: str, roles: Collection[str], timeout: float, *, waits: bool = True
+) -> dict[str, Any]:
+    """Wait until the replicas of some roles here are ready; return ``begun``, their names, or else ``unproven``, why.
+
+    waits: as in `wait_until_ready`. Raises VerificationFailed.
+    """
+    replicas = [one for one in record.plan["replicas"] if one["host"] == host and one["role"] in roles]
+    try:
+        ready = wait_until_ready(engine, record.plan, replicas, time.monotonic() + timeout, waits=waits)
+    except PeersSilent as error:
+        return {"unproven": str(error)}
+    return {"begun": [replica["name"] for replica in ready]}
 
 
 def prove(

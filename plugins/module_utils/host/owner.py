@@ -30,9 +30,12 @@ def check(engine: Engine, state: StateDirectory, session_name: str, name: str | 
     lost = {docker_engine.session_id_of(entry["Labels"]) for entry in entries} - records.keys() - {""}
     labelled = labelled_records(engine) if lost else {}
     # A label is as old as the network: it tells the owner, and not with whom the session is shared by now.
-    owners = [labelled[key].owner if key in labelled else "" for key in sorted(lost)]
-    running = [(record.owner, record.shared_with) for record in records.values() if record.status not in ENDED]
-    for owner, shared_with in [*running, *((owner, ()) for owner in owners)]:
-        why = asker.refusal(session_name, owner, shared_with)
-        if why is not None:
-            raise NotTheirs(why)
+    owners = {key: labelled[key].owner if key in labelled else "" for key in sorted(lost)}
+    running = {key: (record.owner, record.shared_with) for key, record in records.items() if record.status not in ENDED}
+    refusals = {
+        key: why
+        for key, (owner, shared_with) in {**running, **{key: (owner, ()) for key, owner in owners.items()}}.items()
+        if (why := asker.refusal(session_name, owner, shared_with)) is not None
+    }
+    if refusals:
+        raise NotTheirs(next(iter(refusals.values())), refusals)

@@ -38,7 +38,7 @@ class VerificationFailed(SessionError):
 
 
 class PeersSilent(VerificationFailed):
-    """The replicas of a host work as far as it can tell alone, and replicas on other hosts did not answer in time."""
+    """The replicas of a host work as far as it can tell alone; others did not answer in time, or may have to start."""
 
 
 SERVER_SECONDS = 5.0
@@ -58,13 +58,14 @@ def verify(
     """Wait at most *timeout* seconds for every replica on *host*, then prove its network.
 
     public_keys: public keys of the session's replicas, as far as they are known here. patience: seconds
-    until peers on other hosts have to answer; with 0 they are not asked.
+    until peers on other hosts have to answer; with 0, as they may not be started yet, neither they are asked nor is
+    waited for replicas here that may need them to get ready.
     Returns one dict per replica: name, host, container, rank, address, status, interface, mtu. Raises
     VerificationFailed with everything that is wrong, PeersSilent where that is nothing but peers.
     """
     replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
     deadline = time.monotonic() + timeout
-    results = wait_until_ready(engine, plan, replicas, deadline)
+    results = wait_until_ready(engine, plan, replicas, deadline, waits=bool(patience))
     if plan["network"] is not None:
         for replica, result in zip(replicas, results):
             result.update(_prove_interface(plan, replica, result["pid"]))
@@ -89,24 +90,29 @@ def verify(
 
 
 def wait_until_ready(
-    engine: Engine, plan: dict[str, Any], replicas: Sequence[dict[str, Any]], deadline: float
+    engine: Engine, plan: dict[str, Any], replicas: Sequence[dict[str, Any]], deadline: float, *, waits: bool = True
 ) -> list[dict[str, Any]]:
     """Wait until replicas run, are healthy and listen where their role says so; return what `verify` begins with.
 
-    deadline: of the monotonic clock. Raises VerificationFailed.
+    deadline: of the monotonic clock. waits: whether one that runs may take until then to get ready. Raises
+    VerificationFailed, and PeersSilent where one is not ready that is not waited for.
     """
     ports = {role["name"]: role.get("ready_port") for role in plan["request"]["roles"]}
-    return [_wait_until_ready(engine, replica, ports.get(replica["role"]), deadline) for replica in replicas]
+    return [_wait_until_ready(engine, replica, ports.get(replica["role"]), deadline, waits) for replica in replicas]
 
 
-def _wait_until_ready(engine: Engine, replica: dict[str, Any], port: int | None, deadline: float) -> dict[str, Any]:
+def _wait_until_ready(
+    engine: Engine, replica: dict[str, Any], port: int | None, deadline: float, waits: bool
+) -> dict[str, Any]:
     delay = 0.05
     while True:
-        result = _wait_until_running(engine, replica, deadline)
+        result = _wait_until_running(engine, replica, deadline, waits)
         # A service that only its own replica reaches is of no use to the others.
         seen = listeners(result["pid"], port) if port is not None else set()
         if port is None or seen & {replica["address"], *EVERYWHERE}:
             return result
+        if not waits:
+            raise _not_ready(replica)
         if time.monotonic() > deadline:
             where = f"{replica['address']} port {port}" if replica["address"] else f"port {port} of every address"
             only = f" It listens there on {', '.join(sorted(seen))} alone." if seen else ""
@@ -118,7 +124,11 @@ def _wait_until_ready(engine: Engine, replica: dict[str, Any], port: int | None,
         delay = min(delay * 2, 1.0)
 
 
-def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float) -> dict[str, Any]:
+def _not_ready(replica: Mapping[str, Any]) -> PeersSilent:
+    return PeersSilent(f"The replica {replica['name']} on {replica['host']} is not ready; others may have to start.")
+
+
+def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float, waits: bool) -> dict[str, Any]:
     delay = 0.05
     while True:
         found = engine.inspect(replica["container"])
@@ -139,6 +149,8 @@ def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float
                 "pid": state["Pid"],
                 "runtime": found["HostConfig"].get("Runtime"),
             }
+        if state["Status"] == "running" and not waits:
+            raise _not_ready(replica)
         if state["Status"] in ("exited", "dead") or time.monotonic() > deadline:
             health_text = "" if health == "healthy" else f", health {health}"
             raise VerificationFailed(

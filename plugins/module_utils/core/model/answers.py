@@ -78,7 +78,8 @@ class SessionAnswer(Answer):
     granted, reasons, tentative: of a claim (`ledger.Answer`). public_keys: by replica of this host. begun: replicas of
     the first waves. replicas: as `host.verify` has proven them. unproven: why peers alone are missing. unwritten: why
     the record could not be kept. sessions, tombstones: what was there before a removal. refused: whether whoever asks
-    may not have it removed.
+    may not have it removed. theirs: the ids of the sessions that are somebody else's. stale: whether the host has
+    another copy of the record than the one that was to be changed.
     """
 
     granted: Optional[bool] = None
@@ -92,6 +93,8 @@ class SessionAnswer(Answer):
     sessions: Optional[tuple[KnownSession, ...]] = None
     tombstones: tuple[Tombstone, ...] = ()
     refused: bool = False
+    stale: bool = False
+    theirs: tuple[str, ...] = ()
 
     @property
     def to_claim(self) -> ledger.Answer:

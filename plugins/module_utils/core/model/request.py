@@ -39,6 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     HIDDEN,
     Reader,
     closest,
+    format_span,
     is_given,
     parse_whole,
 )
@@ -99,8 +100,9 @@ class Request:
 
     roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
     allowed, where any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive: how images
-    come, which is nothing of the session. max_size: how far it may grow while it runs, None where nobody said. on_host_loss:
-    one of HOST_LOSS. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
+    come, which is nothing of the session. max_size: how far it may grow while it runs. on_host_loss: one of
+    HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. Where order means nothing
+    (mounts, ports, hosts, keys) it is sorted away.
     """
 
     fields: ClassVar[tuple[Field, ...]] = FIELDS
@@ -125,6 +127,9 @@ class Request:
     ssh_port: int | None = None
     batch_command: tuple[str, ...] | None = None
     max_size: int | None = None
+    max_duration: int | None = None
+    max_idle: int | None = None
+    end_warning: int | None = None
     on_host_loss: str = WAIT
     image_pull: str = dataclasses.field(default=MISSING, compare=False)
     image_archive: str | None = dataclasses.field(default=None, compare=False)
@@ -236,7 +241,7 @@ def parse_request(variables: Mapping[str, Any], kind: type[Request] = Request) -
         total = values["size"]
         roles = (Role.of(MAIN, 1, base), *((Role.of("sub", total - 1, base),) if total > 1 else ()))
     values["size"] = total
-    values["mode"] = values["mode"] or (SINGLE_NODE if total == 1 else MULTI_NODE)
+    values["mode"] = values["mode"] or (SINGLE_NODE if max(total, values["max_size"] or 1) == 1 else MULTI_NODE)
     _check_together(reader, values, has)
     given = {field.name: values[field.name] for field in _of(REQUEST, kind.fields)}
     return reader.finish(kind(roles=roles, **given))
@@ -273,6 +278,11 @@ def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str,
     if values["max_size"] is not None and values["max_size"] < values["size"]:
         message = f"The session has {values['size']} replicas. Allow at least as many, or leave it out."
         reader.add("session_max_size", values["max_size"], message)
+    if values["end_warning"] is not None:
+        ends = [values[key] for key in ("max_duration", "max_idle") if values[key] is not None]
+        if not ends or values["end_warning"] >= min(ends):
+            message = "It must be shorter than session_max_duration and session_max_idle, of which it needs one."
+            reader.add("session_end_warning", format_span(values["end_warning"]), message)
     port = values["ssh_port"]
     if port is not None and not has["authorized_keys"]:
         message = "It is the port for those whose keys session_authorized_keys holds. Give these, or leave it out."
@@ -431,10 +441,34 @@ def _words_of(request: Request) -> dict[str, tuple[str, bool]]:
     return found
 
 
-def differ_in_keys_only(old: Request, new: Request) -> bool:
-    """Tell whether nothing but the owner's keys differs, so that a session that runs can go on as it is.
+def may_change_to(old: Request, new: Request) -> bool:
+    """Tell whether a session that runs as *old* can go on and become *new*: how many replicas each role has, how many
+    there may be, what follows when a host is lost, and the owner's keys.
 
     The first key and the last one decide whether there is a login at all, which is made with main1.
     """
-    has_some = bool(old.authorized_keys) and bool(new.authorized_keys)
-    return has_some and replace(old, authorized_keys=new.authorized_keys) == new
+    same_login = bool(old.authorized_keys) == bool(new.authorized_keys)
+    before = {role.name: role for role in old.roles}
+    same_roles = all(
+        replace(before[role.name], replicas=role.replicas) == role for role in new.roles if role.name in before
+    )
+    # What an image means was settled when the session was launched.
+    known_images = {role.image for role in new.roles} <= {role.image for role in old.roles}
+    changed = {key: getattr(new, key) for key in ("roles", "authorized_keys", "max_size", "on_host_loss")}
+    return same_login and same_roles and known_images and replace(old, **changed) == new
+
+
+def in_mode_of(old: Request, new: Request) -> Request:
+    """Return what is asked now of a session that runs, where the mode follows from a size of 1: in the mode it has."""
+    return replace(new, mode=old.mode) if new.size == 1 else new
+
+
+def counts_of(request: Request) -> dict[str, int]:
+    """Return how many replicas each role has."""
+    return {role.name: role.replicas for role in request.roles}
+
+
+def with_counts(request: Request, counts: Mapping[str, int]) -> Request:
+    """Return the request with other numbers of replicas; roles without any are left out."""
+    roles = tuple(replace(role, replicas=counts[role.name]) for role in request.roles if counts.get(role.name))
+    return replace(request, roles=roles)

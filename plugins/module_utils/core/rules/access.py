@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, printable
 
 VARIABLE = "cluster_compute_admins"
+SHARED_WITH = "cluster_compute_shared_with"
+"""With whom a site shares every session of a resource group, whatever the request says."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, Underlay
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
     BRIDGE,
     VXLAN,
@@ -98,21 +99,10 @@ def build_plan(
     main_host = placement.assignments[0][1]
     ssh_port = _ssh_port(request, session_id, main_host, hosts_facts[main_host], settings, current)
     free = free_devices or {}
-    pinned = _pin(request, host_of, hosts_facts, free)
-    entries = entries_of(request, session_id, host_of, placement.node_order, network, free, pinned, ssh_port)
-    data = data_of_hosts(request, placement.hosts, hosts_facts, inventory or {})
-    hosts = {}
-    for host in placement.hosts:
-        underlay = hosts_facts[host].underlay
-        roots, folders = data[host]
-        hosts[host] = PlannedHost(
-            underlay_address=underlay.address if underlay else None,
-            underlay_interface=underlay.interface if underlay else None,
-            tunnel_address=_tunnel_address(network, placement.node_order.index(host)),
-            replicas=tuple(entry.name for entry in entries if entry.host == host),
-            mount_roots=roots,
-            data=folders,
-        )
+    pinned = pin(request, host_of, hosts_facts, free)
+    node_rank = {host: rank for rank, host in enumerate(placement.node_order)}
+    entries = entries_of(request, session_id, host_of, node_rank, network, free, pinned, ssh_port)
+    hosts = planned_hosts(request, placement.hosts, node_rank, network, entries, hosts_facts, inventory or {})
     return Plan(
         schema=SCHEMA,
         session=PlannedSession(
@@ -126,6 +116,32 @@ def build_plan(
         images={reference: PinnedImage(None, dict.fromkeys(names)) for reference, names in images_of(entries).items()},
         replicas=entries,
     )
+
+
+def planned_hosts(
+    request: Request,
+    names: Sequence[str],
+    node_rank: Mapping[str, int],
+    network: Network | None,
+    entries: Iterable[Replica],
+    hosts_facts: Mapping[str, HostFacts],
+    inventory: Mapping[str, Mapping[str, Any]],
+) -> dict[str, PlannedHost]:
+    """Return what a plan says of each host that carries *entries*. names: in the order of the inventory."""
+    data = data_of_hosts(request, names, hosts_facts, inventory)
+    hosts = {}
+    for host in names:
+        underlay = hosts_facts[host].underlay
+        roots, folders = data[host]
+        hosts[host] = PlannedHost(
+            underlay_address=underlay.address if underlay else None,
+            underlay_interface=underlay.interface if underlay else None,
+            tunnel_address=_tunnel_address(network, node_rank[host]),
+            replicas=tuple(entry.name for entry in entries if entry.host == host),
+            mount_roots=roots,
+            data=folders,
+        )
+    return hosts
 
 
 def _tunnel_address(network: Network | None, node_rank: int) -> str | None:
@@ -153,30 +169,33 @@ def entries_of(
     request: Request,
     session_id: str,
     host_of: Mapping[str, str],
-    node_order: Sequence[str],
+    node_rank: Mapping[str, int],
     network: Network | None,
     free_devices: Mapping[str, Devices],
     pinned: Mapping[str, Pinned],
     ssh_port: int | None,
+    local_rank: Mapping[str, int] | None = None,
 ) -> tuple[Replica, ...]:
-    """Return the plan's entry of every replica, in rank order."""
-    replicas = request.replicas()
-    names = tuple(name for name, role, index in replicas)
-    given_addresses: Sequence[str | None] = [None] * len(names)
+    """Return the plan's entry of every replica, in rank order, which is that of *host_of*.
+
+    node_rank: by host. local_rank: by replica, where it does not follow from the order of the ranks. Raises ValueError
+    where the network has no address, or a host no device, for each.
+    """
+    known = {name: (role, index) for name, role, index in request.replicas()}
+    given_addresses: Sequence[str | None] = [None] * len(host_of)
     if network is not None:
-        given_addresses = addresses(network.subnet, len(names))
-    node_rank = {host: rank for rank, host in enumerate(node_order)}
+        given_addresses = addresses(network.subnet, len(host_of))
     there: dict[str, int] = {}
-    left = {host: {kind: list(names) for kind, names in devices} for host, devices in free_devices.items()}
+    left = {host: {kind: list(given) for kind, given in devices} for host, devices in free_devices.items()}
     mounts = tuple(mount.to_dict() for mount in request.mounts)
     ports = [PublishedPort(port.host_ip, port.host_port, port.container_port, port.protocol) for port in request.ports]
     if ssh_port is not None:
         ports.append(PublishedPort(EVERY_ADDRESS, ssh_port, LOGIN_PORT, "tcp"))
     entries = []
-    for rank, ((name, role, index), address) in enumerate(zip(replicas, given_addresses)):
-        host = host_of[name]
-        local_rank = there.get(host, 0)
-        there[host] = local_rank + 1
+    for rank, ((name, host), address) in enumerate(zip(host_of.items(), given_addresses)):
+        role, index = known[name]
+        place = there.get(host, 0)
+        there[host] = place + 1
         devices = {kind: _take(left.get(host, {}), kind, count) for kind, count in role.resources.accelerators}
         own = pinned.get(name, Pinned())
         if role.resources.pin_cpus:
@@ -188,7 +207,7 @@ def entries_of(
                 index=index,
                 rank=rank,
                 host=host,
-                local_rank=local_rank,
+                local_rank=place if local_rank is None else local_rank[name],
                 node_rank=node_rank[host],
                 # main1's is the session's; the others follow from the session's and the name.
                 kernel_id=session_id if name == "main1" else str(uuid.uuid5(uuid.UUID(session_id), name)),
@@ -219,16 +238,16 @@ def _take(left: dict[str, list[str]], kind: str, count: int) -> tuple[str, ...]:
     return tuple(names[:count])
 
 
-def _pin(
+def pin(
     request: Request,
     host_of: Mapping[str, str],
     hosts_facts: Mapping[str, HostFacts],
     free_devices: Mapping[str, Devices],
 ) -> dict[str, Pinned]:
-    """Return the CPUs that each replica is given for itself. Raises ValueError where a host has too few."""
+    """Return the CPUs that each replica of *host_of* has for itself. Raises ValueError where a host has too few."""
     wanted: dict[str, list[tuple[str, int, int]]] = {}
     for name, role, _index in request.replicas():
-        if role.resources.pin_cpus:
+        if role.resources.pin_cpus and name in host_of:
             amount = (name, role.resources.cpus // 1000, role.resources.memory)
             wanted.setdefault(host_of[name], []).append(amount)
     pinned: dict[str, Pinned] = {}
@@ -273,13 +292,18 @@ def _networks(
         # The session's own networks are in use by itself.
         in_use = outside(in_use, [kept.egress.subnet, *([old.subnet] if old else [])])
     network = None
-    if request.size > 1:
-        subnet = _kept_subnet(old.subnet if old else None, request.size, settings, in_use)
+    most = max(request.size, request.max_size or 0)
+    most_on_a_host = max(most_on_a_host, request.max_size or 0)
+    if most > 1:
+        subnet = _kept_subnet(old.subnet if old else None, most, settings, in_use)
         if subnet is None:
-            subnet = choose_subnets(settings.subnet_pool, 1, request.size, in_use, session_id)[0]
+            subnet = choose_subnets(settings.subnet_pool, 1, most, in_use, session_id)[0]
         in_use = in_use | {subnet}
         network = Network(BRIDGE, f"cc-{id8}", subnet, INTERFACE, None, None, None, None, None)
-        if len(placement.hosts) > 1:
+        # One that may grow beyond its host has an overlay from the start: a bridge cannot become one while it is used.
+        knows_underlay = all(hosts_facts[host].underlay is not None for host in placement.hosts)
+        may_grow = request.max_size is not None and request.mode == MULTI_NODE and knows_underlay
+        if len(placement.hosts) > 1 or may_grow:
             vni = old.vni if old else None
             if vni is None:
                 taken = {vni for facts in hosts_facts.values() for vni in facts.vnis}

@@ -16,7 +16,9 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
-| begin | each confirms its lease, makes its part but for roles that come later, waits for them | begin, start, undo |
+| reserve … clear | a session that runs changes its size or leaves lost hosts (see change) | look, or the end |
+| begin | each confirms its lease, makes its part but for roles that come later | ready, begin, start, undo |
+| ready | those that did not wait for their replicas, as hosts had to wait for their turn, do | begin, start, undo |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |
 | meet | those whose peers were late look for them once more | batch, undo, the end |
 | batch | main1's host starts the batch command | undo, or the end |
@@ -69,6 +71,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import (
     Planner,
+    Wish,
     undetected,
     warnings_of,
 )
@@ -91,7 +94,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     artifact,
     table_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup, images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import change, cleanup, images
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
@@ -127,8 +130,14 @@ def launch_request(
     recreate: bool = False,
     wait: bool = False,
     wait_seconds: int = 0,
+    min_size: int | None = None,
+    replaces: bool = False,
 ) -> dict[str, Any]:
-    """Return what the steps of a launch need of a request."""
+    """Return what the steps of a launch need of a request.
+
+    min_size: one that runs may grow by less than is asked, to no fewer replicas than this. replaces: whether replicas
+    of lost hosts find others whatever the request says.
+    """
     return {
         "session_name": request.name,
         "resource_group": request.resource_group,
@@ -142,6 +151,8 @@ def launch_request(
         "recreate": recreate,
         "wait": wait,
         "wait_seconds": wait_seconds,
+        "min_size": min_size,
+        "replaces": replaces,
     }
 
 
@@ -171,6 +182,7 @@ def begin(
         "wave": 0,
         "awaited": None,
         "named": None,
+        "alone": [],
         "sick": {},
         "silent": [],
         "rounds": 0,
@@ -186,7 +198,10 @@ def begin(
         "done": {},
         "replicas": [],
         "public_keys": {},
-        **_look(request, hosts),
+        "displaced": {},
+        "given_up": [],
+        "asked_peers": bool(request.get("peers_of")),
+        **_look(request, hosts, request.get("peers_of") or ()),
     }
 
 
@@ -221,8 +236,9 @@ def _report_of(state: State) -> list[str]:
     return list((state.get("outcome") or {}).get("report") or state.get("report") or ())
 
 
-def _look(request: Mapping[str, Any], hosts: Sequence[str]) -> State:
+def _look(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequence[str] = ()) -> State:
     arguments = {
+        **({"peers_of": list(peers_of)} if peers_of else {}),
         "session_name": request["session_name"],
         "images": request["images"],
         "paths": request["paths"],
@@ -253,10 +269,14 @@ class _Launch:
 
     def next(self) -> State:
         """Return the next state."""
+        if self.state["step"] in change.STEPS:
+            self._remember_actions()
+            following = change.advance(self.state, self.answers, self.outside)
+            return following if following["step"] else self._changed(following)
         if self.state["step"] in ("replace", "hold", "begin", "start"):
             self._remember_actions()
-        following: State = getattr(self, f"_after_{self.state['step']}")()
-        return following
+        next_state: State = getattr(self, f"_after_{self.state['step']}")()
+        return next_state
 
     def _remember_actions(self) -> None:
         """Keep what was, or would be, done on each host; of a start it is said with what was made before."""
@@ -285,8 +305,10 @@ class _Launch:
 
     # ---- looking and planning -------------------------------------------------------------------------------------
 
-    def _look_again(self, *, pause: bool = False) -> State:
-        return {**self.state, "pause": pause, **_look(self.state["request"], self.state["known"])}
+    def _look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
+        asked_peers = bool(peers_of)
+        look = _look(self.state["request"], self.state["known"], peers_of)
+        return {**self.state, "pause": pause, "asked_peers": asked_peers, **look}
 
     def _after_look(self) -> State:
         return self._plan(read_answers(FactsAnswer, self.results))
@@ -311,7 +333,21 @@ class _Launch:
                 run=outside.run,
                 shared_with=given["shared_with"],
                 asker=ADMIN if state["from_queue"] else outside.asker,
+                wish=Wish(
+                    given.get("min_size"),
+                    bool(given.get("replaces")),
+                    tuple(state["displaced"]),
+                    tuple(sorted(set(state["displaced"].values()))),
+                    tuple(state["given_up"]),
+                ),
+                alone=state["alone"],
             )
+            if planner.asks_peers and not state["asked_peers"]:
+                return self._look_again(peers_of=planner.asks_peers)
+            if {*planner.alone} - {*state["alone"]}:
+                # A name that is held by what is left of another session; a second look tells whether it is.
+                state["alone"] = planner.alone
+                return self._look_again(pause=True)
             found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
         except CoreError as error:
             why = undetected(answers) if "session_accelerators" in str(error) else []
@@ -333,7 +369,13 @@ class _Launch:
         record = self._record
         state["stub_hosts"] = [name for name, facts in group.facts.items() if self._lacks_stub(record, name, facts)]
         state["kept_out"] = [name for name, facts in group.facts.items() if is_kept_out(facts, record)]
-        state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, record)
+        if found["change"]:
+            leaving = found["change"]["leaving"]
+            state["stub_hosts"] = [host for host in state["stub_hosts"] if host not in leaving]
+            state["statuses"] = _statuses_of(group, record)
+            state["public_keys"] = _known_keys(group, record)
+        else:
+            state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, record)
         return self._fetch()
 
     @property
@@ -412,13 +454,18 @@ class _Launch:
             return {**state, **step("takeover", "Take over from a launch that was ended", DECIDE, calls)}
         state["attempt"] -= 1  # a run that is at work comes to an end, and what has run out is nobody's
         left = max(int(held["left"]) for held in launchers.values())
-        awaited = [[host, held["stage"], held["lease_owner"]] for host, held in launchers.items()]
+        # A run that is at work holds its place for longer with each wave of roles.
+        kept = ("stage", "lease_owner", "expires")
+        awaited = [[host, *(held[key] for key in kept)] for host, held in launchers.items()]
         if state["awaited"] != awaited:
-            state.update(awaited=awaited, awaited_until=now + left + GRACE)
+            since = state["awaited_since"] if state["awaited"] else now
+            state.update(awaited=awaited, awaited_since=since, awaited_until=now + left + GRACE)
         if now > state["awaited_until"]:
             return self._fail(REFUSED, *found["report"], "Launch the session again when that run has ended.")
         state.update(lines=found["report"], saying="Say what it waits for")
-        return {**self._look_again(), "pause": min(max(left / 10, 1), 10)}
+        # Rounds include each other, as those of one that waits for room do: the longer it takes, the fewer.
+        longer = max(min(left / 10, 10), (now - state["awaited_since"]) / 10, 1)
+        return {**self._look_again(), "pause": min(longer, max(left, 10))}
 
     def _after_takeover(self) -> State:
         return self._look_again()
@@ -618,6 +665,8 @@ class _Launch:
 
     def _hold(self) -> State:
         """Hold the place, unless the session runs, holds it already, and has all of its keys."""
+        if self.state["change"]:
+            return change.begin(self.state, self.outside)
         if self.state["public_keys"]:
             return self._start()
         fresh = self.state["fresh"]
@@ -709,7 +758,7 @@ class _Launch:
         state = self.state
         waves = start_waves({role["name"]: role.get("after", ()) for role in state["record"]["request"]["roles"]})
         is_last = not state["fresh"] or self.outside.check_mode or state["wave"] >= len(waves) - 1
-        # Hosts that have to wait for their turn cannot be waited for.
+        # Hosts that have to wait for their turn cannot be waited for, nor who gets ready only when these have started.
         patience = PATIENCE if len(state["hosts"]) <= self.outside.forks else 0
         own = {host: {"host": host, "recorded": state["recorded"][host]} for host in state["hosts"]}
         variables = {
@@ -719,7 +768,7 @@ class _Launch:
         }
         arguments: dict[str, Any] = {"state": "started", "patience": patience}
         if not is_last:
-            arguments["roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
+            arguments["roles"] = state["begun_roles"] = [role for wave in waves[: state["wave"] + 1] for role in wave]
             # The first that is called now is called again when all have had their turn.
             arguments.update(self._longer())
         calls = [call("session_host", own, arguments, ["record", "lease_owner", "public_keys"], variables)]
@@ -735,13 +784,34 @@ class _Launch:
         return {**state, **step("start", "Start the session, and prove that it runs", SAY, calls)}
 
     def _after_begin(self) -> State:
-        failures, unreachable = self._failures_of_start(lambda answer: answer.begun, ())
+        late = self._late()
+        failures, unreachable = self._failures_of_start(_begun, late)
         if self._is_passing(failures, unreachable):
             return self._start_again()
         if failures:
             return self._failed(failures, unreachable)
+        if late:
+            title = "Wait until what this host has started is ready"
+            return {**self.state, **step("ready", title, DECIDE, self._verified(late, roles=self.state["begun_roles"]))}
+        return self._next_wave()
+
+    def _after_ready(self) -> State:
+        failures, unreachable = self._failures(self.answers, _begun)
+        return self._failed(failures, unreachable) if failures else self._next_wave()
+
+    def _next_wave(self) -> State:
         self.state["wave"] += 1
         return self._start()
+
+    def _late(self) -> list[str]:
+        """Return the hosts that have done their part and could not wait for others."""
+        return [host for host in self.state["hosts"] if self.answers[host].unproven]
+
+    def _verified(self, hosts: Sequence[str], **arguments: Any) -> list[Call]:
+        """Return the call by which hosts prove that what they have started works."""
+        own = {host: {"host": host} for host in hosts}
+        variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
+        return [call("session_host", own, {"state": "verified", **arguments}, ["record"], variables)]
 
     def _running(self) -> str:
         return PLANNED if self.outside.check_mode else RUNNING
@@ -779,7 +849,7 @@ class _Launch:
 
     def _after_start(self) -> State:
         state = self.state
-        late = [host for host in state["hosts"] if self.answers[host].unproven]
+        late = self._late()
         failures, unreachable = self._failures_of_start(_replicas, late)
         if self._is_passing(failures, unreachable):
             return self._start_again()
@@ -788,13 +858,8 @@ class _Launch:
         if late:
             # Those that have seen all their peers do not look again.
             state["replicas"] = self._replicas()
-            own = {host: {"host": host} for host in late}
-            variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY}
-            calls = [call("session_host", own, {"state": "verified"}, ["record"], variables)]
-            return {
-                **state,
-                **step("meet", "Prove that the replicas of this host reach the others", SAY, calls),
-            }
+            title = "Prove that the replicas of this host reach the others"
+            return {**state, **step("meet", title, SAY, self._verified(late))}
         return self._started(self._replicas())
 
     def _replicas(self) -> list[dict[str, Any]]:
@@ -829,6 +894,49 @@ class _Launch:
         started = read_answers(JobAnswer, self.results)
         failures, unreachable = self._failures(started, lambda answer: answer.started)
         return self._failed(failures, unreachable) if failures else self._over(self._running(), self.state["report"])
+
+    # ---- changing a session that runs -----------------------------------------------------------------------------
+
+    def _changed(self, state: State) -> State:
+        """Follow a change of a session that runs, as it came out."""
+        self.state = state
+        result = state.pop("change_result")
+        last = state["attempt"] >= state["attempts"]
+        name = state["session_name"]
+        if result["status"] == change.DONE:
+            known = {replica["name"] for replica in state["replicas"]}
+            others = [status for status in state["statuses"] if status["name"] not in known]
+            if state["given_up"]:
+                return self._not_changed(
+                    f"The session {name} could not be changed as it was asked; it runs on as it was.",
+                    *state["failures"],
+                    ADVICE,
+                )
+            state["replicas"] = [*state["replicas"], *others]
+            return self._over(self._running(), state["report"])
+        if result["status"] == change.REFUSED:
+            sick = {host: host for host in result["displaced"]}
+            if not last:
+                state["displaced"] = {**state["displaced"], **sick}
+                return self._look_again(pause=True)
+            return self._not_changed(
+                f"The session {name} runs on as it is; it could not be changed.", *result["reasons"]
+            )
+        new = [replica for replica, before in state["change"]["places"].items() if before is None]
+        if result["displaced"] and set(result["displaced"]) <= {*new}:
+            # New ones are given up, and with them all that came in the same change.
+            state.update(given_up=new, failures=result["reasons"])
+            return self._look_again()
+        if result["displaced"] and not last:
+            state["displaced"] = {**state["displaced"], **result["displaced"]}
+            return self._look_again()
+        return self._not_changed(
+            f"The change of session {name} was begun and not finished. Launch it again to finish it.",
+            *result["reasons"],
+        )
+
+    def _not_changed(self, *lines: str) -> State:
+        return self._over(ERROR, lines) if self.state["from_queue"] else self._fail(*lines)
 
     # ---- undoing --------------------------------------------------------------------------------------------------
 
@@ -1008,6 +1116,10 @@ def _actions(answer: Answer) -> object:
     return answer.actions
 
 
+def _begun(answer: SessionAnswer) -> object:
+    return answer.begun
+
+
 def _replicas(answer: SessionAnswer) -> object:
     return answer.replicas
 
@@ -1049,6 +1161,28 @@ def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
             return {}
         found.update(facts.public_keys.get(record.id, {}))
     return found if all(replica["name"] in found for replica in record.plan["replicas"]) else {}
+
+
+def _known_keys(group: GroupFacts, record: Record) -> dict[str, Any]:
+    """Return what the hosts know of the public keys of a session's replicas; each is right about its own."""
+    found: dict[str, Any] = {}
+    for facts in group.facts.values():
+        found.update(facts.public_keys.get(record.id, {}))
+    for host, facts in group.facts.items():
+        keys = facts.public_keys.get(record.id, {})
+        own = {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}
+        found.update({name: keys[name] for name in own if name in keys})
+    return {replica["name"]: found[replica["name"]] for replica in record.plan["replicas"] if replica["name"] in found}
+
+
+def _statuses_of(group: GroupFacts, record: Record) -> list[dict[str, Any]]:
+    """Return the state of the replicas of a session as hosts have seen it."""
+    return [
+        {"name": container.replica, "host": host, "rank": 0, "status": container.state.upper()}
+        for host, facts in group.facts.items()
+        for container in facts.containers
+        if container.session_id == record.id
+    ]
 
 
 def _failed_record(

@@ -6,7 +6,7 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host says what it has | takeover, requeue, cleanup, repair, or the end |
+| look | every host says what it has | look, takeover, requeue, cleanup, repair, or the end |
 | takeover | those give back what a launch holds there that has ended for sure | look |
 | requeue | hosts of main1 stop batch commands that are to begin anew elsewhere | look |
 | cleanup | each writes down what became of sessions, and removes what nobody owns | look |
@@ -88,6 +88,7 @@ def begin(
         "leaks": leaks,
         "puts_back": puts_back,
         "requeue_from": list(requeue_from),
+        "alone": [],
         "cleaned_up": False,
         "public_keys": {},
         **{key: [] for key in ("taken_over", "requeued", "findings", "lines", "missing", "unremoved", "problems")},
@@ -123,6 +124,9 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         }
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
+    if state["leaks"] and view.alone - {*state["alone"]}:
+        # Their sessions may have begun on hosts that had been asked already; a second look tells.
+        return {**state, "alone": sorted(view.alone), **_look(state["known"])}
     state = {**state, "looked": group.looked, "host_names": group.host_names}
     state = _take_over(state, group, view, outside)
     if state["step"]:

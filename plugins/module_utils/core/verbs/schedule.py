@@ -2,19 +2,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Schedule: go through the queue of a resource group once, and launch what can start.
+"""Schedule: replace what lost hosts carried, go through the queue of a resource group once, and launch what can start.
 
 | step | what hosts do | what follows |
 |---|---|---|
-| look | every host says what it has | cleanup, launch, or the end |
+| look | every host says what it has | losses, cleanup, launch, or the end |
+| losses | where sessions miss hosts, every host says which of its peers are silent | cleanup, launch, or the end |
 | cleanup | each writes down what became of sessions, and removes what nobody owns | look |
-| launch | the next session that can start is launched by the verb of that name | launch, or look |
+| launch | the next session that has lost hosts or can start is launched by the verb of that name | launch, or look |
+
+The playbook replace_lost does the first part alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
     GroupFacts,
@@ -27,6 +32,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_answers,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
@@ -50,8 +58,11 @@ OUTPUT = {
 }
 
 
-def begin(hosts: Sequence[str]) -> State:
+def begin(hosts: Sequence[str], session_name: str = "", only_lost: bool = False) -> State:
     """Return the first state; hosts: of the resource group.
+
+    only_lost: whether the queue is left alone. session_name: with it only what this session has lost is replaced, and
+    is whatever its request says.
 
     ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those, ``queue``
     who waits, in order.
@@ -59,7 +70,10 @@ def begin(hosts: Sequence[str]) -> State:
     return {
         "verb": "schedule",
         "known": list(hosts),
+        "session_name": session_name,
+        "only_lost": only_lost,
         "cleaned_up": False,
+        "away": [],
         "launchable": [],
         "outcomes": [],
         "queue": [],
@@ -71,18 +85,28 @@ def begin(hosts: Sequence[str]) -> State:
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step; to a launch its outcome is that of ``launch``."""
     state = {**state, "warnings": []}
-    if state["step"] == "look":
-        return _after_look(state, answers, outside)
+    if state["step"] in ("look", "losses"):
+        if state["step"] == "look":
+            state["away"] = [host for host in state["known"] if (answers.get(host) or {}).get("unreachable")]
+        # Who did not answer a moment ago is not asked again: that takes as long as a connection may take.
+        given = {host: answers.get(host) or {"unreachable": host in state["away"]} for host in state["known"]}
+        return _after_look(state, given, outside)
     if state["step"] == cleanup.NAME:
         problems = cleanup.problems_of(read_answers(Answer, answers))
         return {**state, "cleaned_up": True, "warnings": problems, **_look(state["known"])}
     state["outcomes"] = [*state["outcomes"], dict(answers["launch"])]
-    return {**state, **_launch()} if len(state["outcomes"]) < len(state["launchable"]) else _look_at_last(state)
+    if len(state["outcomes"]) < len(state["launchable"]):
+        return {**state, **_launch()}
+    return {**state, **step("", "", "")} if state["only_lost"] else _look_at_last(state)
 
 
-def _look(hosts: Sequence[str]) -> State:
+def _look(hosts: Sequence[str], peers_of: Sequence[str] = ()) -> State:
     variables = {"accelerators": "schedule_accelerators", **STATE_DIRECTORY}
-    return step("look", "Look at the hosts", "Go through the queue", [call("host_info", hosts, variables=variables)])
+    if not peers_of:
+        calls = [call("host_info", hosts, variables=variables)]
+        return step("look", "Look at the hosts", "Go through the queue", calls)
+    calls = [call("host_info", hosts, {"whole_records": True, "peers_of": list(peers_of)}, variables=variables)]
+    return step("losses", "Ask who else does not hear the hosts that are missing", "Go through the queue", calls)
 
 
 def _launch() -> State:
@@ -108,16 +132,47 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     state["queue"] = [queue_entry(entry, view.records[entry.waiting.session_id]) for entry in entries]
     if state["outcomes"]:
         return {**state, **step("", "", "")}
+    missing = [record.id for record in group.with_missing_hosts(view)]
+    if missing and state["step"] == "look" and not state["cleaned_up"]:
+        return {**state, **_look([host for host in state["known"] if host not in state["away"]], missing)}
+    lost, problems = _lost(state, group, view, outside)
+    state["warnings"] += problems
     work = cleanup_actions(group, view, view.orphaned)
     if work and not state["cleaned_up"]:
         return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
-    state["launchable"] = [
+    state["launchable"] = lost + [
         {
             **launch_request(entry.waiting.request, record.owner, record.shared_with),
             "waits": encode(record),
         }
         for entry in entries
-        if entry.placement is not None
+        if entry.placement is not None and not state["only_lost"]
         for record in [view.records[entry.waiting.session_id]]
     ]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
+
+
+def _lost(
+    state: State, group: GroupFacts, view: ClusterState, outside: Outside
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the launches that replace what sessions have lost, and why others are left as they are."""
+    name = state["session_name"]
+    if name and not any(record.status == RUNNING for record in view.named(name)):
+        return [], [f"No session {name} runs in {', '.join(state['known'])}."]
+    found, problems = [], []
+    for record in group.with_missing_hosts(view):
+        wants = record.name == name if name else (record.request or {}).get("on_host_loss") == REPLACE
+        if not wants:
+            continue
+        if name:
+            outside.asker.check(record.name, record.owner, record.shared_with)
+        reasons = [group.why_not_lost(record, host) for host in record.hosts if host not in group.facts]
+        if record.request is None:
+            reasons.append("No host that answers has its whole record.")
+        if any(reasons):
+            problems.append(f"Session {record.name} stays as it is. {' '.join(filter(None, reasons))}")
+            continue
+        request = Request.from_dict(record.request)
+        launch = launch_request(request, record.owner, record.shared_with, replaces=True)
+        found.append({**launch, "peers_of": [record.id]})
+    return found, problems

@@ -6,17 +6,20 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| remove | every host removes what it has of the session | remember, or the end |
+| remove | every host removes what it has of the session | clean, look, remember, or the end |
+| clean | hosts that were away when somebody else's was torn down remove that, then this | look, remember, or the end |
+| look | hosts of a session that others know by a stub record alone say whether they have it | remember, or the end |
 | remember | those that answered set and forget tombstones | the end |
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
     SessionAnswer,
     read_answers,
 )
@@ -31,7 +34,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 
 REFUSED = "The session cannot be torn down."
 VARIABLES = {"state_directory": "teardown_state_directory"}
+REMOVAL = {
+    **VARIABLES,
+    **{key: f"teardown_{key}" for key in ("session_id", "keep_record", "undo")},
+    **{key: f"teardown_{key}" for key in ("output_size", "output_days", "output_sessions")},
+}
+DEAD = {"state": "absent", "keep_data": True, "unless_reserved": True}
+"""How what was torn down goes from a host that was away (cleanup)."""
+SEE = "See which hosts have to be cleaned later"
 SAY = "Say what could not be removed"
+KEPT = ("sessions", "tombstones", "failed", "unreachable", "msg", "refused", "theirs")
+"""What of the answers to a removal has to be known later."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +73,20 @@ class Tombstones:
         return [call("session_record", [*self.done, *self.failed], arguments, variables=variables)]
 
 
-def tombstones_for(answers: Mapping[str, SessionAnswer]) -> Tombstones:
-    """Tell from the hosts' answers to a removal what has to be remembered of it."""
+def tombstones_for(answers: Mapping[str, SessionAnswer], alive: Collection[str] = ()) -> Tombstones:
+    """Tell from the hosts' answers to a removal what has to be remembered of it.
+
+    alive: ids of sessions that were launched while it was at work: a tombstone would have them removed.
+    """
     done = {name: answer.sessions for name, answer in answers.items() if answer.sessions is not None}
     unreachable = [name for name, answer in answers.items() if answer.unreachable]
     failed = [name for name in answers if name not in done and name not in unreachable]
     known = {session.id: session.name for sessions in done.values() for session in sessions}
     existing = {tombstone.id: tombstone.hosts for name in done for tombstone in answers[name].tombstones}
     later = unreachable + failed
-    tombstones = [{"id": key, "name": known[key], "hosts": later} for key in sorted(known)] if later else []
+    tombstones = [
+        {"id": key, "name": known[key], "hosts": later} for key in sorted(known) if later and key not in alive
+    ]
     reasons: dict[str, list[str]] = {}
     for name in failed:
         reasons.setdefault(answers[name].why_not, []).append(name)
@@ -89,6 +107,24 @@ def tombstones_for(answers: Mapping[str, SessionAnswer]) -> Tombstones:
     return Tombstones(tombstones, forget, list(done), unreachable, failed, report)
 
 
+def _known_by_stubs(answers: Mapping[str, SessionAnswer]) -> dict[str, list[str]]:
+    """Return the sessions that only others than their hosts know, and those hosts, all of which have answered.
+
+    They may have been launched on these after they had answered, or they are what is left of one that is gone.
+    """
+    done = {name: answer.sessions for name, answer in answers.items() if answer.sessions is not None}
+    found: dict[str, set[str]] = {}
+    for sessions in done.values():
+        for session in sessions:
+            found.setdefault(session.id, set()).update(session.hosts)
+    knows = {(host, session.id) for host, sessions in done.items() for session in sessions}
+    return {
+        key: sorted(hosts)
+        for key, hosts in sorted(found.items())
+        if hosts and all(host in done and (host, key) not in knows for host in hosts)
+    }
+
+
 def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on: bool = False) -> State:
     """Return the first state.
 
@@ -103,18 +139,67 @@ def begin(session_name: str, hosts: Sequence[str], fails: bool = True, hands_on:
         "report": [],
         "tombstones": [],
         "forget": [],
-        **step("remove", "Remove what the session has on this host", "See which hosts have to be cleaned later"),
+        "answers": {},
+        **step("remove", "Remove what the session has on this host", SEE),
         "calls": [call("session_host", hosts)],
     }
 
 
 def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step."""
-    if state["step"] == "remove":
-        found = tombstones_for(read_answers(SessionAnswer, answers))
-        state = {**state, "report": found.report, "tombstones": found.tombstones, "forget": found.forget}
-        if found.is_needed:
-            return {**state, **step("remember", "Remember them where it is known", SAY, found.calls(VARIABLES))}
+    if state["step"] in ("remove", "clean"):
+        last = {host: (result.get("results") or [result])[-1] for host, result in answers.items()}
+        kept = {host: {key: result[key] for key in KEPT if key in result} for host, result in last.items()}
+        return _removed({**state, "answers": {**state["answers"], **kept}}, outside)
+    if state["step"] == "look":
+        found = {host: answer.host for host, answer in read_answers(FactsAnswer, answers).items()}
+        records = {record.id for facts in found.values() if facts is not None for record in facts.records}
+        return _remember(state, records)
+    return _over(state)
+
+
+def _removed(state: State, outside: Outside) -> State:
+    """Follow what hosts answered to the removal."""
+    answers = read_answers(SessionAnswer, state["answers"])
+    found = tombstones_for(answers)
+    torn_down = {tombstone.id for answer in answers.values() for tombstone in answer.tombstones}
+    dead = {host: answers[host].theirs for host in found.failed if answers[host].theirs}
+    if state["step"] == "remove" and (dead := {host: ids for host, ids in dead.items() if torn_down.issuperset(ids)}):
+        title = "Remove what was torn down while this host was away, then the session"
+        return {**state, **step("clean", title, SEE, _clean_calls(state["session_name"], dead, outside))}
+    stubs = {key: hosts for key, hosts in _known_by_stubs(answers).items() if found.tombstones}
+    if stubs:
+        carriers = list(dict.fromkeys(host for hosts in stubs.values() for host in hosts))
+        calls = [call("host_info", carriers, {"session_name": state["session_name"]}, variables=VARIABLES)]
+        title = "See whether it was launched meanwhile"
+        return {**state, **step("look", title, SEE, calls)}
+    return _remember(state, ())
+
+
+def _clean_calls(session_name: str, dead: Mapping[str, Sequence[str]], outside: Outside) -> list[Call]:
+    """Return the calls by which hosts remove sessions that have a tombstone, and then the one that is torn down.
+
+    dead: the ids of the former by host. By their tombstones whatever runs next removes them, whoever runs it.
+    """
+    calls = []
+    for number in range(max(map(len, dead.values()))):
+        own = {host: {"session_id": ids[number]} for host, ids in dead.items() if number < len(ids)}
+        calls.append(call("session_host", own, DEAD, variables=VARIABLES))
+    asker = None if outside.asker.is_admin else outside.asker.name
+    again = {"state": "absent", "session_name": session_name, "asker": asker}
+    return [*calls, call("session_host", list(dead), again, variables=REMOVAL)]
+
+
+def _remember(state: State, alive: Collection[str]) -> State:
+    """Set and forget tombstones. alive: as in `tombstones_for`."""
+    found = tombstones_for(read_answers(SessionAnswer, state["answers"]), alive)
+    state = {**state, "report": found.report, "tombstones": found.tombstones, "forget": found.forget, "answers": {}}
+    if found.is_needed:
+        return {**state, **step("remember", "Remember them where it is known", SAY, found.calls(VARIABLES))}
+    return _over(state)
+
+
+def _over(state: State) -> State:
     over = {**state, **step("", "", "")}
     if state["fails"] and state["report"]:
         outcome = f"The session {state['session_name']} is not removed from every host."

@@ -172,12 +172,16 @@ def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Prove that the replicas work; in check mode there may be none yet."""
+    """Prove that the replicas work, or that those of some roles are ready; in check mode there may be none yet."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import await_roles
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import verify
 
     if check_mode:
         return {"replicas": []}
+    if arguments["roles"] is not None:
+        given = (arguments[key] for key in ("record", "host", "roles", "timeout"))
+        return await_roles(Engine.connect(), *given)
     session = StateDirectory(arguments["state_directory"]).session(arguments["record"].id)
     keys = session.read_public_keys()
     replicas = verify(Engine.connect(), arguments["record"].plan, arguments["host"], arguments["timeout"], keys)

@@ -261,11 +261,12 @@ def test_a_removal_by_name_says_who_asks_whatever_it_was_given(
     assert (found["failed"], host.calls) == (True, [])
 
 
-def test_a_verb_that_has_judged_does_not_ask_again(host: Any) -> None:
+@pytest.mark.parametrize("asker", [None, "alice"])
+def test_a_verb_that_has_judged_says_itself_who_asks(host: Any, asker: str | None) -> None:
     host.say = answer
     host.action._task.action = "session_host"
     host.action._load_name = "session_host"
-    host.action._task.args = {"state": "absent", "session_name": "train", "asker": "alice"}
+    host.action._task.args = {"state": "absent", "session_name": "train", "asker": asker}
     host.action.asks = False
     host.run(awx_user_name="eve")
-    assert question_in(*host.calls[0])["arguments"]["asker"] is None
+    assert question_in(*host.calls[0])["arguments"]["asker"] == asker

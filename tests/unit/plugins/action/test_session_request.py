@@ -102,7 +102,7 @@ REQUESTS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-def answer(variables: Mapping[str, Any], **arguments: str) -> dict[str, Any]:
+def answer(variables: Mapping[str, Any], **arguments: Any) -> dict[str, Any]:
     """Return the result of the task for these variables, which every host of the inventory has as well."""
     hostvars = {host: dict(variables) for host in GROUPS["all"]}
     return run_action(ActionModule, arguments, {**variables, "groups": GROUPS, "hostvars": hostvars})
@@ -152,6 +152,21 @@ def test_verbs_that_need_a_name_alone_refuse_one_that_cannot_be(name: str) -> No
 
 def test_a_name_that_may_be_left_out() -> None:
     assert answer({}, only="group")["session_name"] == ""
+
+
+def test_of_the_session_of_a_playbook_others_variables_are_no_matter() -> None:
+    user = {"session_name": "another;", "session_size": "many", "session_batch_command": "false"}
+    site = {"session_image": "demo", "session_encrypted": True, "session_owner": ""}
+    found = answer({**user, **site}, own={"session_name": "check-pairs", "session_size": 3})
+    asked = found["request"]
+    roles = [(role["image"], role["replicas"]) for role in asked["roles"]]
+    assert (asked["name"], roles, asked["encrypted"], asked["batch_command"]) == (
+        "check-pairs",
+        [("demo", 1), ("demo", 2)],
+        True,
+        None,
+    )
+    assert answer(user, only="name", own={"session_name": "check-pairs"})["session_name"] == "check-pairs"
 
 
 VERBS = [

@@ -80,6 +80,9 @@ def test_whose_session_it_becomes() -> None:
     assert session_owner({"session_shared_with": "dan, bob"}, EVE) == ("eve", ("bob", "dan"))
     assert session_owner({"session_owner": "team", "session_shared_with": ["eve"]}, EVE) == ("team", ("eve",))
     assert session_owner({"session_owner": "team"}, Asker("root", is_admin=True)) == ("team", ())
+    assert session_owner({"session_shared_with": ""}, EVE, ["dan", "bob"]) == ("eve", ("bob", "dan"))
+    assert session_owner({"session_shared_with": "ann,bob"}, EVE, "dan,bob") == ("eve", ("ann", "bob", "dan"))
+    assert session_owner({"session_owner": "team"}, EVE, ["eve"]) == ("team", ("eve",))
 
 
 def test_nobody_launches_what_they_could_not_tear_down() -> None:
@@ -90,3 +93,5 @@ def test_nobody_launches_what_they_could_not_tear_down() -> None:
 def test_names_that_are_none_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"session_shared_with\[1\] is 7: It must be the name of a user"):
         session_owner({"session_shared_with": ["bob", 7]}, EVE)
+    with pytest.raises(InvalidInput, match=r"cluster_compute_shared_with\[0\] is 7: It must be the name of a user"):
+        session_owner({}, EVE, [7])

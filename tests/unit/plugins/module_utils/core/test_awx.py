@@ -20,7 +20,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.awx i
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import questions
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Port
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
+    Request,
+    parse_request,
+    read_variable,
+)
 
 ROOT = Path(__file__).resolve().parents[5]
 VARIABLES = yaml.safe_load((ROOT / "roles/awx/vars/main.yml").read_text(encoding="utf-8"))
@@ -271,6 +275,9 @@ FIELDS: list[tuple[str, Any, Any, Any]] = [
         lambda request: request.roles[0].command,
     ),
     ("session_priority", 7, 7, lambda request: request.priority),
+    ("session_max_duration", "8h", 28800, lambda request: request.max_duration),
+    ("session_max_idle", "90m", 5400, lambda request: request.max_idle),
+    ("session_end_warning", "", None, lambda request: request.end_warning),
     (
         "session_authorized_keys",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1dTrqLLgJf4Lb3cCwDDl8LZmM0zgxCGJ8Wfdp0eGkQ me\r\n",
@@ -286,14 +293,17 @@ def test_each_field_from_the_answer_to_the_request(variable: str, answer: Any, e
 
 
 def test_no_field_of_the_dialog_is_left_out() -> None:
-    assert [field[0] for field in FIELDS] == list(DIALOG)
+    of_the_launch_alone = ["session_shared_with"]
+    assert [field[0] for field in FIELDS] == [name for name in DIALOG if name not in of_the_launch_alone]
+    assert read_variable("shared_with", {"session_shared_with": "ada, bob"}) == ("ada", "bob")
+    assert read_variable("shared_with", {"session_shared_with": ""}) == ()
 
 
 def test_what_nobody_touched_is_what_a_launch_does_by_itself() -> None:
     plain = {"session_name": "train", "session_image": "debian:12", "session_mode": "multi-node"}
     assert request_of() == parse_request(plain)
     untouched = {name: "" for name, question in DIALOG.items() if question["required"] is False}
-    assert len(untouched) == 6
+    assert len(untouched) == 10
     assert request_of(**untouched) == parse_request(plain)
 
 

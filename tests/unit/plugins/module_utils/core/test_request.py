@@ -26,7 +26,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Request,
     Role,
     diff_requests,
-    differ_in_keys_only,
+    in_mode_of,
+    may_change_to,
     parse_request,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_bool, parse_choice
@@ -98,14 +99,34 @@ def test_the_login_of_the_owner():
 
 def test_keys_change_in_place_as_long_as_there_are_some():
     none, single, other = parse(), parse(authorized_keys=KEY), parse(authorized_keys=[OTHER])
-    assert differ_in_keys_only(single, other)
-    assert not differ_in_keys_only(none, single)
-    assert not differ_in_keys_only(single, none)
-    assert not differ_in_keys_only(single, parse(authorized_keys=OTHER, ssh_port=22022))
-    assert not differ_in_keys_only(single, parse(authorized_keys=OTHER, cpus=2))
+    assert may_change_to(single, other)
+    assert not may_change_to(none, single)
+    assert not may_change_to(single, none)
+    assert not may_change_to(single, parse(authorized_keys=OTHER, ssh_port=22022))
+    assert not may_change_to(single, parse(authorized_keys=OTHER, cpus=2))
     assert [field.partition(":")[0] for field, _old, _new in diff_requests(single, other)] == [
         "authorized_keys.SHA256"
     ] * 2
+
+
+def test_what_may_change_while_a_session_runs():
+    small = parse(size=2)
+    for other in (parse(size=5), parse(size=2, max_size=9), parse(size=2, on_host_loss="replace")):
+        assert may_change_to(small, other)
+        assert may_change_to(other, small)
+    assert not may_change_to(small, parse(size=2, cpus=2))
+    assert not may_change_to(small, parse(size=5, image="other"))
+    assert may_change_to(small, parse(roles=[{"name": "main"}, {"name": "worker", "replicas": 1}]))
+    other_image = [{"name": "main"}, {"name": "worker", "replicas": 1, "image": "other"}]
+    assert not may_change_to(small, parse(roles=other_image))
+    assert not may_change_to(small, parse(roles=[{"name": "main"}, {"name": "sub", "replicas": 1, "cpus": 3}]))
+    # The mode that follows from a size of 1 is no wish.
+    assert may_change_to(small, in_mode_of(small, parse(size=1)))
+    assert not may_change_to(small, parse(size=5, mode="single-node"))
+    assert problems(size=5, max_size=4)["session_max_size"].startswith("The session has 5 replicas.")
+    older = parse(size=3).to_dict()
+    assert not {"max_size", "on_host_loss"} & older.keys()
+    assert Request.from_dict(older).on_host_loss == "wait"
 
 
 def test_homogeneous_roles_and_replicas_in_rank_order():

@@ -87,12 +87,15 @@ class Launch:
         wait: int = 0,
         recreate: bool = False,
         waits: Record | None = None,
+        min_size: int | None = None,
         **options: Any,
     ) -> None:
         self.hosts = {f"h{number}": facts(number=number) for number in range(1, hosts + 1)}
         self.forks, self.check_mode, self.now = forks, check_mode, 1000.0
         self.ids = itertools.count(1)
-        given = launch_request(asked or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait)
+        given = launch_request(
+            asked or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait, min_size=min_size
+        )
         if waits is not None:
             given["waits"] = encode(waits)
         self.state: State = launch.begin(given, list(self.hosts), self.now, **options)
@@ -120,10 +123,16 @@ class Launch:
             "hold": lambda host: {**GRANTED, "public_keys": self._keys(host)},
             "name": lambda _host: GRANTED,
             "begin": lambda host: {"actions": [], "begun": []},
+            "ready": lambda host: {"begun": []},
             "start": self._started,
             "meet": lambda host: {"replicas": self._replicas(host)},
             "replace": lambda _host: {"actions": [], "sessions": [], "tombstones": []},
             "undo": lambda _host: {"actions": [], "sessions": [], "tombstones": []},
+            "reserve": lambda host: {**GRANTED, "public_keys": self._keys(host)},
+            "fence": lambda _host: {"actions": []},
+            "again": self._amended,
+            "apply": self._amended,
+            "join": lambda host: {"replicas": self._replicas(host)},
             "batch": lambda _host: {"started": ["main1"]},
         }
         good = good_answers.get(self.step, lambda _host: {"actions": []})
@@ -162,16 +171,23 @@ class Launch:
             return {"actions": ["create container"], "replicas": self._replicas(host)}
         return {"actions": ["create record train"], "public_keys": {}}
 
-    def run_on(self) -> Launch:
-        """Return another launch of the same request, made where this one has started all of its session."""
+    def _amended(self, host: str) -> dict[str, Any]:
+        if self.told(host).get("prove"):
+            return {"actions": ["create container"], "replicas": self._replicas(host)}
+        return {"actions": ["update peers of link"]}
+
+    def run_on(self, asked: Request | None = None, **options: Any) -> Launch:
+        """Return another launch, made where this one has started all of its session; by default of the same request."""
         record = started(self.record)
-        again = Launch(Request.from_dict(record.request), len(self.hosts), forks=self.forks)
+        again = Launch(asked or Request.from_dict(record.request), len(self.hosts), forks=self.forks, **options)
         claims = claims_of(read_plan(record.plan))
+        images = {"busybox": {"id": IMAGE, "digests": [], "architecture": "amd64"}}
+        images[IMAGE] = images["busybox"]
+        for known in again.hosts.values():
+            known["images"] = images
         for host in record.hosts:
             number = int(host[1:])
             held = [Reservation(claims[host], COMMITTED, "boot", None)]
-            images = {"busybox": {"id": IMAGE, "digests": [], "architecture": "amd64"}}
-            images[IMAGE] = images["busybox"]
             keys = {record.id: self._keys(host)}
             again.hosts[host] = facts(record, held=held, number=number, public_keys=keys, images=images)
         return again

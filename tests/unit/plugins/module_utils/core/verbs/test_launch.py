@@ -202,6 +202,22 @@ def test_a_role_that_does_not_get_ready_fails_the_launch_and_what_was_started_go
     assert (run.step, run.state["failures"]) == ("undo", ["h2: The disk is full."])
 
 
+def test_what_gets_ready_only_with_hosts_whose_turn_comes_later_is_waited_for_when_all_have_started() -> None:
+    run = Launch(ordered(), forks=2).until("begin")
+    assert {run.told(host)["patience"] for host in ("h1", "h2", "h3")} == {0}
+    run.answer(h1={"actions": [], "unproven": "db1 is not ready yet."})
+    assert (run.step, hosts_of(run.state)) == ("ready", ["h1"])
+    told = run.told("h1")
+    assert (told["state"], told["roles"], told["record"]) == ("verified", ["db"], encode(run.record))
+    run.answer()
+    assert (run.step, run.told("h1")["roles"]) == ("begin", ["db", "web"])
+    assert "roles" not in run.answer().until("start").answer(h1={"actions": [], "unproven": "x"}).told("h1")
+    assert run.step == "meet"
+    late = Launch(ordered(), forks=2).until("begin").answer(h1={"actions": [], "unproven": "db1 is not ready yet."})
+    late.answer(h1=BROKEN)
+    assert (late.step, late.state["failures"]) == ("undo", ["h1: The disk is full."])
+
+
 def test_a_host_that_is_out_of_reach_for_a_moment_is_asked_for_the_same_roles_again() -> None:
     run = Launch(ordered()).until("begin").answer().answer(h2=AWAY)
     assert (run.step, run.told("h1")["roles"], run.state["pause"]) == ("begin", ["db", "web"], True)
@@ -557,10 +573,10 @@ def test_a_session_that_runs_on_a_host_that_cannot_be_used_is_refused_with_the_r
 def test_another_request_for_a_session_that_runs_is_refused_with_the_difference() -> None:
     first = Launch(request(size=2)).until("")
     again = first.run_on()
-    again.state["request"]["request"] = request(size=1).to_dict()
+    again.state["request"]["request"] = request(size=2, cpus="0.5").to_dict()
     again.answer()
     assert "was asked for differently" in again.state["failure"]
-    assert "size" in again.state["diff"]["before"] + again.state["diff"]["after"]
+    assert "cpus" in again.state["diff"]["before"] + again.state["diff"]["after"]
 
 
 # ---- replacing -----------------------------------------------------------------------------------------------------
@@ -789,6 +805,25 @@ def test_who_finds_its_name_being_launched_says_so_and_waits_as_long_as_that_hol
     run = held_by_another(Launch()).answer()
     run.hosts = Launch().hosts
     assert run.until("").state["outcome"]["status"] == "RUNNING"
+
+
+def test_who_waits_for_a_launch_of_many_waves_waits_as_long_as_that_goes_on() -> None:
+    run = held_by_another(Launch())
+    rounds = 0
+    for _wave in range(16):
+        for host in ("h1", "h2"):  # it is held for a whole deadline more
+            run.hosts[host]["reservations"][0]["expires"] = run.hosts[host]["clock"] + 600.0
+        begun = run.now
+        while run.now < begun + 500:
+            run.answer()
+            assert run.step == "look", run.state["failure"]
+            rounds += 1
+            run.now += run.state["pause"]
+            for host in ("h1", "h2"):
+                run.hosts[host]["clock"] += run.state["pause"]
+    assert rounds < 100, "each includes the next"
+    run.now += 1000
+    assert run.answer().state["failure"].splitlines()[-1] == "Launch the session again when that run has ended."
 
 
 def test_in_check_mode_and_from_the_queue_nobody_waits_for_another_run() -> None:

@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     advance,
     new_record,
+    started,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
@@ -26,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
     AWAY,
     BROKEN,
+    Launch,
     facts,
     request,
 )
@@ -128,3 +130,60 @@ def test_hosts_that_are_away_are_left_out_and_none_at_all_fails_it() -> None:
     run = Schedule().answer(h1=AWAY, h2=AWAY)
     assert run.step == ""
     assert run.state["failure"].startswith("The queue cannot be read.\n")
+
+
+# ---- lost hosts ----------------------------------------------------------------------------------------------------
+
+
+def with_losses(**asked: Any) -> tuple[Schedule, Record]:
+    """Return a run over three hosts that carry a session, of which h2 does not answer."""
+    group_launch = Launch(request(**asked), 4).until("")
+    again = group_launch.run_on()
+    run = Schedule()
+    run.hosts = dict(again.hosts)
+    run.state = schedule.begin(list(run.hosts))
+    return run, started(group_launch.record)
+
+
+def test_what_lost_hosts_carried_is_launched_elsewhere_before_the_queue() -> None:
+    run, record = with_losses(on_host_loss="replace")
+    run.answer(h2=AWAY)
+    assert (run.step, calls_of(run.state, "h1")[0][1]["peers_of"]) == ("losses", [record.id])
+    for host in ("h1", "h3"):
+        run.hosts[host]["silent_peers"] = {record.id: ["h2"]}
+    run.state = schedule.advance(
+        run.state,
+        {**{host: {"host": known} for host, known in run.hosts.items()}, "h2": AWAY},
+        Outside(0.0, lambda: "", inventory={host: {} for host in run.hosts}),
+    )
+    assert run.step == "launch"
+    (given,) = run.state["launchable"]
+    assert (given["session_name"], given["replaces"], "waits" in given) == ("train", True, False)
+
+
+def test_hosts_that_others_hear_are_not_lost() -> None:
+    run, record = with_losses(on_host_loss="replace")
+    run.answer(h2=AWAY)
+    run.hosts["h1"]["silent_peers"] = {record.id: ["h2"]}
+    run.state = schedule.advance(
+        run.state,
+        {**{host: {"host": known} for host, known in run.hosts.items()}, "h2": AWAY},
+        Outside(0.0, lambda: "", inventory={host: {} for host in run.hosts}),
+    )
+    assert (run.step, run.state["launchable"]) == ("", [])
+    assert "h2 does not count as lost, as h3 still hear it." in run.state["warnings"][-1]
+
+
+def test_a_session_that_is_to_end_with_its_host_ends() -> None:
+    run, record = with_losses(on_host_loss="end")
+    run.answer(h2=AWAY)
+    for host in ("h1", "h3"):
+        run.hosts[host]["silent_peers"] = {record.id: ["h2"]}
+    run.state = schedule.advance(
+        run.state,
+        {**{host: {"host": known} for host, known in run.hosts.items()}, "h2": AWAY},
+        Outside(0.0, lambda: "", inventory={host: {} for host in run.hosts}),
+    )
+    assert run.step == "cleanup"
+    told = calls_of(run.state, "h1")[0][1]["records"][0]
+    assert (told["status"], told["report"]) == ("ERROR", ["h2 was lost, and session_on_host_loss is end."])

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import new_record, started
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import teardown
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Outside,
@@ -15,9 +18,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     combined,
     hosts_of,
 )
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts
 
 OUTSIDE = Outside(0.0, lambda: "")
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
+OTHER = "00000000-0e04-4a3c-9d2a-53a1f7b2c8aa"
 KNOWN = {"id": SESSION, "name": "train", "hosts": ["h1", "h2"]}
 AWAY: dict[str, Any] = {"unreachable": True, "msg": "No route."}
 BROKEN: dict[str, Any] = {"failed": True, "msg": "The engine does not answer"}
@@ -83,6 +88,53 @@ def test_what_is_cleaned_by_now_is_forgotten() -> None:
     state = answered(done(tombstones=[tombstone]), done())
     assert (state["step"], state["forget"]) == ("remember", [SESSION])
     assert answered(done(tombstones=[tombstone]), AWAY)["forget"] == []
+
+
+def of_three(**answers: Any) -> State:
+    return teardown.advance(teardown.begin("train", ["h1", "h2", "h3"]), answers, OUTSIDE)
+
+
+def test_a_session_that_was_launched_meanwhile_on_hosts_that_had_answered_gets_no_tombstone() -> None:
+    known = {"id": SESSION, "name": "train", "hosts": ["h1"]}
+    state = of_three(h1=done(), h2=done(known), h3=AWAY)
+    assert (state["step"], hosts_of(state)) == ("look", ["h1"])
+    record = started(new_record(SESSION, "alice", {"name": "train"}))
+    for host, ended in (({"host": facts(record)}, True), ({"host": facts()}, False), (AWAY, False)):
+        after = teardown.advance(state, {"h1": host}, OUTSIDE)
+        assert (after["step"], after["tombstones"] == []) == (("", True) if ended else ("remember", False))
+    for answers in (
+        {"h1": done(known), "h2": done(known), "h3": AWAY},
+        {"h1": AWAY, "h2": done(known), "h3": done()},
+        {"h1": done(), "h2": done({**known, "hosts": ["h1", "h3"]}), "h3": AWAY},
+        {"h1": done(), "h2": done({**known, "hosts": []}), "h3": AWAY},  # it waits, or has no record any more
+    ):
+        assert of_three(**answers)["step"] == "remember"
+    assert of_three(h1=done(), h2=done(known), h3=done())["step"] == "", "nobody has to be cleaned later"
+
+
+def test_what_was_torn_down_while_a_host_was_away_keeps_nobody_from_another_of_its_name() -> None:
+    tombstone = {"id": OTHER, "name": "train", "hosts": ["h3"]}
+    theirs = {"failed": True, "refused": True, "msg": "It belongs to bob.", "theirs": [OTHER]}
+    state = of_three(h1=done(KNOWN, tombstones=[tombstone]), h2=done(KNOWN), h3=theirs)
+    assert (state["step"], hosts_of(state)) == ("clean", ["h3"])
+    state = of_three(h1=done(KNOWN, tombstones=[tombstone]), h2=done(KNOWN), h3=theirs)
+    first, again = calls_of(state, "h3")
+    assert (first[1]["session_id"], "session_name" in first[1]) == (OTHER, False)
+    assert (again[1]["session_name"], again[1]["asker"], "session_id" in again[1]) == ("train", None, False)
+    cleaned = teardown.advance(state, {"h3": combined([done(), done()])}, OUTSIDE)
+    assert (cleaned["step"], cleaned["forget"], cleaned["report"]) == ("remember", [OTHER], [])
+    assert "failure" not in teardown.advance(cleaned, {}, OUTSIDE)
+    still = teardown.advance(state, {"h3": combined([done(), theirs])}, OUTSIDE)
+    assert (still["step"], still["tombstones"], still["report"]) == ("", [], ["h3: It belongs to bob."])
+    assert of_three(h1=done(KNOWN), h2=done(KNOWN), h3=theirs)["report"] == ["h3: It belongs to bob."]
+
+
+def test_who_tears_down_again_is_asked_again() -> None:
+    tombstone = {"id": OTHER, "name": "train", "hosts": ["h3"]}
+    theirs = {"failed": True, "refused": True, "msg": "It belongs to bob.", "theirs": [OTHER]}
+    alice = replace(OUTSIDE, asker=Asker("alice", is_admin=False))
+    state = teardown.advance(begun(), {"h1": done(tombstones=[tombstone]), "h2": theirs}, alice)
+    assert calls_of(state, "h2")[1][1]["asker"] == "alice"
 
 
 def test_results_of_many_calls_are_one() -> None:

@@ -1,0 +1,333 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The plan of a session that changes while it runs: it grows, shrinks, or some of its replicas go to other hosts.
+
+What stays, stays to the letter: host, ranks, address and devices of a replica, and the networks. So no container that
+stays is made anew, and a peer learns of a change by one forwarding entry and one neighbour entry for each replica that
+came or went. New replicas have the highest ranks, and the highest go first; one that is moved keeps its name, its rank
+and its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
+    BRIDGE,
+    PinnedImage,
+    Plan,
+    Replica,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
+    Request,
+    with_counts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
+    NOT_FOR_REPLICAS,
+    choose_ssh_port,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import (
+    entries_of,
+    images_of,
+    overlay_mtu,
+    pin,
+    planned_hosts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
+    Host,
+    Shortfall,
+    place,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
+    EVERY_ADDRESS,
+    ports_collide,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a session that runs is to become.
+
+    names: its replicas in rank order. homeless: those that need a host, in rank order: new ones, and such as have lost
+    theirs. gone: those that go.
+    """
+
+    names: tuple[str, ...]
+    homeless: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
+def target_of(plan: Plan, request: Request, lost: Collection[str]) -> Target:
+    """Return what becomes of the replicas of a plan by a *request* for other numbers of them.
+
+    lost: replicas of the plan that have to find another host. Raises InvalidInput where replicas would go that are not
+    those with the highest ranks, as the ranks of running programs cannot change.
+    """
+    wanted = {name for name, _role, _index in request.replicas()}
+    old = [replica.name for replica in plan.replicas]
+    stay = [name for name in old if name in wanted]
+    if stay != old[: len(stay)]:
+        first = next(name for name in old if name not in wanted)
+        behind = next(name for name in stay if old.index(name) > old.index(first))
+        raise InvalidInput.single(
+            "session_roles",
+            request.name,
+            f"{first} would go and {behind} would stay, which has a higher rank. A session that runs gives up the "
+            "replicas with the highest ranks first. Shrink the role of those as well, or launch with "
+            "session_recreate=true.",
+        )
+    new = [name for name, _role, _index in request.replicas() if name not in old]
+    homeless = [name for name in stay if name in lost]
+    return Target((*stay, *new), (*homeless, *new), tuple(old[len(stay) :]))
+
+
+def refuse_growth(plan: Plan, size: int) -> None:
+    """Raise InvalidInput where the networks of a session that runs have no addresses for so many replicas."""
+    if size <= len(plan.replicas):
+        return
+    if plan.network is None:
+        raise InvalidInput.single(
+            "session_size",
+            size,
+            "The session was launched for one replica, without a network of its own. With session_max_size at its "
+            "launch it can grow; launch with session_recreate=true to make it anew.",
+        )
+    most = _addresses_in(plan.network.subnet)
+    if size > most:
+        raise InvalidInput.single(
+            "session_size",
+            size,
+            f"The session's network {plan.network.subnet} has addresses for {most} replicas. session_max_size at its "
+            "launch keeps more; launch with session_recreate=true to make it anew.",
+        )
+
+
+def _addresses_in(subnet: str) -> int:
+    return int(2 ** (32 - int(subnet.partition("/")[2]))) - NOT_FOR_REPLICAS
+
+
+def find_places(
+    plan: Plan,
+    request: Request,
+    target: Target,
+    hosts: Sequence[Host],
+    hosts_facts: Mapping[str, HostFacts],
+    topology_keys: Sequence[str] = (),
+    known_hosts: Iterable[str] | None = None,
+) -> dict[str, str] | Shortfall:
+    """Return the host of each replica that needs one, all of them or a Shortfall; as near to the others as can be.
+
+    hosts: those that may be used, with what is free beside all that is held, by this session too. The session's own
+    hosts are tried first, then those of the same rack, of the same zone, then all. Raises InvalidInput.
+    """
+    roles = {name: role for name, role, _index in request.replicas()}
+    counts: dict[str, int] = {}
+    for name in target.homeless:
+        counts[roles[name].name] = counts.get(roles[name].name, 0) + 1
+    here = [name for name in plan.hosts if any(host.name == name for host in hosts)]
+    stay = set(target.names) - set(target.homeless)
+    there = {host: sum(replica.name in stay for replica in plan.on(host)) for host in plan.hosts}
+    moved = sum(counts.values())
+    asked = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
+    on_bridge = plan.network is None or plan.network.driver == BRIDGE or request.mode == SINGLE_NODE
+    candidates = [
+        replace(host, max_replicas=_room_of(plan, request, host, there.get(host.name, 0), moved))
+        for host in hosts
+        if (not on_bridge or host.name in plan.hosts)
+        and (plan.network is None or _carries(plan, hosts_facts, host.name))
+    ]
+    if target.homeless[0] == "main1":
+        candidates = [host for host in candidates if _has_ports(request, hosts_facts[host.name])]
+    shortfall: Shortfall | None = None
+    for circle in _circles(candidates, here, topology_keys):
+        found = place(asked, circle, topology_keys, known_hosts)
+        if isinstance(found, Shortfall):
+            shortfall = found
+        else:
+            given = iter(found.assignments)
+            queues = {role.name: [next(given)[1] for _number in range(role.replicas)] for role in asked.roles}
+            return {name: queues[roles[name].name].pop(0) for name in target.homeless}
+    if shortfall is None:
+        why = "It runs on the bridge of one host, which it cannot leave" if on_bridge else "No host can take more of it"
+        raise InvalidInput.single("session_size", len(target.names), f"{why}.")
+    return shortfall
+
+
+def _room_of(plan: Plan, request: Request, host: Host, there: int, most: int) -> int:
+    """Return how many replicas more a host may take of the session: by the site, the request and its egress network."""
+    limits = [most if host.max_replicas is None else host.max_replicas, _addresses_in(plan.egress.subnet) - there]
+    if request.max_replicas_per_host is not None:
+        limits.append(request.max_replicas_per_host - there)
+    return max(0, min(limits))
+
+
+def _carries(plan: Plan, hosts_facts: Mapping[str, HostFacts], host: str) -> bool:
+    """Tell whether a host can carry the session's overlay as it is: by its MTU and the version of IP."""
+    network, underlay = plan.network, hosts_facts[host].underlay
+    if network is None or network.mtu is None or host in plan.hosts:
+        return True
+    some = next(iter(plan.hosts.values())).underlay_address or ""
+    if underlay is None or (":" in underlay.address) != (":" in some):
+        return False
+    try:
+        return overlay_mtu({host: underlay}, network.tunnel is not None) >= network.mtu
+    except InvalidInput:
+        return False
+
+
+def _has_ports(request: Request, facts: HostFacts) -> bool:
+    """Tell whether the ports that the user named for main1 are free on a host."""
+    wanted = [(port.host_ip, port.host_port, port.protocol) for port in request.ports]
+    if request.ssh_port is not None:
+        wanted.append((EVERY_ADDRESS, request.ssh_port, "tcp"))
+    taken = [(port.address, port.port, port.protocol) for port in facts.ports]
+    return not any(ports_collide(*port, *other) for port in wanted for other in taken)
+
+
+def _circles(hosts: Sequence[Host], here: Sequence[str], keys: Sequence[str]) -> list[list[Host]]:
+    """Return ever larger sets of hosts around those of a session: its own, those of its racks, of its zones, all."""
+    labels = {host.name: dict(host.labels) for host in hosts}
+    used = [key for key in keys if any(key in label for label in labels.values())]
+    circles = [[host for host in hosts if host.name in here]]
+    for depth in range(len(used), 0, -1):
+        near = {tuple(labels[name].get(key, "") for key in used[:depth]) for name in here if name in labels}
+        circles.append(
+            [host for host in hosts if tuple(labels[host.name].get(key, "") for key in used[:depth]) in near]
+        )
+    circles.append(list(hosts))
+    return [circle for place_, circle in enumerate(circles) if circle and circle not in circles[:place_]]
+
+
+def changed_plan(
+    plan: Plan,
+    request: Request,
+    target: Target,
+    homes: Mapping[str, str],
+    hosts_facts: Mapping[str, HostFacts],
+    settings: Settings,
+    free_devices: Mapping[str, Devices],
+    inventory: Mapping[str, Mapping[str, Any]],
+    fenced: Collection[str] = (),
+) -> Plan:
+    """Return the plan in which the replicas of *target* that need a host have the one that *homes* gives them.
+
+    hosts_facts: of the hosts of *homes* at least. free_devices: by host what nobody holds. fenced: lost hosts of the
+    plan whose replicas others get; what the session would take from them is refused from now on.
+    """
+    old = {replica.name: replica for replica in plan.replicas}
+    host_of = {name: homes[name] if name in homes else old[name].host for name in target.names}
+    stay = [old[name] for name in target.names if name not in homes]
+    node_rank = {replica.host: replica.node_rank for replica in stay}
+    local_rank = {replica.name: replica.local_rank for replica in stay}
+    for name in target.homeless:
+        host = homes[name]
+        if host not in node_rank:
+            node_rank[host] = _lowest_free(node_rank.values())
+        local_rank[name] = _lowest_free(local_rank[other] for other in local_rank if host_of[other] == host)
+    ssh_port = plan.ssh_port
+    if "main1" in homes:
+        ssh_port = _ssh_port(plan, request, hosts_facts[homes["main1"]], settings)
+    pinned = pin(request, homes, hosts_facts, free_devices)
+    pinned.update(
+        {entry.name: Pinned(entry.devices[PINNED], entry.memory_nodes) for entry in stay if PINNED in entry.devices}
+    )
+    devices = _devices(request, target.names, host_of, {entry.name: entry for entry in stay}, free_devices)
+    entries = entries_of(
+        request, plan.session.id, host_of, node_rank, plan.network, devices, pinned, ssh_port, local_rank
+    )
+    # Those that stay come first, so that one of them writes what proves that folders are shared.
+    names = [host for host in plan.hosts if host in node_rank] + [host for host in node_rank if host not in plan.hosts]
+    known = [host for host in names if host in hosts_facts]
+    hosts = planned_hosts(request, known, node_rank, plan.network, entries, hosts_facts, inventory)
+    for host in names:
+        if host in plan.hosts:
+            replicas = tuple(entry.name for entry in entries if entry.host == host)
+            data = hosts[host].data if host in hosts else plan.hosts[host].data
+            hosts[host] = replace(plan.hosts[host], replicas=replicas, data=data)
+    used = images_of(entries)
+    images = {
+        reference: PinnedImage(pinned_image.digest, {host: pinned_image.ids.get(host) for host in used[reference]})
+        for reference, pinned_image in plan.images.items()
+        if reference in used
+    }
+    mode = MULTI_NODE if len(hosts) > 1 else SINGLE_NODE
+    session = replace(plan.session, size=len(entries), mode=mode, requested_mode=request.mode)
+    still_fenced = {*plan.fenced, *fenced} - {entry.underlay_address for entry in hosts.values()}
+    return replace(
+        plan,
+        session=session,
+        request=request.to_dict(),
+        ssh_port=ssh_port,
+        hosts={host: hosts[host] for host in names},
+        images=images,
+        replicas=entries,
+        fenced=tuple(sorted(address for address in still_fenced if address)),
+    )
+
+
+def _devices(
+    request: Request,
+    names: Iterable[str],
+    host_of: Mapping[str, str],
+    stay: Mapping[str, Replica],
+    free_devices: Mapping[str, Devices],
+) -> dict[str, Devices]:
+    """Return the devices of each host in the order in which its replicas, by their ranks, have them, or take them."""
+    roles = {name: role for name, role, _index in request.replicas()}
+    free = {host: {kind: list(given) for kind, given in devices} for host, devices in free_devices.items()}
+    found: dict[str, dict[str, list[str]]] = {}
+    for name in names:
+        host = host_of[name]
+        for kind, count in roles[name].resources.accelerators:
+            left = free.get(host, {}).get(kind, [])
+            own = list(stay[name].devices[kind]) if name in stay else [left.pop(0) for _number in range(count) if left]
+            found.setdefault(host, {}).setdefault(kind, []).extend(own)
+    return {host: tuple((kind, tuple(given)) for kind, given in devices.items()) for host, devices in found.items()}
+
+
+def _ssh_port(plan: Plan, request: Request, facts: HostFacts, settings: Settings) -> int | None:
+    """Return the port of main1's new host at which the owner logs in: the one it has, where that is free there."""
+    if plan.ssh_port is None or request.ssh_port is not None:
+        return plan.ssh_port
+    taken = {port.port for port in facts.ports} | {port.host_port for port in request.ports}
+    return plan.ssh_port if plan.ssh_port not in taken else choose_ssh_port(settings.ssh_ports, taken, plan.session.id)
+
+
+def _lowest_free(taken: Iterable[int]) -> int:
+    used = set(taken)
+    return next(number for number in range(len(used) + 1) if number not in used)
+
+
+def claim_beyond(claim: Claim, held: Claim | None, change_id: str) -> Claim | None:
+    """Return what a host has to hold for a session beyond what it holds already; None where that is nothing.
+
+    claim: what the changed plan claims there. change_id: names the change, of which one at a time gets its claim.
+    """
+    mine = held or Claim(claim.session_id, claim.session_name)
+    had = [name for _kind, names in mine.devices for name in names]
+    devices = tuple(
+        (kind, more) for kind, names in claim.devices if (more := tuple(name for name in names if name not in had))
+    )
+    beyond = Claim(
+        session_id=change_id,
+        session_name=f"{claim.session_name}+",
+        replicas=max(0, claim.replicas - mine.replicas),
+        cpus=max(0, claim.cpus - mine.cpus),
+        memory=max(0, claim.memory - mine.memory),
+        devices=devices,
+        ports=tuple(port for port in claim.ports if port not in mine.ports),
+        vni=claim.vni if mine.vni is None else None,
+        subnets=tuple(subnet for subnet in claim.subnets if subnet not in mine.subnets),
+        overlay_port=claim.overlay_port if mine.overlay_port is None else None,
+    )
+    return beyond if beyond != Claim(change_id, beyond.session_name) else None

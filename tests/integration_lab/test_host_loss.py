@@ -1,0 +1,253 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Sessions that change their size and outlive their hosts.
+
+Only a lab shows what other replicas see meanwhile, real packets to and from a host that is cut off, and one that comes
+back. What a launch decides and what a host does is shown by unit and contract tests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    ADDRESSES,
+    DEMO,
+    NETWORK,
+    Replica,
+    Run,
+    Snapshot,
+    clear,
+    in_parallel,
+    launch,
+    on,
+    play,
+    record,
+    replicas,
+    script,
+    teardown,
+    try_on,
+)
+
+REQUEST: dict[str, Any] = {
+    "session_name": "elastic",
+    "session_image": DEMO,
+    "session_cpus": "0.5",
+    "session_memory": "64m",
+    "session_max_size": 12,
+    "session_on_host_loss": "replace",
+    "session_command": ["sleep", "infinity"],
+}
+BLOCKER: dict[str, Any] = {
+    "session_name": "blocker",
+    "session_image": DEMO,
+    "session_size": 3,
+    "session_cpus": "1.5",
+    "session_memory": "64m",
+    "session_max_replicas_per_host": 1,
+    "session_command": ["sleep", "infinity"],
+}
+NOWHERE = {"n3": {"ansible_host": f"{NETWORK}.0.98"}}
+"""Variables by which the controller alone does not reach n3: nothing has this address."""
+OTHERS = ("n1", "n2")
+
+
+@pytest.fixture(scope="module")
+def spread(untouched_lab: Snapshot) -> Iterator[None]:
+    """A session with a replica on each host, and room for more on each."""
+    try:
+        launch(BLOCKER).ok()
+        assert launch({**REQUEST, "session_size": 3}).ok().placed == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
+        teardown("blocker").ok()
+        yield
+    finally:
+        clear("blocker", "elastic")
+
+
+def starts() -> dict[str, tuple[str, str]]:
+    """Return when the first process of each replica was started, and its container."""
+    found = replicas("elastic")
+    return {name: (each.about["Id"], each.about["State"]["StartedAt"]) for name, each in found.items()}
+
+
+def reach_each_other(names: list[str]) -> None:
+    """Let every replica log in to every other by its name, which is all that its hosts file has."""
+
+    def look(each: Replica) -> None:
+        for name in names:
+            assert each.run("ssh", name, "hostname").strip() == name
+        known = [line.split()[1] for line in each.run("cat", "/etc/cluster-compute/hostfile").splitlines() if line[:0]]
+        assert known == []
+        listed = [line.split()[0] for line in each.run("cat", "/etc/cluster-compute/hostfile").splitlines()]
+        assert listed == names
+
+    found = replicas("elastic")
+    assert list(found) == names
+    in_parallel(look, list(found.values()))
+
+
+@contextmanager
+def cut_off() -> Iterator[None]:
+    """Let no packet pass between n3 and the other hosts."""
+    rules = "".join(
+        f"iptables -{{0}} INPUT -s {ADDRESSES[host]} -j DROP\niptables -{{0}} OUTPUT -d {ADDRESSES[host]} -j DROP\n"
+        for host in OTHERS
+    )
+    script("n3", rules.format("I"))
+    try:
+        yield
+    finally:
+        script("n3", rules.format("D"))
+
+
+def sent_to(host: str, address: str) -> int:
+    """Return how many packets a host has sent to the tunnels of another, as a rule counts that only counts."""
+    rows = on(host, "iptables", "-nvxL", "OUTPUT").splitlines()
+    return sum(int(row.split()[0]) for row in rows if "counted" in row and address in row)
+
+
+@contextmanager
+def counted(address: str) -> Iterator[None]:
+    """Count what n1 and n2 send to the tunnel of another host."""
+    rule = f"OUTPUT -d {address} -p udp --dport 4789 -m comment --comment counted"
+    in_parallel(lambda host: script(host, f"iptables -I {rule}"), OTHERS)
+    try:
+        yield
+    finally:
+        in_parallel(lambda host: script(host, f"iptables -D {rule}"), OTHERS)
+
+
+def replace_lost(**more: Any) -> Run:
+    return play("replace_lost", {"session_name": "elastic"}, **more)
+
+
+def test_it_grows_and_shrinks_and_nothing_that_stays_is_started_again(spread: None) -> None:
+    before = starts()
+    told = launch({**REQUEST, "session_size": 6}, "--check").ok()
+    assert "It has 6 replicas in place of 3." in told.output
+    assert starts() == before
+    grown = launch({**REQUEST, "session_size": 6}).ok()
+    assert {name: grown.placed[name] for name in before} == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
+    after = starts()
+    assert {name: after[name] for name in before} == before
+    names = ["main1", *(f"sub{number}" for number in range(1, 6))]
+    reach_each_other(names)
+    found = replicas("elastic")
+    # What is started from now on knows the size, in replicas that have stayed as well.
+    assert "WORLD_SIZE=6" in found["sub5"].run("ssh", "sub1", "env").splitlines()
+    assert found["main1"].environment()["WORLD_SIZE"] == "3"
+    ranks = found["main1"].run("mpirun", "--oversubscribe", "-np", "6", "hostname").split()
+    assert sorted(ranks) == sorted(names)
+    again = launch({**REQUEST, "session_size": 6}).ok()
+    assert again.changed_hosts == set()
+    assert starts() == after
+
+    launch({**REQUEST, "session_size": 3}).ok()
+    assert starts() == before
+    reach_each_other(names[:3])
+    kept = play("logs", {"session_name": "elastic"}).ok()
+    assert kept.code == 0
+
+
+def test_a_host_that_only_the_controller_does_not_reach_is_not_lost(spread: None) -> None:
+    before, revision = starts(), record("elastic")["revision"]
+    run = replace_lost(hosts=NOWHERE)
+    assert run.code == 0
+    assert "n3 does not count as lost, as n1, n2 still hear it." in run.output
+    # Two halves: of n2 and n3 only n1 says that they are silent, which is not most of the others.
+    gone = {**NOWHERE, "n2": {"ansible_host": f"{NETWORK}.0.97"}}
+    with cut_off():
+        run = replace_lost(hosts=gone)
+    assert "does not count as lost" in run.output
+    assert (starts(), record("elastic")["revision"]) == (before, revision)
+
+
+def test_one_that_is_cut_off_is_fenced_and_replaced_and_gives_up_when_it_is_back(spread: None) -> None:
+    before, old = starts(), replicas("elastic")["sub2"]
+    address = old.run("hostname", "-I").split()[0]
+    with cut_off():
+        assert replace_lost(hosts=NOWHERE).ok()
+        found = replicas("elastic")
+        # Both run, under one name; a third reaches the one alone, and the other nobody.
+        assert on("n3", "docker", "inspect", "-f", "{{.State.Running}}", old.container).strip() == "true"
+        new = {each.host: each for each in _named("sub2")}
+        (host,) = set(new) - {"n3"}
+        assert found["main1"].run("ssh", "sub2", "hostname", "-I").split()[0] == address
+        assert new[host].about["Id"] != old.about["Id"]
+    # The way is free again, and nobody listens.
+    with counted(ADDRESSES["n3"]):
+        assert old.attempt("ping", "-c", "2", "-w", "3", "main1").returncode != 0
+        assert found["main1"].run("ssh", "sub2", "hostname", "-I").split()[0] == address
+        assert new[host].run("ssh", "main1", "hostname").strip() == "main1"
+        assert {each: sent_to(each, ADDRESSES["n3"]) for each in OTHERS} == {"n1": 0, "n2": 0}
+    after = starts()
+    assert {name: after[name] for name in ("main1", "sub1")} == {name: before[name] for name in ("main1", "sub1")}
+    _await_nothing_left("n3")
+    reach_each_other(["main1", "sub1", "sub2"])
+
+
+def test_one_that_lost_power_is_replaced_while_the_others_go_on(spread: None) -> None:
+    # Back to a replica on each host: n3 is taken again, and not kept out any more.
+    launch(BLOCKER | {"session_size": 2, "session_hosts": ["n1", "n2"], "session_cpus": "0.5"}).ok()
+    launch({**REQUEST, "session_size": 2}).ok()
+    launch({**REQUEST, "session_size": 6}).ok()
+    teardown("blocker").ok()
+    placed = {name: each.host for name, each in replicas("elastic").items()}
+    gone = [name for name, host in placed.items() if host == "n3"]
+    assert gone
+    before = starts()
+    main = replicas("elastic")["main1"]
+    stays = next(name for name in ("sub1", "sub2", "sub3") if name not in gone)
+    script(main.host, f"docker exec {main.container} sh -c 'ssh {stays} sleep 600 & echo $! > /tmp/open'")
+    play("lab_power_cut", {"lab_host": "n3"}).ok()
+    try:
+        began = time.monotonic()
+        assert replace_lost().ok()
+        print(f"at full size {time.monotonic() - began:.1f} s after the command")
+        main.run("sh", "-c", "kill -0 $(cat /tmp/open)")
+        now = {name: each.host for name, each in _elsewhere().items()}
+        assert sorted(now) == sorted(placed)
+        after = {name: (each.about["Id"], each.about["State"]["StartedAt"]) for name, each in _elsewhere().items()}
+        assert {name: after[name] for name in before if name not in gone} == {
+            name: before[name] for name in before if name not in gone
+        }
+    finally:
+        play("lab_boot", {"lab_host": "n3"}).ok()
+    _await_nothing_left("n3")
+    reach_each_other(sorted(placed, key=lambda name: (name != "main1", name)))
+
+
+def _named(name: str) -> list[Replica]:
+    """Return all containers of a replica that there are, which are two while one is fenced."""
+    found = []
+    for host in ("n1", "n2", "n3"):
+        found += [each for each in _on(host) if each.name == name]
+    return found
+
+
+def _elsewhere() -> dict[str, Replica]:
+    return {each.name: each for host in OTHERS for each in _on(host)}
+
+
+def _on(host: str) -> list[Replica]:
+    import json
+
+    ids = on(host, "docker", "ps", "-aq", "--filter", "label=cluster-compute.session-name=elastic").split()
+    found = json.loads(on(host, "docker", "inspect", *ids)) if ids else []
+    return [Replica(about["Config"]["Hostname"], host, about["Name"].lstrip("/"), about) for about in found]
+
+
+def _await_nothing_left(host: str) -> None:
+    """Wait until a host has given up by itself what others have; its timer comes twice a minute at least."""
+    look = (
+        "docker ps -aq --filter label=cluster-compute.session-name=elastic; ip -o link | grep -o 'ccx[0-9a-f]*' || true"
+    )
+    deadline = time.monotonic() + 90
+    while (left := try_on(host, ["sh", "-c", look]).stdout.strip()) and time.monotonic() < deadline:
+        time.sleep(1)
+    assert left == "", on(host, "cat", "/var/log/cluster-compute.log")

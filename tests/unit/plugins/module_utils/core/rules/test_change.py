@@ -1,0 +1,234 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans of sessions that change while they run: what stays is the same to the letter, and every plan is a good one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import (
+    changed_plan,
+    claim_beyond,
+    find_places,
+    refuse_growth,
+    target_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
+    GIB,
+    make_facts,
+    make_plan,
+    make_request,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+CHANGE = "00000000-0000-4000-8000-000000000001"
+
+
+def facts_beside(facts, plan: Plan, without=()):
+    """Return the facts of the hosts once the session of a plan runs there; without: hosts that are lost."""
+    claims = claims_of(plan)
+    found = {}
+    for host, known in facts.items():
+        if host in without:
+            continue
+        held = []
+        if host in claims:
+            held = [
+                {
+                    "claim": claims[host].to_dict(),
+                    "stage": "committed",
+                    "boot": "b",
+                    "expires": None,
+                    "holder": "",
+                }
+            ]
+        found[host] = {**known, "reservations": held}
+    return typed(found)
+
+
+def change(plan: Plan, request: Request, facts, lost=(), lost_hosts=(), keys=(), inventory=None) -> Plan:
+    """Return the plan of a session that becomes what *request* says, by the facts of the hosts that are left."""
+    target = target_of(plan, request, lost)
+    there = facts_beside(facts, plan, lost_hosts)
+    homes = {}
+    if target.homeless:
+        hosts = hosts_from_facts(there, inventory or {})
+        homes = find_places(plan, request, target, hosts, there, keys, list(facts))
+        assert not isinstance(homes, Shortfall), homes
+    free = {host.name: host.free_devices for host in hosts_from_facts(there, inventory or {})}
+    fenced = [plan.hosts[host].underlay_address for host in lost_hosts]
+    return changed_plan(plan, request, target, homes, there, Settings(), free, inventory or {}, fenced)
+
+
+def kept(before: Plan, after: Plan, moved=()) -> None:
+    """See that replicas that stay are the same to the letter, and so are the networks."""
+    old = {entry.name: entry for entry in before.replicas}
+    assert (after.network, after.egress) == (before.network, before.egress)
+    for entry in after.replicas:
+        if entry.name in old and entry.name not in moved:
+            assert entry == old[entry.name]
+    again = json.loads(json.dumps(encode(after)))
+    assert validate_plan(again) == after
+
+
+def test_new_replicas_come_last_and_go_where_the_session_is():
+    facts = make_facts(4)
+    plan = make_plan(make_request(size=4, cpus=2), facts)  # two hosts, full
+    more = change(plan, make_request(size=6, cpus=2), facts)
+    kept(plan, more)
+    assert [(entry.name, entry.host, entry.local_rank, entry.node_rank) for entry in more.replicas[4:]] == [
+        ("sub4", "h3", 0, 2),
+        ("sub5", "h3", 1, 2),
+    ]
+    assert change(more, make_request(size=4, cpus=2), facts) == plan
+    fewer = change(more, make_request(size=1, cpus=2, mode="multi-node"), facts)
+    kept(more, fewer)
+    assert list(fewer.hosts) == ["h1"]
+    assert fewer.network.driver == "vxlan"
+    assert fewer.session.mode == "single-node"
+
+
+def test_a_lost_replica_keeps_its_name_rank_and_address():
+    facts = make_facts(4)
+    plan = make_plan(make_request(size=4, cpus=2), facts)
+    for lost_host, names in (("h2", ["sub2", "sub3"]), ("h1", ["main1", "sub1"])):
+        after = change(plan, make_request(size=4, cpus=2), facts, names, [lost_host])
+        kept(plan, after, names)
+        assert lost_host not in after.hosts
+        assert after.fenced == (plan.hosts[lost_host].underlay_address,)
+        old = {entry.name: entry for entry in plan.replicas}
+        for entry in after.replicas:
+            same = ("name", "rank", "address", "mac", "kernel_id", "container", "ports", "resources")
+            assert [getattr(entry, key) for key in same] == [getattr(old[entry.name], key) for key in same]
+        assert {entry.host for entry in after.replicas if entry.name in names} == {"h3"}
+    # A host that is taken again is not kept out any more.
+    back = change(after, make_request(size=6, cpus=2), {**facts, "h3": facts["h1"], "h4": facts["h2"]})
+    kept(after, back)
+
+
+def test_the_fence_falls_for_a_host_that_is_used_again():
+    facts = make_facts(3)
+    plan = make_plan(make_request(size=4, cpus=2), facts)
+    after = change(plan, make_request(size=4, cpus=2), facts, ["sub2", "sub3"], ["h2"])
+    again = change(after, make_request(size=6, cpus=2), facts)
+    assert again.replicas[-1].host == "h2"
+    assert again.fenced == ()
+    kept(after, again)
+
+
+def test_near_hosts_come_first():
+    facts = make_facts(6)
+    inventory = {
+        f"h{n}": {"cluster_compute_labels": {"zone": "za" if n < 5 else "zb", "rack": f"r{n % 3}"}} for n in range(1, 7)
+    }
+    plan = make_plan(make_request(size=4, cpus=2), facts)  # h1 (r1), h2 (r2)
+    after = change(plan, make_request(size=6, cpus=2), facts, keys=("zone", "rack"), inventory=inventory)
+    assert after.replicas[-1].host == "h4"  # r1 of the same zone, before h3
+
+
+def test_only_the_highest_ranks_go():
+    roles = [{"name": "main"}, {"name": "a", "replicas": 2}, {"name": "b", "replicas": 2}]
+    facts = make_facts(4)
+    request = make_request(roles=roles, cpus=1)
+    plan = make_plan(request, facts)
+    roles[1] = {"name": "a", "replicas": 3}
+    grown = change(plan, make_request(roles=roles, cpus=1), facts)
+    kept(plan, grown)
+    assert [entry.name for entry in grown.replicas] == ["main1", "a1", "a2", "b1", "b2", "a3"]
+    roles[2] = {"name": "b", "replicas": 1}
+    with pytest.raises(InvalidInput, match="b2 would go and a3 would stay"):
+        target_of(grown, make_request(roles=roles, cpus=1), ())
+
+
+def test_what_cannot_grow_says_why():
+    facts = make_facts(2, cpus=32)
+    alone = make_plan(make_request(size=1), facts)
+    with pytest.raises(InvalidInput, match="without a network of its own"):
+        refuse_growth(alone, 2)
+    bridge = make_plan(make_request(size=4), facts)
+    refuse_growth(bridge, 13)
+    with pytest.raises(InvalidInput, match=r"has addresses for 13 replicas.*session_max_size"):
+        refuse_growth(bridge, 14)
+    large = make_plan(make_request(size=4, max_size=40), facts)
+    refuse_growth(large, 40)
+    assert large.network.driver == "vxlan"
+    validate_plan(encode(large))
+    single = make_plan(make_request(size=1, max_size=4), facts)
+    assert single.network is not None
+    kept(single, change(single, make_request(size=4, max_size=4), facts))
+
+
+def test_a_bridge_does_not_leave_its_host():
+    facts = make_facts(2)
+    plan = make_plan(make_request(size=2, cpus=2), facts)
+    with pytest.raises(AssertionError, match="Shortfall"):
+        change(plan, make_request(size=3, cpus=2), facts)
+
+
+def test_what_is_claimed_beyond():
+    facts = make_facts(4)
+    plan = make_plan(make_request(size=3, cpus=2), facts)
+    more = change(plan, make_request(size=4, cpus=2), facts)
+    old, new = claims_of(plan), claims_of(more)
+    assert claim_beyond(new["h1"], old["h1"], CHANGE) is None
+    beyond = claim_beyond(new["h2"], old["h2"], CHANGE)
+    assert beyond == Claim(CHANGE, "demo+", replicas=1, cpus=2000, memory=GIB)
+    more = change(more, make_request(size=5, cpus=2), facts)
+    new = claims_of(more)
+    fresh = claim_beyond(new["h3"], None, CHANGE)
+    assert fresh.session_name == "demo+"
+    assert (fresh.vni, fresh.subnets) == (new["h3"].vni, new["h3"].subnets)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_any_series_of_changes_is_a_series_of_good_plans(data):
+    number = data.draw(st.integers(2, 5))
+    facts = make_facts(number, cpus=data.draw(st.integers(2, 6)))
+    capacity = sum(known["capacity"]["cpus"] // 2000 for known in facts.values())
+    values = {"cpus": 2, "max_size": 13, "mode": "multi-node"}
+    size = data.draw(st.integers(1, max(1, capacity - 1)))
+    plan = make_plan(make_request(size=size, **values), facts)
+    for _step in range(data.draw(st.integers(1, 5))):
+        moved, lost_hosts = (), ()
+        if data.draw(st.booleans()) and len(plan.hosts) > 1:
+            lost_hosts = (data.draw(st.sampled_from(sorted(plan.hosts))),)
+            moved = tuple(entry.name for entry in plan.on(lost_hosts[0]))
+        else:
+            size = data.draw(st.integers(1, 13))
+        request = parse_request(
+            {
+                "session_name": "demo",
+                "session_image": "debian:12",
+                "session_size": size,
+                **{f"session_{k}": v for k, v in values.items()},
+            }
+        )
+        target = target_of(plan, request, moved)
+        there = facts_beside(facts, plan, lost_hosts)
+        hosts = hosts_from_facts(there, {})
+        homes = find_places(plan, request, target, hosts, there) if target.homeless else {}
+        if isinstance(homes, Shortfall):
+            size = len(plan.replicas)
+            continue
+        fenced = [plan.hosts[host].underlay_address for host in lost_hosts]
+        after = changed_plan(plan, request, target, homes, there, Settings(), {}, {}, fenced)
+        kept(plan, after, moved)
+        used: dict[str, int] = {}
+        for entry in after.replicas:
+            used[entry.host] = used.get(entry.host, 0) + entry.resources.cpus
+        assert all(amount <= facts[host]["capacity"]["cpus"] for host, amount in used.items())
+        assert not {entry.host for entry in after.replicas} & {*lost_hosts}
+        plan = after

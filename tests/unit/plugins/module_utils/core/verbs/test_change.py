@@ -1,0 +1,203 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a launch does to a session that runs and is to be larger, smaller, or without lost hosts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import patched
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import closing_lines
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
+    AWAY,
+    BROKEN,
+    Launch,
+    refused,
+    request,
+)
+
+
+def grown(size: int = 4, hosts: int = 5, before: dict[str, Any] | None = None, **options: Any) -> Launch:
+    """Return a launch by which a session of three replicas on h1 to h3 becomes larger, or smaller."""
+    first = Launch(request(**(before or {})), hosts).until("")
+    return first.run_on(request(size=size, **(before or {})), **options)
+
+
+def lost(*away: str, hosts: int = 5, silent: dict[str, list[str]] | None = None, **more: Any) -> Launch:
+    """Return a launch of a session on h1 to h3, of which some cannot be reached; silent: as the others say."""
+    first = Launch(request(on_host_loss="replace", **more), hosts).until("")
+    run = first.run_on()
+    for host, peers in (silent or {}).items():
+        run.hosts[host]["silent_peers"] = {first.record.id: peers}
+    run.answer(**dict.fromkeys(away, AWAY))
+    if run.step == "look":
+        run.answer(**dict.fromkeys(away, AWAY))
+    return run
+
+
+def test_growing_holds_the_new_places_and_tells_those_that_stay_the_difference() -> None:
+    run = grown().until("reserve")
+    before: Record = Launch(request(), 5).until("").record
+    assert hosts_of(run.state) == ["h4", "h1"]
+    told = run.told("h4")
+    assert (told["state"], told["claim"]["session_name"], told["claim"]["replicas"]) == ("held", "train+", 1)
+    assert run.told("h1")["claim"]["replicas"] == 0
+    run.answer()
+    assert (run.step, sorted(hosts_of(run.state))) == ("apply", ["h1", "h2", "h3", "h4", "h5"])
+    assert run.told("h5")["state"] == "stub"
+    new, stays = run.told("h4"), run.told("h2")
+    assert (new["record"]["plan"]["session"]["size"], new["prove"], "change_id" in new) == (4, True, True)
+    assert new["public_keys"].keys() == {"main1", "sub1", "sub2", "sub3"}
+    assert not {"record", "prove", "change_id"} & stays.keys()
+    assert stays["public_keys"].keys() == {"sub3"}
+    known = encode(run.hosts["h2"]["records"])[0]
+    assert patched(known, stays["patch"]["changes"]) == run.state["record"]
+    assert stays["patch"]["from"] == known["revision"]
+    assert len(json.dumps(stays["patch"])) < len(json.dumps(known)) / 2
+    assert before.plan["replicas"] == run.state["record"]["plan"]["replicas"][:3]
+    run.answer()
+    assert run.state["outcome"]["status"] == "RUNNING"
+    assert run.steps == ["look", "reserve", "apply"]
+    assert [replica["name"] for replica in run.state["replicas"]] == ["sub3"]
+    assert closing_lines(run.state)[0].endswith("It has 4 replicas in place of 3.")
+
+
+def test_shrinking_clears_the_hosts_that_carry_nothing_any_more() -> None:
+    run = grown(1).until("")
+    assert run.steps == ["look", "reserve", "apply", "clear"]
+    assert run.state["record"]["hosts"] == ["h1"]
+    assert run.state["record"]["request"]["mode"] == "multi-node"
+
+
+def test_hosts_that_leave_are_told_a_stub() -> None:
+    run = grown(2).until("clear")
+    assert hosts_of(run.state) == ["h3"]
+    told = run.told("h3")
+    assert (told["state"], told["keep_record"], told["record"].get("plan")) == ("absent", True, None)
+    assert told["record"]["hosts"] == ["h1", "h2"]
+    run.answer(h3=AWAY)
+    assert run.state["outcome"]["status"] == "RUNNING"
+    assert "h3 could not be cleaned: No route." in run.state["warnings"]
+
+
+def test_without_room_nothing_is_changed_and_it_is_said() -> None:
+    run = grown(9).until("")
+    assert run.steps == ["look"]
+    assert run.state["outcome"]["status"] == "PENDING"
+    assert "stays as it is" in run.state["outcome"]["report"][0]
+
+
+def test_with_a_least_size_it_takes_what_there_is() -> None:
+    first = Launch(request(), 5).until("")
+    run = first.run_on(request(size=9), min_size=4).until("")
+    assert run.record.plan["session"]["size"] == 5
+    assert run.state["outcome"]["report"][0] == "There is room for 5 of 9 replicas."
+    assert first.run_on(request(size=9), min_size=6).until("").steps == ["look"]
+
+
+def test_of_two_changes_one_goes_on() -> None:
+    run = grown().until("reserve")
+    run.answer(h1=refused("The name train+ is taken.", "00000000-0000-4000-8000-000000000000"))
+    assert (run.step, hosts_of(run.state)) == ("withhold", ["h4", "h1"])
+    assert run.answer().step == "look"
+    run = grown().until("reserve")
+    run.answer(h1=refused("The name train+ is taken.", "ffffffff-0000-4000-8000-000000000000"))
+    assert run.step == "reserve"
+
+
+def test_new_replicas_that_cannot_be_started_are_given_up() -> None:
+    run = grown().until("apply")
+    changed = run.record
+    run.answer(h4=BROKEN)
+    assert run.step == "look"
+    for host in ("h1", "h2", "h3", "h4"):
+        run.hosts[host]["records"] = encode([changed])
+        run.hosts[host]["images"] = run.hosts["h1"]["images"]
+    run.until("")
+    assert run.record.plan["session"]["size"] == 3
+    assert run.record.revision == changed.revision + 1
+    assert "h4: The disk is full." in run.state["failure"]
+    assert "it runs on as it was" in run.state["failure"]
+
+
+def test_a_host_that_most_others_call_silent_is_replaced_and_fenced_first() -> None:
+    run = lost("h2", silent={"h1": ["h2"], "h3": ["h2"]})
+    assert run.steps == ["look", "look"]
+    assert (run.step, hosts_of(run.state)) == ("reserve", ["h4", "h1"])
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("fence", ["h1", "h3"])
+    assert run.told("h3")["containers"] is True
+    assert run.state["record"]["plan"]["fenced"] == ["192.0.2.2"]
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("apply", ["h4", "h5"])
+    assert (run.told("h4")["state"], run.told("h5")["state"]) == ("amended", "stub")
+    run.answer()
+    assert run.state["outcome"]["status"] == "RUNNING"
+    assert run.record.change is not None
+    assert (run.record.change.kind, run.record.change.places) == ("replace", {"sub1": "h2"})
+
+
+@pytest.mark.parametrize("silent", [{}, {"h1": ["h2"]}, {"h1": [], "h3": []}])
+def test_a_host_that_others_still_hear_is_left_alone(silent: dict[str, list[str]]) -> None:
+    run = lost("h2", silent=silent)
+    assert run.steps == ["look", "look"]
+    assert "Its replicas are not given to others: h2 does not count as lost, as" in run.state["failure"]
+
+
+def test_one_that_is_to_wait_for_its_host_is_not_touched() -> None:
+    first = Launch(request(), 5).until("")
+    run = first.run_on()
+    run.answer(h2=AWAY)
+    assert run.steps == ["look"]
+    assert "cannot be reached" in run.state["failure"]
+
+
+def test_main1_goes_to_another_host_with_its_name_and_address() -> None:
+    run = lost("h1", silent={"h2": ["h1"], "h3": ["h1"]}).until("")
+    main = run.record.plan["replicas"][0]
+    assert (main["name"], main["rank"], main["host"]) == ("main1", 0, "h4")
+    assert run.state["outcome"]["status"] == "RUNNING"
+
+
+def test_a_host_with_another_copy_is_told_the_whole() -> None:
+    run = grown().until("apply")
+    run.answer(h2={"stale": True, "actions": []})
+    assert (run.step, hosts_of(run.state)) == ("again", ["h2"])
+    assert run.told("h2")["record"] == run.state["record"]
+    assert run.answer().state["outcome"]["status"] == "RUNNING"
+
+
+def test_a_replica_whose_new_host_fails_finds_another() -> None:
+    run = lost("h2", silent={"h1": ["h2"], "h3": ["h2"]}).until("apply")
+    changed = run.record
+    run.answer(h4=BROKEN)
+    assert run.step == "look"
+    for host in ("h1", "h3", "h4"):
+        run.hosts[host]["records"] = encode([changed])
+    run.answer(h2=AWAY)
+    while run.step != "":
+        run.answer()
+    assert run.record.plan["replicas"][1]["host"] == "h5"
+
+
+def test_in_check_mode_it_is_said_what_would_be_done() -> None:
+    run = grown(check_mode=True).until("")
+    assert run.steps == ["look", "reserve", "apply"]
+    assert run.state["outcome"]["status"] == "PLANNED"
+
+
+def test_a_change_that_ended_between_its_leases_and_the_hosts_is_gone_on_with() -> None:
+    run = grown().until("apply")
+    changed = run.record
+    again = grown()
+    for host in ("h1", "h2", "h3"):
+        again.hosts[host]["records"] = encode([changed])
+    again.until("")
+    assert again.steps == ["look", "reserve", "apply"]
+    assert again.record.plan["session"]["size"] == 4
