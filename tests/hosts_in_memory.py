@@ -60,6 +60,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import verify as host_verify
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import _host_names, _own_public_keys
@@ -67,6 +68,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts
 
 LEASE, DEADLINE = 120, 600
@@ -216,6 +218,7 @@ class Host:
         self.name, self.number, self.root, self.cpus = name, number, root, cpus
         self.is_up, self.is_full = True, False
         self.is_silent: Callable[[str], bool] = lambda _name: False
+        self.is_heard = True  # else it does what it is told, and its answer is lost
         self.containers: dict[str, dict[str, Any]] = {}
         self.links: dict[str, tuple[str, str]] = {}
         self.network_of: dict[str, dict[str, Any]] = {}
@@ -451,6 +454,22 @@ def stages_in_memory(
     return [place, begun, gone, makes, kept, commit]
 
 
+def verify_in_memory(
+    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1
+) -> list[dict[str, Any]]:
+    """Return what works, where peers are waited for."""
+    replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
+    wait_in_memory(None, plan, replicas, 0, waits=bool(patience))
+    return [{"name": replica["name"], "rank": replica["rank"], "status": RUNNING} for replica in replicas]
+
+
+def wait_in_memory(_engine: Any, _plan: Any, replicas: Any, _deadline: float, waits: bool) -> Any:
+    """Return what is ready: nothing where it is not waited for."""
+    if replicas and not waits:
+        raise PeersSilent("Others may have to start.")
+    return replicas
+
+
 class World:
     """Hosts, by default three of two CPUs each, and the verbs that are run on them.
 
@@ -458,9 +477,15 @@ class World:
     """
 
     def __init__(
-        self, root: Path, cpus: Iterable[int] = (2000, 2000, 2000), *, seed: int = 0, attempts: int = 3
+        self,
+        root: Path,
+        cpus: Iterable[int] = (2000, 2000, 2000),
+        *,
+        seed: int = 0,
+        attempts: int = 3,
+        forks: int = 5,
     ) -> None:
-        self.now, self.ids = 1000.0, itertools.count(1)
+        self.now, self.ids, self.forks = 1000.0, itertools.count(1), forks
         self.hosts = {
             f"h{number}": Host(f"h{number}", number, root / f"h{number}", amount)
             for number, amount in enumerate(cpus, 1)
@@ -502,6 +527,7 @@ class World:
                 inventory={name: dict(self.site) for name in known},
                 site=self.site,
                 has_ended=self.has_ended,
+                forks=self.forks,
             )
             if not state["step"]:
                 return state
@@ -534,7 +560,7 @@ class World:
             results.append(host.call(module, asked))
             if results[-1].get("failed"):
                 break
-        return combined(results)
+        return combined(results) if host.is_heard else {"unreachable": True, "msg": "Broken pipe."}
 
     def _side_by_side(self, state: State) -> dict[str, Any]:
         """Return what hosts answer that go on in an order by chance; one that vanishes does nothing any more."""
@@ -604,18 +630,21 @@ class World:
         outside = Outside(self.now, str, inventory={name: dict(self.site) for name in self.known}, site=self.site)
         return schedule.advance(state, answers, outside)
 
-    def act(self, kind: str, what: Any, moment: int | None, meanwhile: Any = None) -> set[str]:
-        """Let one thing happen, and in the midst of it another; return the names of the sessions that are meant."""
+    def act(self, kind: str, what: Any, moment: int | None, *meanwhile: Any) -> set[str]:
+        """Let one thing happen, and in the midst of it others; return the names of the sessions that are meant."""
         names: set[str] = set()
 
         def happens() -> None:
-            names.update(self.act(*meanwhile))
+            for act in meanwhile:
+                names.update(self.act(*act))
 
         if kind == "lose":
             self.hosts[what].is_up = False
         elif kind == "bring back":
             self.hosts[what].is_up = True
             self.boot(what)
+        elif kind in ("mute", "hear"):
+            self.hosts[what].is_heard = kind == "hear"
         elif kind == "rename":
             self.renamed ^= {what}
         elif kind in ("fill", "empty"):
@@ -753,16 +782,9 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
         patch.setattr(change_steps, "session_stages", stages_in_memory)
         patch.setattr(change_steps, "foreign_containers", lambda *_given: [])
-        patch.setattr(
-            launch_steps,
-            "verify",
-            lambda _engine, plan, host, *_more: [
-                {"name": replica["name"], "rank": replica["rank"], "status": RUNNING}
-                for replica in plan["replicas"]
-                if replica["host"] == host
-            ],
-        )
-        patch.setattr(launch_steps, "wait_until_ready", lambda _engine, _plan, replicas, _deadline, waits: replicas)
+        patch.setattr(launch_steps, "verify", verify_in_memory)
+        patch.setattr(host_verify, "verify", verify_in_memory)
+        patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)
         patch.setattr(link, "session_links", lambda: dict(NOW.host.links))
         patch.setattr(link, "delete_link", lambda name: NOW.host.remove_link(name))
         patch.setattr(firewall, "sessions", lambda: dict(NOW.host.rules))

@@ -203,6 +203,13 @@ overview:
           type: list
           elements: dict
           returned: always
+        times:
+          description:
+            - When it ends by C(session_max_duration) and C(session_max_idle) - C(max_duration), C(max_idle) and
+              C(end_warning) in seconds -, for how long it has run (C(ran)) and was not used (C(idle)), null unless
+              usage was measured, and all of it in words (C(message)). Null where it has neither.
+          type: dict
+          returned: always
         replicas:
           description:
             - Its replicas in rank order. What the plan says of each (C(name), C(role), C(index), C(rank),

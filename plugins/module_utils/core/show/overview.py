@@ -25,6 +25,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     held_claims,
     hosts_from_facts,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import (
+    describe,
+    limits_of,
+    together,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
 
@@ -175,6 +180,7 @@ def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]
         "request": None if request is None else request_of(request),
         "report": list(record.report),
         "history": encode(record.history),
+        "times": _times(record, facts),
         "replicas": replicas,
         "ports": [
             {"replica": replica["name"], "host": replica["host"], **port}
@@ -192,6 +198,15 @@ def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]
             if container.failure
         ],
     }
+
+
+def _times(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any] | None:
+    """Return when a session ends by its request, and how far it is, in seconds; None where its time is not kept."""
+    limits = limits_of(record.request)
+    if not limits.exist:
+        return None
+    found = together(facts[host].times.get(record.id) if host in facts else None for host in record.hosts)
+    return {**encode(limits), "ran": found.ran, "idle": found.idle, "message": describe(limits, found)}
 
 
 def request_of(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -277,6 +277,9 @@ FIELDS: list[tuple[str, Any, Any, Any]] = [
     ),
     ("session_priority", 7, 7, lambda request: request.priority),
     ("session_on_host_loss", "replace", "replace", lambda request: request.on_host_loss),
+    ("session_max_duration", "8h", 28800, lambda request: request.max_duration),
+    ("session_max_idle", "90m", 5400, lambda request: request.max_idle),
+    ("session_end_warning", "", None, lambda request: request.end_warning),
     (
         "session_authorized_keys",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1dTrqLLgJf4Lb3cCwDDl8LZmM0zgxCGJ8Wfdp0eGkQ me\r\n",
@@ -304,7 +307,7 @@ def test_what_nobody_touched_is_what_a_launch_does_by_itself() -> None:
     # A number that nobody gave is no answer at all.
     texts = ("text", "textarea")
     untouched = {name: "" for name, asked in DIALOG.items() if not asked["required"] and asked["type"] in texts}
-    assert len(untouched) == 7
+    assert len(untouched) == 10
     assert request_of(**untouched) == parse_request(plain)
 
 

@@ -71,7 +71,7 @@ REQUESTS = st.builds(
     st.sampled_from(["0.5", "2", "2"]),
     st.booleans(),
 )
-MOMENTS = st.integers(1, 10)
+MOMENTS = st.integers(1, 14)
 SIMPLE = st.one_of(
     st.tuples(st.just("launch"), REQUESTS, st.one_of(st.none(), MOMENTS)),
     st.tuples(st.just("tear down"), st.sampled_from(NAMES), st.one_of(st.none(), MOMENTS)),
@@ -79,20 +79,26 @@ SIMPLE = st.one_of(
     st.tuples(st.just("lose"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("bring back"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("rename"), st.sampled_from(HOSTS), st.none()),
-    st.tuples(st.sampled_from(["fill", "empty"]), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.sampled_from(["fill", "empty", "mute", "hear"]), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
+MEANWHILE = st.lists(SIMPLE, min_size=1, max_size=3)
 ACTS = st.one_of(
     SIMPLE,
     st.tuples(st.just("launch"), REQUESTS, st.none()),
-    st.tuples(st.just("launch"), REQUESTS, MOMENTS, SIMPLE),
-    st.tuples(st.just("tear down"), st.sampled_from(NAMES), MOMENTS, SIMPLE),
-    st.tuples(st.just("run"), st.sampled_from(["repair", "gc", "schedule"]), MOMENTS, SIMPLE),
+    *(
+        st.tuples(st.just(kind), what, MOMENTS, MEANWHILE).map(lambda act: (*act[:3], *act[3]))
+        for kind, what in (
+            ("launch", REQUESTS),
+            ("tear down", st.sampled_from(NAMES)),
+            ("run", st.sampled_from(["repair", "gc", "schedule"])),
+        )
+    ),
 )
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(acts=st.lists(ACTS, min_size=1, max_size=7))
+@given(acts=st.lists(ACTS, min_size=1, max_size=7), forks=st.sampled_from([5, 1]))
 @example(
     # The first of the hosts is asked before the teardown, the others after it.
     acts=[
@@ -103,7 +109,8 @@ ACTS = st.one_of(
             1,
             ("tear down", NAMES[0], None),
         ),
-    ]
+    ],
+    forks=5,
 )
 @example(
     # It is torn down while its host is away, and another of its name is launched before that is back by another name.
@@ -112,13 +119,14 @@ ACTS = st.one_of(
         ("lose", "h1", None),
         ("tear down", NAMES[0], 1, ("rename", "h1", None)),
         ("launch", request(name=NAMES[0], size=1, cpus="0.5", max_replicas_per_host=2), None),
-    ]
+    ],
+    forks=5,
 )
 def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
-    patched: list[World], acts: list[Any]
+    patched: list[World], acts: list[Any], forks: int
 ) -> None:
     root = Path(tempfile.mkdtemp(prefix="cluster-compute-model-"))
-    world = World(root)
+    world = World(root, forks=forks)
     patched.append(world)
     gone: set[str] = set()
     try:
@@ -129,7 +137,7 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
             world.check_places()
             after = world.running()
             # On a host that is away it is there until the host is back, and its name is free for another.
-            if not all(host.is_up for host in world.hosts.values()):
+            if not all(host.is_up and host.is_heard for host in world.hosts.values()):
                 gone |= {before[name]["id"] for name in before.keys() & {one[1] for one in torn_down} & meant}
             launched = {one[1].name for one in (act, *act[3:]) if one[0] == "launch"}
             for name, was in before.items():
@@ -227,7 +235,7 @@ def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
 def end(world: World) -> None:
     """Bring all hosts back, and tear all down; nothing may be left then."""
     for host in world.hosts.values():
-        host.is_up, host.is_full = True, False
+        host.is_up, host.is_full, host.is_heard = True, False, True
     world.now += DEADLINE + 1
     for name in NAMES:
         world.teardown(name)
