@@ -60,6 +60,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import verify as host_verify
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import _host_names, _own_public_keys
@@ -67,6 +68,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts
 
 LEASE, DEADLINE = 120, 600
@@ -215,6 +217,8 @@ class Host:
     def __init__(self, name: str, number: int, root: Path, cpus: int) -> None:
         self.name, self.number, self.root, self.cpus = name, number, root, cpus
         self.is_up, self.is_full = True, False
+        self.is_silent: Callable[[str], bool] = lambda _name: False
+        self.is_heard = True  # else it does what it is told, and its answer is lost
         self.containers: dict[str, dict[str, Any]] = {}
         self.links: dict[str, tuple[str, str]] = {}
         self.network_of: dict[str, dict[str, Any]] = {}
@@ -288,7 +292,7 @@ class Host:
 
     # ---- what it answers
 
-    def facts(self, name: str, whole_records: bool = False) -> dict[str, Any]:
+    def facts(self, name: str, whole_records: bool = False, peers_of: Collection[str] = ()) -> dict[str, Any]:
         state, ledger = StateDirectory(str(self.root)), LedgerFile(str(self.root))
         records = state.records()[0]
         objects: dict[str, dict[str, Any]] = {}
@@ -347,6 +351,11 @@ class Host:
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             public_keys=_own_public_keys(state, [one for one in records if whole_records or one.name == name]),
             host_names=_host_names(state, records),
+            silent_peers={
+                record.id: [other for other in record.hosts if other != self.name and self.is_silent(other)]
+                for record in records
+                if record.id in peers_of and record.plan is not None and self.name in record.hosts
+            },
             identity=f"identity of {self.name}",
             names=[self.name],  # that of its preparation
         )
@@ -355,7 +364,8 @@ class Host:
         NOW.host = self
         rest()
         if module == "host_info":
-            return {"host": self.facts(given.get("session_name", ""), given.get("whole_records", False))}
+            asked = (given.get("session_name", ""), given.get("whole_records", False), given.get("peers_of") or ())
+            return {"host": self.facts(*asked)}
         try:
             if module == "session_record":
                 lists: dict[str, list[Any]] = {key: [] for key in ("records", "recorded", "tombstones", "forget")}
@@ -447,6 +457,22 @@ def stages_in_memory(
     return [place, *changes, kept, commit] if context.amendment is None else [place, kept, *changes, commit]
 
 
+def verify_in_memory(
+    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1
+) -> list[dict[str, Any]]:
+    """Return what works, where peers are waited for."""
+    replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
+    wait_in_memory(None, plan, replicas, 0, waits=bool(patience))
+    return [{"name": replica["name"], "rank": replica["rank"], "status": RUNNING} for replica in replicas]
+
+
+def wait_in_memory(_engine: Any, _plan: Any, replicas: Any, _deadline: float, waits: bool) -> Any:
+    """Return what is ready: nothing where it is not waited for."""
+    if replicas and not waits:
+        raise PeersSilent("Others may have to start.")
+    return replicas
+
+
 class World:
     """Hosts, by default three of two CPUs each, and the verbs that are run on them.
 
@@ -454,13 +480,21 @@ class World:
     """
 
     def __init__(
-        self, root: Path, cpus: Iterable[int] = (2000, 2000, 2000), *, seed: int = 0, attempts: int = 3
+        self,
+        root: Path,
+        cpus: Iterable[int] = (2000, 2000, 2000),
+        *,
+        seed: int = 0,
+        attempts: int = 3,
+        forks: int = 5,
     ) -> None:
-        self.now, self.ids = 1000.0, itertools.count(1)
+        self.now, self.ids, self.forks = 1000.0, itertools.count(1), forks
         self.hosts = {
             f"h{number}": Host(f"h{number}", number, root / f"h{number}", amount)
             for number, amount in enumerate(cpus, 1)
         }
+        for host in self.hosts.values():
+            host.is_silent = lambda name: not self.named(name).is_up
         self.chance, self.attempts = random.Random(seed), attempts
         self.site: dict[str, Any] = {}
         NOW.host = self.hosts["h1"]
@@ -496,6 +530,7 @@ class World:
                 inventory={name: dict(self.site) for name in known},
                 site=self.site,
                 has_ended=self.has_ended,
+                forks=self.forks,
             )
             if not state["step"]:
                 return state
@@ -528,7 +563,7 @@ class World:
             results.append(host.call(module, asked))
             if results[-1].get("failed"):
                 break
-        return combined(results)
+        return combined(results) if host.is_heard else {"unreachable": True, "msg": "Broken pipe."}
 
     def _side_by_side(self, state: State) -> dict[str, Any]:
         """Return what hosts answer that go on in an order by chance; one that vanishes does nothing any more."""
@@ -598,17 +633,21 @@ class World:
         outside = Outside(self.now, str, inventory={name: dict(self.site) for name in self.known}, site=self.site)
         return schedule.advance(state, answers, outside)
 
-    def act(self, kind: str, what: Any, moment: int | None, meanwhile: Any = None) -> set[str]:
-        """Let one thing happen, and in the midst of it another; return the names of the sessions that are meant."""
+    def act(self, kind: str, what: Any, moment: int | None, *meanwhile: Any) -> set[str]:
+        """Let one thing happen, and in the midst of it others; return the names of the sessions that are meant."""
         names: set[str] = set()
 
         def happens() -> None:
-            names.update(self.act(*meanwhile))
+            for act in meanwhile:
+                names.update(self.act(*act))
 
         if kind == "lose":
             self.hosts[what].is_up = False
         elif kind == "bring back":
             self.hosts[what].is_up = True
+            self.boot(what)
+        elif kind in ("mute", "hear"):
+            self.hosts[what].is_heard = kind == "hear"
         elif kind == "rename":
             self.renamed ^= {what}
         elif kind in ("fill", "empty"):
@@ -632,7 +671,42 @@ class World:
                 self.teardown(what, moment, happens if meanwhile else None)
         return names
 
+    def boot(self, name: str) -> None:
+        """Let a host that is back give up what others say that they have by now, as its unit at boot does."""
+        host = self.hosts[name]
+        for record in StateDirectory(str(host.root)).records()[0]:
+            if record.status != RUNNING or record.plan is None or name not in record.hosts:
+                continue
+            known = [
+                copy
+                for other in record.hosts
+                if other != name and self.named(other).is_up
+                for copy in StateDirectory(str(self.named(other).root)).records()[0]
+                if copy.id == record.id and copy.plan is not None
+            ]
+            refused = [copy for copy in known if name not in copy.hosts and copy.plan.get("fenced")]
+            if len(refused) > len(known) - len(refused):
+                host.call("session_host", {"state": "absent", "session_id": record.id})
+
     # ---- what has to hold
+
+    def check_names(self) -> None:
+        """No replica is there twice where a third could reach both: on hosts that each other's records have."""
+        newest: dict[str, Record] = {}
+        for host in self.hosts.values():
+            for record in StateDirectory(str(host.root)).records()[0]:
+                if record.plan is not None and newest.get(record.id, record).revision <= record.revision:
+                    newest[record.id] = record
+        for host in self.hosts.values():
+            for container in host.containers.values():
+                labels = container["Labels"]
+                record = newest.get(labels[docker_engine.LABEL_SESSION_ID])
+                if record is None or not host.is_up or host.name not in record.hosts:
+                    continue
+                copy = StateDirectory(str(host.root)).session(record.id).read_record()
+                if copy is not None and copy.revision == record.revision and record.status == RUNNING:
+                    places = {one["container"]: one["host"] for one in record.plan["replicas"]}
+                    assert places.get(container["Id"], host.name) == host.name, container["Id"]
 
     def running(self) -> dict[str, dict[str, Any]]:
         """Return the sessions that run wholly: name to what they are on all hosts that carry them."""
@@ -710,16 +784,9 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: NOW.host))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
         patch.setattr(change_steps, "session_stages", stages_in_memory)
-        patch.setattr(
-            launch_steps,
-            "verify",
-            lambda _engine, plan, host, *_more: [
-                {"name": replica["name"], "rank": replica["rank"], "status": RUNNING}
-                for replica in plan["replicas"]
-                if replica["host"] == host
-            ],
-        )
-        patch.setattr(launch_steps, "wait_until_ready", lambda _engine, _plan, replicas, _deadline, waits: replicas)
+        patch.setattr(launch_steps, "verify", verify_in_memory)
+        patch.setattr(host_verify, "verify", verify_in_memory)
+        patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)
         patch.setattr(link, "session_links", lambda: dict(NOW.host.links))
         patch.setattr(link, "delete_link", lambda name: NOW.host.remove_link(name))
         patch.setattr(firewall, "sessions", lambda: dict(NOW.host.rules))

@@ -386,6 +386,7 @@ def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
     if context.has_ssh:
         own += [
             (str(folder / "ssh/ssh_config"), environment.SSH_CLIENT_FRAGMENT, True),
+            (str(folder / "profile"), environment.PROFILE, True),
             (environment.RUNTIME_ON_HOST, environment.RUNTIME, True),
         ]
     return [

@@ -71,7 +71,7 @@ REQUESTS = st.builds(
     st.sampled_from(["0.5", "2", "2"]),
     st.booleans(),
 )
-MOMENTS = st.integers(1, 10)
+MOMENTS = st.integers(1, 14)
 SIMPLE = st.one_of(
     st.tuples(st.just("launch"), REQUESTS, st.one_of(st.none(), MOMENTS)),
     st.tuples(st.just("tear down"), st.sampled_from(NAMES), st.one_of(st.none(), MOMENTS)),
@@ -79,20 +79,26 @@ SIMPLE = st.one_of(
     st.tuples(st.just("lose"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("bring back"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("rename"), st.sampled_from(HOSTS), st.none()),
-    st.tuples(st.sampled_from(["fill", "empty"]), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.sampled_from(["fill", "empty", "mute", "hear"]), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
+MEANWHILE = st.lists(SIMPLE, min_size=1, max_size=3)
 ACTS = st.one_of(
     SIMPLE,
     st.tuples(st.just("launch"), REQUESTS, st.none()),
-    st.tuples(st.just("launch"), REQUESTS, MOMENTS, SIMPLE),
-    st.tuples(st.just("tear down"), st.sampled_from(NAMES), MOMENTS, SIMPLE),
-    st.tuples(st.just("run"), st.sampled_from(["repair", "gc", "schedule"]), MOMENTS, SIMPLE),
+    *(
+        st.tuples(st.just(kind), what, MOMENTS, MEANWHILE).map(lambda act: (*act[:3], *act[3]))
+        for kind, what in (
+            ("launch", REQUESTS),
+            ("tear down", st.sampled_from(NAMES)),
+            ("run", st.sampled_from(["repair", "gc", "schedule"])),
+        )
+    ),
 )
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(acts=st.lists(ACTS, min_size=1, max_size=7))
+@given(acts=st.lists(ACTS, min_size=1, max_size=7), forks=st.sampled_from([5, 1]))
 @example(
     # The first of the hosts is asked before the teardown, the others after it.
     acts=[
@@ -103,7 +109,8 @@ ACTS = st.one_of(
             1,
             ("tear down", NAMES[0], None),
         ),
-    ]
+    ],
+    forks=5,
 )
 @example(
     # It is torn down while its host is away, and another of its name is launched before that is back by another name.
@@ -112,13 +119,14 @@ ACTS = st.one_of(
         ("lose", "h1", None),
         ("tear down", NAMES[0], 1, ("rename", "h1", None)),
         ("launch", request(name=NAMES[0], size=1, cpus="0.5", max_replicas_per_host=2), None),
-    ]
+    ],
+    forks=5,
 )
 def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
-    patched: list[World], acts: list[Any]
+    patched: list[World], acts: list[Any], forks: int
 ) -> None:
     root = Path(tempfile.mkdtemp(prefix="cluster-compute-model-"))
-    world = World(root)
+    world = World(root, forks=forks)
     patched.append(world)
     gone: set[str] = set()
     try:
@@ -129,7 +137,7 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
             world.check_places()
             after = world.running()
             # On a host that is away it is there until the host is back, and its name is free for another.
-            if not all(host.is_up for host in world.hosts.values()):
+            if not all(host.is_up and host.is_heard for host in world.hosts.values()):
                 gone |= {before[name]["id"] for name in before.keys() & {one[1] for one in torn_down} & meant}
             launched = {one[1].name for one in (act, *act[3:]) if one[0] == "launch"}
             for name, was in before.items():
@@ -146,10 +154,88 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
         shutil.rmtree(root)
 
 
+LOSING = st.one_of(
+    st.tuples(
+        st.just("launch"),
+        st.builds(
+            lambda name, size: request(name=name, size=size, cpus="1", max_replicas_per_host=2, on_host_loss="replace"),
+            st.sampled_from(NAMES[:2]),
+            st.integers(2, 5),
+        ),
+        st.one_of(st.none(), MOMENTS),
+    ),
+    st.tuples(st.sampled_from(["lose", "lose", "bring back"]), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.just("run"), st.sampled_from(["schedule", "schedule", "repair", "gc"]), st.one_of(st.none(), MOMENTS)),
+    st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
+)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(acts=st.lists(LOSING, min_size=3, max_size=9))
+def test_whatever_is_lost_and_comes_back_no_replica_is_there_twice(patched: list[World], acts: list[Any]) -> None:
+    root = Path(tempfile.mkdtemp(prefix="cluster-compute-model-"))
+    world = World(root)
+    patched.append(world)
+    try:
+        world.act(
+            "launch", request(name="ash", size=3, cpus="1", max_replicas_per_host=1, on_host_loss="replace"), None
+        )
+        for act in acts:
+            world.act(*act)
+            world.check_places()
+            world.check_names()
+        for name in HOSTS:
+            world.act("bring back", name, None)
+        world.now += DEADLINE + 1
+        world.schedule()
+        world.repair()
+        for host in world.hosts.values():
+            for container in host.containers:
+                others = [other.name for other in world.hosts.values() if container in other.containers]
+                assert others == [host.name], (container, acts)
+        assert "ash" in world.running(), acts
+        end(world)
+    finally:
+        patched.pop()
+        shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("stop", [None, *range(1, 12)])
+def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
+    patched: list[World], tmp_path: Path, stop: int | None
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        blocker = world.launch(request(name="birch", size=3, cpus="1", max_replicas_per_host=1))
+        assert blocker["outcome"]["status"] == RUNNING
+        world.launch(request(name="ash", size=3, cpus="1", max_replicas_per_host=2, on_host_loss="replace"))
+        world.teardown("birch")
+        before = world.places("ash")
+        assert set(before.values()) == {*HOSTS}
+        lost = before["ash-sub1"]
+        world.hosts[lost].is_up = False
+        with suppress(Killed):
+            world.schedule(stop)
+        world.check_places()
+        world.now += DEADLINE + 1
+        world.schedule()
+        after = {name: host.name for host in world.hosts.values() if host.is_up for name in host.containers}
+        assert after.keys() == before.keys()
+        kept = {name: host for name, host in before.items() if host != lost}
+        assert {name: after[name] for name in kept} == kept
+        world.act("bring back", lost, None)
+        world.repair()
+        assert {name: host.containers for name, host in world.hosts.items()}[lost] == {}
+        end(world)
+    finally:
+        patched.pop()
+
+
 def end(world: World) -> None:
     """Bring all hosts back, and tear all down; nothing may be left then."""
     for host in world.hosts.values():
-        host.is_up, host.is_full = True, False
+        host.is_up, host.is_full, host.is_heard = True, False, True
     world.now += DEADLINE + 1
     for name in NAMES:
         world.teardown(name)
