@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     STATE,
     Run,
     Snapshot,
+    clear,
     in_parallel,
     recorded,
     script,
@@ -84,6 +85,7 @@ def images(untouched_lab: Snapshot) -> Iterator[None]:
         recorded(shlex.split(documented("examples/images.yml")), 900).ok()
         yield
     finally:
+        clear(*(asked(example)["session_name"] for example in EXAMPLES))
         remove = (
             "" if any(IMAGE in image for image in there) else f"docker rmi {IMAGE} {AS_NUMBER} {AS_ROOT} >/dev/null; "
         )
@@ -186,8 +188,10 @@ def test_all_replicas_take_part(example: str) -> None:
         assert len(set(hosts)) >= 2, "it spans hosts"
         assert len(set(hosts)) < len(hosts), "a host has several replicas"
         EXAMPLES[example](found)
-    finally:
-        teardown(variables["session_name"]).ok()
+    except BaseException:
+        # What has ended goes with the next launch, and the last with the images.
+        teardown(variables["session_name"])
+        raise
 
 
 @pytest.mark.parametrize(
@@ -208,8 +212,10 @@ def test_all_replicas_take_part_on_one_host(host: str, image: str, example: str)
         found = ran(f"{documented(f'@examples/{example}')} {place} {share}")
         assert found.everywhere == [(name, host) for name in ("main1", "sub1", "sub2", "sub3")]
         EXAMPLES[example](found)
-    finally:
-        teardown(variables["session_name"]).ok()
+    except BaseException:
+        # What has ended goes with the next launch, and the last with the images.
+        teardown(variables["session_name"])
+        raise
 
 
 def test_every_example_is_run() -> None:
