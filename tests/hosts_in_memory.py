@@ -217,6 +217,7 @@ class Host:
     def __init__(self, name: str, number: int, root: Path, cpus: int) -> None:
         self.name, self.number, self.root, self.cpus = name, number, root, cpus
         self.is_up, self.is_full = True, False
+        self.is_silent: Callable[[str], bool] = lambda _name: False
         self.is_heard = True  # else it does what it is told, and its answer is lost
         self.containers: dict[str, dict[str, Any]] = {}
         self.links: dict[str, tuple[str, str]] = {}
@@ -266,6 +267,9 @@ class Host:
             "subnets": subnets,
         }
 
+    def containers_named(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+        return {name: self.containers[name] for name in names if name in self.containers}
+
     def stop_container(self, _name: str, _grace: int) -> None:
         """Nothing runs in it."""
 
@@ -288,7 +292,7 @@ class Host:
 
     # ---- what it answers
 
-    def facts(self, name: str, whole_records: bool = False) -> dict[str, Any]:
+    def facts(self, name: str, whole_records: bool = False, peers_of: Collection[str] = ()) -> dict[str, Any]:
         state, ledger = StateDirectory(str(self.root)), LedgerFile(str(self.root))
         records = state.records()[0]
         objects: dict[str, dict[str, Any]] = {}
@@ -347,6 +351,11 @@ class Host:
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             public_keys=_own_public_keys(state, [one for one in records if whole_records or one.name == name]),
             host_names=_host_names(state, records),
+            silent_peers={
+                record.id: [other for other in record.hosts if other != self.name and self.is_silent(other)]
+                for record in records
+                if record.id in peers_of and record.plan is not None and self.name in record.hosts
+            },
             identity=f"identity of {self.name}",
             names=[self.name],  # that of its preparation
         )
@@ -355,7 +364,8 @@ class Host:
         NOW.host = self
         rest()
         if module == "host_info":
-            return {"host": self.facts(given.get("session_name", ""), given.get("whole_records", False))}
+            asked = (given.get("session_name", ""), given.get("whole_records", False), given.get("peers_of") or ())
+            return {"host": self.facts(*asked)}
         try:
             if module == "session_record":
                 lists: dict[str, list[Any]] = {key: [] for key in ("records", "recorded", "tombstones", "forget")}
@@ -410,7 +420,8 @@ def stages_in_memory(
         place = session_record.place_steps(context, dict.fromkeys(there), False)
     host: Any = context.engine
     meant = [replica for replica in context.replicas if roles is None or replica.role in roles]
-    missing = [replica for replica in meant if replica.name not in there]
+    waiting = context.arriving if context.waits else ()
+    missing = [replica for replica in meant if replica.name not in there and replica.name not in waiting]
     directory = context.directory
     files = [Step("create", "file", "host", lambda: state_files.write_file(directory.host_file, context.host))]
     makes = [
@@ -418,7 +429,7 @@ def stages_in_memory(
             "create",
             "container",
             replica.container,
-            lambda replica=replica: host.create(replica, context.session),
+            lambda replica=replica: (host.create(replica, context.session), directory.has_arrived(replica.name)),
             lambda replica=replica: host.remove_container(replica.container),
         )
         for replica in missing
@@ -442,9 +453,8 @@ def stages_in_memory(
         for name in sorted(there - {replica.name for replica in context.replicas})
     ]
     commit = session_record.commit_steps(context, bool(place))
-    if context.amendment is not None:
-        return [place, kept, begun, gone, files_of_session.surplus_steps(context), makes, commit]
-    return [place, begun, gone, makes, kept, commit]
+    changes = [begun, gone, files_of_session.surplus_steps(context), makes]
+    return [place, *changes, kept, commit] if context.amendment is None else [place, kept, *changes, commit]
 
 
 def verify_in_memory(
@@ -483,6 +493,8 @@ class World:
             f"h{number}": Host(f"h{number}", number, root / f"h{number}", amount)
             for number, amount in enumerate(cpus, 1)
         }
+        for host in self.hosts.values():
+            host.is_silent = lambda name: not self.named(name).is_up
         self.chance, self.attempts = random.Random(seed), attempts
         self.site: dict[str, Any] = {}
         NOW.host = self.hosts["h1"]
@@ -633,6 +645,7 @@ class World:
             self.hosts[what].is_up = False
         elif kind == "bring back":
             self.hosts[what].is_up = True
+            self.boot(what)
         elif kind in ("mute", "hear"):
             self.hosts[what].is_heard = kind == "hear"
         elif kind == "rename":
@@ -658,7 +671,42 @@ class World:
                 self.teardown(what, moment, happens if meanwhile else None)
         return names
 
+    def boot(self, name: str) -> None:
+        """Let a host that is back give up what others say that they have by now, as its unit at boot does."""
+        host = self.hosts[name]
+        for record in StateDirectory(str(host.root)).records()[0]:
+            if record.status != RUNNING or record.plan is None or name not in record.hosts:
+                continue
+            known = [
+                copy
+                for other in record.hosts
+                if other != name and self.named(other).is_up
+                for copy in StateDirectory(str(self.named(other).root)).records()[0]
+                if copy.id == record.id and copy.plan is not None
+            ]
+            refused = [copy for copy in known if name not in copy.hosts and copy.plan.get("fenced")]
+            if len(refused) > len(known) - len(refused):
+                host.call("session_host", {"state": "absent", "session_id": record.id})
+
     # ---- what has to hold
+
+    def check_names(self) -> None:
+        """No replica is there twice where a third could reach both: on hosts that each other's records have."""
+        newest: dict[str, Record] = {}
+        for host in self.hosts.values():
+            for record in StateDirectory(str(host.root)).records()[0]:
+                if record.plan is not None and newest.get(record.id, record).revision <= record.revision:
+                    newest[record.id] = record
+        for host in self.hosts.values():
+            for container in host.containers.values():
+                labels = container["Labels"]
+                record = newest.get(labels[docker_engine.LABEL_SESSION_ID])
+                if record is None or not host.is_up or host.name not in record.hosts:
+                    continue
+                copy = StateDirectory(str(host.root)).session(record.id).read_record()
+                if copy is not None and copy.revision == record.revision and record.status == RUNNING:
+                    places = {one["container"]: one["host"] for one in record.plan["replicas"]}
+                    assert places.get(container["Id"], host.name) == host.name, container["Id"]
 
     def running(self) -> dict[str, dict[str, Any]]:
         """Return the sessions that run wholly: name to what they are on all hosts that carry them."""
@@ -736,7 +784,6 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: NOW.host))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
         patch.setattr(change_steps, "session_stages", stages_in_memory)
-        patch.setattr(change_steps, "foreign_containers", lambda *_given: [])
         patch.setattr(launch_steps, "verify", verify_in_memory)
         patch.setattr(host_verify, "verify", verify_in_memory)
         patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)

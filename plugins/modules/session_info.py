@@ -159,6 +159,16 @@ overview:
           description: Number of replicas, or null where only hosts that are away know it.
           type: int
           returned: always
+        max_size:
+          description: How far it may grow while it runs, or null where nobody said.
+          type: int
+          returned: always
+        on_host_loss:
+          description:
+            - What becomes of it when a host is lost, V(wait), V(replace) or V(end); null where only hosts that are away
+              know it.
+          type: str
+          returned: always
         priority:
           description: Its priority, or null where only hosts that are away know it.
           type: int

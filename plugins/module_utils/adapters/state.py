@@ -335,6 +335,11 @@ class SessionDirectory:
         """Tell whether the replica *name* comes with a change, and was not started here yet."""
         return (self.replicas / f"{name}.arriving").exists()
 
+    @property
+    def expects_some(self) -> bool:
+        """Whether a replica comes with a change, and was not started here yet."""
+        return any(self.replicas.glob("*.arriving"))
+
     def has_arrived(self, name: str) -> None:
         """Remember that the replica *name* was started here."""
         (self.replicas / f"{name}.arriving").unlink(missing_ok=True)

@@ -186,6 +186,27 @@ class GroupFacts:
             if record.status == RUNNING and any(host not in self.facts for host in record.hosts)
         ]
 
+    def unfinished(self, record: Record) -> list[str]:
+        """Return the replicas that are not where the last change of a session that runs has given them a place."""
+        if record.status != RUNNING or record.plan is None or record.change is None:
+            return []
+        return [
+            replica["name"]
+            for replica in record.plan["replicas"]
+            if replica["name"] in record.change.places
+            and replica["host"] in self.facts
+            and (record.id, replica["name"])
+            not in {(found.session_id, found.replica) for found in self.facts[replica["host"]].containers}
+        ]
+
+    def half_changed(self, view: ClusterState) -> list[Record]:
+        """Return the sessions whose last change was not finished, and whose hosts are all there."""
+        return [
+            record
+            for _key, record in sorted(view.records.items())
+            if self.unfinished(record) and all(host in self.facts for host in record.hosts)
+        ]
+
     def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
         view = cluster_state(self.facts, self.missing)

@@ -119,6 +119,7 @@ def host_facts(
             *(session_id for session_id, part in times.items() if part.over or part.is_idle),
             *(container["session_id"] for container in facts["containers"] if container["failure"]),
             *facts["batches"],
+            *(record.id for record in records if state.session(record.id).expects_some),
         }
         recorded = _records(state, session_name, records, whole_records, in_full)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
@@ -210,7 +211,7 @@ def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[
 def _records(
     state: StateDirectory, session_name: str, records: list[Record], whole_records: bool, in_full: set[str]
 ) -> dict[str, Any]:
-    """Return what is recorded: whole where it is asked for or needed to judge queue and failures, else as stubs."""
+    """Return what is recorded: whole where that is asked or needed to judge queue, failures, changes; else as stubs."""
     damaged = []
     tombstones = []
     try:

@@ -274,6 +274,7 @@ FIELDS = (
         "Most replicas that the session may grow to while it runs, see [Change the size](resize.md).",
         otherwise="what its networks happen to have addresses for",
         optional=True,
+        question=Question("Largest size", "How far it may grow while it runs"),
     ),
     _whole(
         "min_size",
@@ -466,6 +467,7 @@ FIELDS = (
         "What becomes of the session when one of its hosts is lost, see [Lost hosts](recovery.md#lost-hosts).",
         default=WAIT,
         optional=True,
+        question=Question("When a host is lost", "Wait for it, replace its containers on others, or end"),
     ),
     _choice("failure_policy", FAILURE_POLICIES, "What follows when a replica fails, see below.", default=RESTART),
     _whole(

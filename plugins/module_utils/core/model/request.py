@@ -441,9 +441,12 @@ def _words_of(request: Request) -> dict[str, tuple[str, bool]]:
     return found
 
 
+CHANGEABLE = ("roles", "authorized_keys", "max_size", "on_host_loss", "max_duration", "max_idle", "end_warning")
+"""What may differ of a session that runs without its being made anew; of the roles how many replicas they have."""
+
+
 def may_change_to(old: Request, new: Request) -> bool:
-    """Tell whether a session that runs as *old* can go on and become *new*: how many replicas each role has, how many
-    there may be, what follows when a host is lost, and the owner's keys.
+    """Tell whether a session that runs as *old* can go on and become *new* (`CHANGEABLE`).
 
     The first key and the last one decide whether there is a login at all, which is made with main1.
     """
@@ -454,7 +457,7 @@ def may_change_to(old: Request, new: Request) -> bool:
     )
     # What an image means was settled when the session was launched.
     known_images = {role.image for role in new.roles} <= {role.image for role in old.roles}
-    changed = {key: getattr(new, key) for key in ("roles", "authorized_keys", "max_size", "on_host_loss")}
+    changed = {key: getattr(new, key) for key in CHANGEABLE}
     return same_login and same_roles and known_images and replace(old, **changed) == new
 
 

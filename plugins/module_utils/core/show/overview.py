@@ -18,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import Container, HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import WAIT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import render_shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
@@ -169,6 +170,8 @@ def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]
         "mode": planned_session.get("mode"),
         "requested_mode": request["mode"] if request is not None else None,
         "size": sum(role["replicas"] for role in request["roles"]) if request is not None else None,
+        "max_size": request.get("max_size") if request is not None else None,
+        "on_host_loss": request.get("on_host_loss", WAIT) if request is not None else None,
         "priority": request["priority"] if request is not None else None,
         "hosts": list(record.hosts),
         "network": dict(plan["network"]) if plan is not None and plan["network"] is not None else None,

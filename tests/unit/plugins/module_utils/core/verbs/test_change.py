@@ -201,3 +201,36 @@ def test_a_change_that_ended_between_its_leases_and_the_hosts_is_gone_on_with() 
     again.until("")
     assert again.steps == ["look", "reserve", "apply"]
     assert again.record.plan["session"]["size"] == 4
+
+
+def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_changed() -> None:
+    asked = {"size": 64, "cpus": "0.5", "max_replicas_per_host": 4, "on_host_loss": "replace"}
+    run = Launch(request(**asked), 18).until("").run_on()
+    others = [host for host in run.record_of("h1").hosts if host != "h5"]
+    for host in others:
+        run.hosts[host]["silent_peers"] = {run.record_of("h1").id: ["h5"]}
+    told: dict[str, list[int]] = {}
+    while run.step:
+        if run.step != "look":
+            for host in hosts_of(run.state):
+                told.setdefault(host, []).append(len(json.dumps(run.told(host))))
+        run.answer(**({"h5": AWAY} if run.step == "look" else {}))
+    assert run.state["outcome"]["status"] == "RUNNING"
+    assert len(run.record.hosts) == 16
+    # The first holds the change, so that two of them meet.
+    assert [len(told[host]) for host in others] == [2, *[1] * 14]
+    whole = len(json.dumps(run.state["record"]))
+    assert all(sizes[0] < 6000 < whole / 4 for host, sizes in told.items() if host in others[1:]), (told, whole)
+
+
+def test_a_replica_that_moves_is_stopped_where_it_was_before_it_starts_elsewhere() -> None:
+    first = Launch(request(), 5).until("")
+    run = first.run_on(displaced={"sub1": "h2"}).until("fence")
+    assert (run.state["change"]["kind"], hosts_of(run.state)) == ("move", ["h1", "h3", "h2"])
+    assert (run.told("h2")["state"], run.told("h3")["state"]) == ("absent", "amended")
+    assert "fenced" not in run.state["record"]["plan"]
+    run.answer()
+    assert (run.step, run.told("h4")["state"]) == ("apply", "amended")
+    run.until("")
+    assert run.steps == ["look", "reserve", "fence", "apply"]
+    assert [replica["host"] for replica in run.record.plan["replicas"]] == ["h1", "h4", "h3"]

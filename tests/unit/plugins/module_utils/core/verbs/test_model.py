@@ -154,6 +154,84 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
         shutil.rmtree(root)
 
 
+LOSING = st.one_of(
+    st.tuples(
+        st.just("launch"),
+        st.builds(
+            lambda name, size: request(name=name, size=size, cpus="1", max_replicas_per_host=2, on_host_loss="replace"),
+            st.sampled_from(NAMES[:2]),
+            st.integers(2, 5),
+        ),
+        st.one_of(st.none(), MOMENTS),
+    ),
+    st.tuples(st.sampled_from(["lose", "lose", "bring back"]), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.just("run"), st.sampled_from(["schedule", "schedule", "repair", "gc"]), st.one_of(st.none(), MOMENTS)),
+    st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
+)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(acts=st.lists(LOSING, min_size=3, max_size=9))
+def test_whatever_is_lost_and_comes_back_no_replica_is_there_twice(patched: list[World], acts: list[Any]) -> None:
+    root = Path(tempfile.mkdtemp(prefix="cluster-compute-model-"))
+    world = World(root)
+    patched.append(world)
+    try:
+        world.act(
+            "launch", request(name="ash", size=3, cpus="1", max_replicas_per_host=1, on_host_loss="replace"), None
+        )
+        for act in acts:
+            world.act(*act)
+            world.check_places()
+            world.check_names()
+        for name in HOSTS:
+            world.act("bring back", name, None)
+        world.now += DEADLINE + 1
+        world.schedule()
+        world.repair()
+        for host in world.hosts.values():
+            for container in host.containers:
+                others = [other.name for other in world.hosts.values() if container in other.containers]
+                assert others == [host.name], (container, acts)
+        assert "ash" in world.running(), acts
+        end(world)
+    finally:
+        patched.pop()
+        shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("stop", [None, *range(1, 12)])
+def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
+    patched: list[World], tmp_path: Path, stop: int | None
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        blocker = world.launch(request(name="birch", size=3, cpus="1", max_replicas_per_host=1))
+        assert blocker["outcome"]["status"] == RUNNING
+        world.launch(request(name="ash", size=3, cpus="1", max_replicas_per_host=2, on_host_loss="replace"))
+        world.teardown("birch")
+        before = world.places("ash")
+        assert set(before.values()) == {*HOSTS}
+        lost = before["ash-sub1"]
+        world.hosts[lost].is_up = False
+        with suppress(Killed):
+            world.schedule(stop)
+        world.check_places()
+        world.now += DEADLINE + 1
+        world.schedule()
+        after = {name: host.name for host in world.hosts.values() if host.is_up for name in host.containers}
+        assert after.keys() == before.keys()
+        kept = {name: host for name, host in before.items() if host != lost}
+        assert {name: after[name] for name in kept} == kept
+        world.act("bring back", lost, None)
+        world.repair()
+        assert {name: host.containers for name, host in world.hosts.items()}[lost] == {}
+        end(world)
+    finally:
+        patched.pop()
+
+
 def end(world: World) -> None:
     """Bring all hosts back, and tear all down; nothing may be left then."""
     for host in world.hosts.values():
