@@ -47,9 +47,9 @@ def assert_ended(host: Host, session: Session, why: str) -> None:
     assert session.containers() == {}
     assert host.ledger.read() == {}
     assert [path.name for path in session.files.path.iterdir()] == ["record.json"]
-    told = host.call("host_info")["host"]
-    assert told["times"] == {}
-    assert told["objects"] == {}
+    facts = host.call("host_info")["host"]
+    assert facts["times"] == {}
+    assert facts["objects"] == {}
 
 
 def test_one_that_has_run_for_its_time_is_warned_and_then_ended(host: Host, look: Look) -> None:
@@ -111,9 +111,9 @@ def test_a_host_does_not_speak_for_the_others_of_a_session_that_nobody_uses(host
     look(300)
     assert look(610) == []
     assert session.containers()
-    told = host.call("host_info")["host"]
-    assert told["times"][session.id]["is_idle"]
-    (record,) = told["records"]
+    facts = host.call("host_info")["host"]
+    assert facts["times"][session.id]["is_idle"]
+    (record,) = facts["records"]
     assert record["request"] is not None, "the controller judges by it"
     assert look(86500) == ["end session demo: Its session_max_duration of 1d is over."]
 
