@@ -1,46 +1,43 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A resource group without machines: real state directories and ledgers, an engine that only remembers.
+"""A resource group without machines, to run verbs on: each host has a real state directory and a real ledger.
 
-Each verb is a generator that goes on by one small thing on one host, in any order of the hosts, as their calls do. It
-asks the verbs of the core. Who stops to go on has killed the controller there;
-two that take turns are two controllers. Containers, networks, links and rules are entries of a dict: whether a host can
-make real ones is for other tests.
+What a host does there is the collection's own (host/calls); its engine, links and firewall only remember. A verb runs
+from its beginning to its end, or as `Steps`: then hosts do what they are asked side by side, in any order, by one small
+thing after another. Who stops to go on has killed the controller there; two that take turns are two controllers.
 """
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
 import random
-import uuid
-from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, folders, link
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_files
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    PREPARING,
-    RUNNING,
-    Record,
-    is_stub,
-    line_of,
-    read_record,
-    started,
-    stub_of,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
-    CONFIRMED,
-    Allocatable,
-    Claim,
-    claims_of,
-)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
     launch,
     repair,
@@ -55,507 +52,765 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     combined,
     hosts_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import (
-    keep_records,
-    keep_tombstones,
-    make_keys,
-    release_name,
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
+    change_steps,
+    firewall_rules,
+    launch_steps,
+    prepare,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import has_moved_on
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import refused_by_name
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import verify as host_verify
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import _host_names, _own_public_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import files as files_of_session
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts
 
-LEASE, DEADLINE = 60.0, 600.0
+LEASE, DEADLINE = 120, 600
 """Seconds for which a part is held until all have answered, and until the session has to run."""
-IMAGE = {"id": f"sha256:{'5' * 64}", "digests": [], "architecture": "amd64"}
-Result = dict[str, Any]
-Steps = Generator[None, None, Any]
-KINDS = {cluster_state.NETWORK: "networks", cluster_state.LINK: "links", cluster_state.RULES: "rules"}
+GIVEN = {
+    "claim": None,
+    "allocatable": None,
+    "lease_seconds": LEASE,
+    "turns_seconds": 0,
+    "lease_owner": None,
+    "record": None,
+    "host": None,
+    "regenerate_keys": False,
+    "deadline_seconds": DEADLINE,
+    "recorded": [],
+    "looked": None,
+    "public_keys": {},
+    "timeout": 60,
+    "patience": 5,
+    "roles": None,
+    "session_name": None,
+    "session_id": None,
+    "keep_record": False,
+    "undo": False,
+    "keep_data": False,
+    "unless_reserved": False,
+    "judged_revision": None,
+    "asker": None,
+    "patch": None,
+    "change_id": None,
+    "containers": True,
+    "prove": False,
+    "output_size": "0",
+    "output_days": 7,
+    "output_sessions": 50,
+}
 
 
-def request(name: str, **given: Any) -> Request:
-    """Return a request for replicas of one CPU; given: what it asks for besides, without the prefix."""
-    asked = {"name": name, "image": "busybox", "memory": "8m", **given}
-    return parse_request({f"session_{key}": value for key, value in asked.items()})
+NOW = threading.local()
+"""host: the host that the thread works on. steps: those that it is."""
+
+
+class Killed(BaseException):
+    """Nobody goes on with this; no program catches it."""
+
+
+class Steps:
+    """A function that goes on by one small thing when it is told to, in a thread of its own."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._go, self._rest = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._is_killed = self._is_over = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def _run(self) -> None:
+        NOW.steps = self
+        try:
+            self._value = self._function()
+        except BaseException as error:
+            self._error = error
+        self._is_over = True
+        self._rest.release()
+
+    def rest(self) -> None:
+        """Wait, in its thread, until it is told to go on. Raises Killed where it never will be."""
+        self._rest.release()
+        self._go.acquire()
+        if self._is_killed:
+            raise Killed
+
+    def step(self) -> bool:
+        """Go on by one thing and tell whether there is more. Raises what the function raises."""
+        if self._thread.ident is None:
+            self._thread.start()
+        else:
+            self._go.release()
+        self._rest.acquire()
+        if self._error is not None:
+            raise self._error
+        return not self._is_over
+
+    def kill(self) -> None:
+        """End it where it is."""
+        if self._thread.ident is not None and not self._is_over:
+            self._is_killed = True
+            self._go.release()
+            self._thread.join()
+
+    def finish(self) -> Any:
+        """Go to the end, and return what the function returns."""
+        while self.step():
+            pass
+        return self._value
+
+    @property
+    def result(self) -> Any:
+        """What the function has returned."""
+        assert self._is_over
+        return self._value
+
+
+def rest(_seconds: float = 0) -> None:
+    """Let others do something, where this goes on by small things."""
+    steps = getattr(NOW, "steps", None)
+    if steps is not None:
+        steps.rest()
+
+
+class _AtOnce:
+    """A pool of threads that does all in the thread that asks."""
+
+    def __init__(self, max_workers: int) -> None:
+        """Threads are none of its business."""
+
+    def __enter__(self) -> _AtOnce:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Nothing is left to wait for."""
+
+    def submit(self, function: Callable[[], Any]) -> Future[Any]:
+        """Do it."""
+        done: Future[Any] = Future()
+        try:
+            done.set_result(function())
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+class _Locks:
+    """The folder of the locks of whichever host is at work."""
+
+    def __fspath__(self) -> str:
+        folder = Path(NOW.host.root).parent / f"{NOW.host.name} run"
+        folder.mkdir(exist_ok=True)
+        return str(folder)
 
 
 class Host:
-    """One host: what it has, and what its modules do, each a generator that ends with the module's result."""
+    """One host: a state directory, and an engine, links and a firewall that remember."""
 
-    def __init__(self, name: str, number: int, folder: Path, clock: Callable[[], float], cpus: int) -> None:
-        self.name = name
-        self.number = number
-        self.cpus = cpus
-        self.is_away = False
-        self.state = StateDirectory(str(folder))
-        self.ledger = LedgerFile(str(folder), lambda: "boot", clock)
-        self.containers: dict[str, Result] = {}
-        self.networks: dict[str, Result] = {}
-        self.links: dict[str, Result] = {}
-        self.rules: dict[str, Result] = {}
+    def __init__(self, name: str, number: int, root: Path, cpus: int) -> None:
+        self.name, self.number, self.root, self.cpus = name, number, root, cpus
+        self.is_up, self.is_full = True, False
+        self.is_silent: Callable[[str], bool] = lambda _name: False
+        self.is_heard = True  # else it does what it is told, and its answer is lost
+        self.containers: dict[str, dict[str, Any]] = {}
+        self.links: dict[str, tuple[str, str]] = {}
+        self.network_of: dict[str, dict[str, Any]] = {}
+        self.rules: dict[str, str] = {}
+        self.uses_nftables = lambda: False
 
-    def everything(self) -> list[str]:
-        """Return what is there of any session, in words."""
-        found = [f"container {name}" for name in self.containers]
-        found += [f"{kind} of {one['name']}" for kind, name in KINDS.items() for one in getattr(self, name).values()]
-        found += [f"{path.relative_to(self.state.root)}" for path in self.state.root.rglob("*")]
-        return [f"{self.name}: {one}" for one in found]
-
-    def facts(self, session_name: str = "", whole_records: bool = False) -> Result:
-        """Return what host_info would."""
-        records, damaged = self.state.records()
-        held = self.ledger.read()
-        networks = list(self.networks.values())
-        return {
-            "usable": True,
-            "engine": {"architecture": "x86_64", "limits_swap": True, "image_store": "docker"},
-            "capacity": {"cpus": self.cpus, "memory": 8 << 30},
-            "topology": {"cores": [{"node": 0, "cpus": [one]} for one in range(8)], "memory": {"0": 8 << 30}},
-            "containers": list(self.containers.values()),
-            "foreign_containers": [],
-            "objects": self._objects(),
-            "reservations": [held[key].to_dict() for key in sorted(held) if held[key].claim.replicas],
-            "underlay": {"address": f"192.0.2.{self.number}", "interface": "eth0", "mtu": 1500},
-            "addresses": [f"192.0.2.{self.number}"],
-            "subnets": sorted(subnet for network in networks for subnet in network["subnets"]),
-            "vnis": sorted(network["vni"] for network in networks if network["vni"] is not None),
-            "overlays": {"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
-            "ports": [],
-            "images": {"busybox": IMAGE, IMAGE["id"]: IMAGE},
-            "paths": {},
-            "volumes": {},
-            "accelerators": {},
-            "batches": {},
-            "records": [
-                encode(
-                    line_of(one) if whole_records or session_name == one.name or one.status != RUNNING else stub_of(one)
-                )
-                for one in records
-            ],
-            "public_keys": {one.id: {} for one in records} if whole_records else {},
-            "damaged": [str(one) for one in damaged],
-            "tombstones": self.state.tombstones(),
-            "ledger_is_damaged": False,
-        }
-
-    def _objects(self) -> Result:
-        found: Result = {}
-
-        def add(key: str, name: str, kind: str) -> None:
-            about = found.setdefault(key, {"name": name, "kinds": []})
-            about["kinds"] = sorted({*about["kinds"], kind})
-
-        for container in self.containers.values():
-            add(container["session_id"], container["session_name"], cluster_state.CONTAINER)
-        for kind, attribute in KINDS.items():
-            for key, one in getattr(self, attribute).items():
-                add(key, one["name"], kind)
-        for key in self.state.session_ids():
-            session = self.state.session(key)
-            if session.replicas.exists() or not session.record_file.exists():
-                add(key, "", cluster_state.STATE)
-        for key, held in self.ledger.expired().items():
-            add(key, held.claim.session_name, cluster_state.LEASE)
-        return found
-
-    def look(self, session_name: str, whole_records: bool) -> Steps:
-        yield
-        return {"host": self.facts(session_name, whole_records)}
-
-    def calls(self, asked: list[tuple[str, Result, dict[str, str]]]) -> Steps:
-        """Do the calls of a step one after another, until one fails, and return their results as one."""
-        results = []
-        for module, arguments, _variables in asked:
-            try:
-                results.append((yield from self._call(module, arguments)))
-            except SessionError as error:
-                results.append({"failed": True, "msg": str(error)})
-                break
-        return combined(results)
-
-    def _call(self, module: str, given: Result) -> Steps:
-        if module == "host_info":
-            return self.look(given.get("session_name", ""), given.get("whole_records", False))
-        if module == "session_record":
-            names = ("recorded", "tombstones", "forget", "lease_owner")
-            kept = {name: given[name] for name in names if name in given}
-            return self.keep(**{**kept, "records": [read_record(one) for one in given.get("records", [])]})
-        assert module == "session_host", module
-        if given.get("record") is not None:
-            given = {**given, "record": read_record(given["record"])}
-        state, recorded = given.get("state"), given.get("recorded", [])
-        if state == "held":
-            return self.hold(given["claim"], given["allocatable"], given["record"], given["lease_owner"], recorded)
-        if state == "named":
-            return self.hold_name(Claim.from_dict(given["claim"]), given["lease_owner"])
-        if state == "released" and "record" not in given:
-            return self.release_name(Claim.from_dict(given["claim"]), given["lease_owner"])
-        if state == "released":
-            return self.release(given["record"], given["lease_owner"])
-        if state == "stub":
-            return self.keep_stub(given["record"], given["lease_owner"], recorded)
-        if state == "started":
-            return self.start(given["record"], given["lease_owner"], recorded)
-        if state == "verified":
-            return self.verify()
-        assert state == "absent", state
-        if given.get("record") is not None:
-            keep_records(self.state, [given["record"]], False, recorded)
-        names = ("session_name", "session_id", "keep_record", "unless_reserved")
-        return self.remove(
-            **{name: given[name] for name in names if name in given}, revision=given.get("judged_revision")
-        )
-
-    def hold(
-        self, claim: Result, allocatable: Result, record: Record, lease_owner: str, recorded: Iterable[str]
-    ) -> Steps:
-        """Do as launch_steps.hold, each write by itself."""
-        yield
-        untracked = [one for one in self._labelled() if one.session_id not in self.ledger.read()]
-        answer = self.ledger.reserve(
-            Claim.from_dict(claim), untracked, Allocatable.from_dict(allocatable), LEASE, lease_owner
-        )
-        if answer.granted:
-            yield
-            answer = refused_by_name(self.state, self.ledger, Claim.from_dict(claim), lease_owner)
-        if not answer.granted:
-            return {**answer.to_dict(), "actions": []}
-        yield
-        self._refuse_if_gone(record, recorded)
-        if record.status == PREPARING and record.queue is None:
-            keep_records(self.state, [record], False)
-            yield
-        keys, made = make_keys(self.state.session(record.id), record.plan, self.name, False, False)
-        return {**answer.to_dict(), "public_keys": keys, "actions": made}
-
-    def _refuse_if_gone(self, record: Record, recorded: Iterable[str]) -> None:
-        if record.id in recorded and self.state.session(record.id).read_record() is None:
-            raise SessionError(f"Session {record.name} was torn down while this launch was at work.")
-
-    def _labelled(self) -> list[Claim]:
+    def session_containers(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         return [
-            Claim(
-                container["session_id"],
-                container["session_name"],
-                replicas=1,
-                cpus=container["cpus"],
-                memory=container["memory"],
-            )
+            container
             for container in self.containers.values()
+            if all(container["Labels"].get(key) == value for key, value in (labels or {}).items())
         ]
 
-    def release(self, record: Record, lease_owner: str) -> Steps:
-        """Do as launch_steps.roll_back."""
-        yield
-        held = self.ledger.read().get(record.id)
-        if held is not None and held.lease_owner == lease_owner and record.status == PREPARING:
-            yield from self.remove(session_id=record.id, keep_record=record.queue is not None)
-        return {"changed": self.ledger.release(record.id, lease_owner), "actions": []}
+    def networks(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+        return [
+            network
+            for network in self.network_of.values()
+            if all(network["Labels"].get(key) == value for key, value in (labels or {}).items())
+        ]
 
-    def hold_name(self, claim: Claim, lease_owner: str) -> Steps:
-        """Do as reservation.lease_name, each write by itself."""
-        yield
-        answer = self.ledger.reserve(claim, [], None, LEASE, lease_owner)
-        yield
-        if answer.granted:
-            answer = refused_by_name(self.state, self.ledger, claim, lease_owner)
-        return {**answer.to_dict(), "actions": []}
+    def remove_network(self, key: str) -> None:
+        rest()
+        del self.network_of[key]
 
-    def release_name(self, claim: Claim, lease_owner: str) -> Steps:
-        """Do as reservation.release."""
-        yield
-        return {"changed": self.ledger.release(claim.session_id, lease_owner)}
+    def remove_link(self, name: str) -> None:
+        rest()
+        del self.links[name]
 
-    def keep_stub(self, record: Record, lease_owner: str, recorded: Iterable[str]) -> Steps:
-        """Do as prepare.keep_stub: keep a stub record of a session that others carry."""
-        yield
-        actions = keep_records(self.state, [stub_of(record)], False, list(recorded))
-        yield
-        release_name(self.ledger, record.id, lease_owner)
-        return {"actions": actions}
+    def remove_rules(self, session_id: str) -> None:
+        rest()
+        del self.rules[session_id]
 
-    def start(self, record: Record, lease_owner: str, recorded: Iterable[str]) -> Steps:
-        """Do as launch_steps.start."""
-        yield
-        self._refuse_if_gone(record, recorded)
-        if record.status == PREPARING:
-            self.ledger.advance(record.id, CONFIRMED, DEADLINE, lease_owner)
-            keep_records(self.state, [record], False)
-            self.ledger.require(record.id, lease_owner)
-        yield
-        made = yield from self.converge(record, lease_owner)
-        return {**made, "replicas": []}
+    def connect(self, session: PlannedSession, subnets: list[str]) -> None:
+        """Make what connects the replicas of a session."""
+        labels = {docker_engine.LABEL_SESSION_ID: session.id, docker_engine.LABEL_SESSION_NAME: session.name}
+        rest()
+        self.rules[session.id] = session.name
+        rest()
+        self.links[f"link {session.id}"] = (session.id, session.name)
+        rest()
+        self.network_of[session.id] = {
+            "Id": session.id,
+            "Name": session.name,
+            "Driver": "macvlan",
+            "Labels": labels,
+            "subnets": subnets,
+        }
 
-    def converge(self, record: Record, lease_owner: str) -> Steps:
-        """Make what is missing in the order of session_stages."""
-        key, name, plan = record.id, record.name, record.plan
-        self.rules[key] = {"name": name}
-        yield
-        if plan["network"] is not None and plan["network"]["vni"] is not None:
-            self.links[key] = {"name": name}
-            yield
-        subnets = [plan[kind]["subnet"] for kind in ("network", "egress") if plan[kind] is not None]
-        self.networks[key] = {"name": name, "subnets": subnets, "vni": (plan["network"] or {}).get("vni")}
-        yield
-        for replica in plan["replicas"]:
-            if replica["host"] == self.name and f"{name}-{replica['name']}" not in self.containers:
-                self.containers[f"{name}-{replica['name']}"] = {
-                    "name": f"{name}-{replica['name']}",
-                    "session_id": key,
-                    "session_name": name,
-                    "replica": replica["name"],
-                    "cpus": replica["resources"]["cpus"],
-                    "memory": replica["resources"]["memory"],
+    def containers_named(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+        return {name: self.containers[name] for name in names if name in self.containers}
+
+    def stop_container(self, _name: str, _grace: int) -> None:
+        """Nothing runs in it."""
+
+    def remove_container(self, name: str) -> None:
+        rest()
+        del self.containers[name]
+
+    def create(self, replica: Replica, session: PlannedSession) -> None:
+        labels = {
+            docker_engine.LABEL_SESSION_ID: session.id,
+            docker_engine.LABEL_SESSION_NAME: session.name,
+            docker_engine.LABEL_REPLICA: replica.name,
+            docker_engine.LABEL_CPUS: str(replica.resources.cpus),
+            docker_engine.LABEL_MEMORY: str(replica.resources.memory),
+        }
+        name = replica.container
+        rest()
+        assert name not in self.containers, "an engine refuses that"
+        self.containers[name] = {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": labels}
+
+    # ---- what it answers
+
+    def facts(self, name: str, whole_records: bool = False, peers_of: Collection[str] = ()) -> dict[str, Any]:
+        state, ledger = StateDirectory(str(self.root)), LedgerFile(str(self.root))
+        records = state.records()[0]
+        objects: dict[str, dict[str, Any]] = {}
+
+        def add(session_id: str, of: str, kind: str) -> None:
+            about = objects.setdefault(session_id, {"name": of, "kinds": []})
+            about["kinds"] = [*about["kinds"], *([] if kind in about["kinds"] else [kind])]
+
+        containers = []
+        for container in self.containers.values():
+            labels = container["Labels"]
+            session_id, of = labels[docker_engine.LABEL_SESSION_ID], labels[docker_engine.LABEL_SESSION_NAME]
+            add(session_id, of, cluster_state.CONTAINER)
+            containers.append(
+                {
+                    "name": container["Id"],
+                    "session_id": session_id,
+                    "session_name": of,
+                    "replica": labels[docker_engine.LABEL_REPLICA],
+                    "cpus": int(labels[docker_engine.LABEL_CPUS]),
+                    "memory": int(labels[docker_engine.LABEL_MEMORY]),
                     "devices": {},
                     "state": "running",
                     "exit_code": None,
                     "failure": None,
                 }
-                yield
-        session = self.state.session(key)
-        found = session.read_record()
-        if found is None or found.revision < started(record).revision:
-            session.write_record(started(record))
-            yield
-        self.ledger.commit(claims_of(read_plan(plan))[self.name], lease_owner)
-        return {"actions": []}
+            )
+        for network in self.networks():
+            labels = network["Labels"]
+            add(
+                labels[docker_engine.LABEL_SESSION_ID],
+                labels[docker_engine.LABEL_SESSION_NAME],
+                cluster_state.NETWORK,
+            )
+        for session_id, of in self.links.values():
+            add(session_id, of, cluster_state.LINK)
+        for session_id, of in self.rules.items():
+            add(session_id, of, cluster_state.RULES)
+        for session_id in state.session_ids():
+            if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
+                add(session_id, "", cluster_state.STATE)
+        for session_id, held in ledger.expired().items():
+            add(session_id, held.claim.session_name, cluster_state.LEASE)
+        image = {"id": "sha256:" + "5" * 64, "digests": [], "architecture": "amd64"}
+        return facts(
+            *records,
+            held=[held for held in ledger.read().values() if held.claim.replicas],
+            number=self.number,
+            capacity={"cpus": self.cpus, "memory": 8 << 30},
+            containers=containers,
+            objects=objects,
+            subnets=sorted(subnet for network in self.networks() for subnet in network["subnets"]),
+            images={"busybox": image, image["id"]: image},
+            tombstones=state.tombstones(),
+            clock=ledger_file.time.clock_gettime(0),
+            overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
+            public_keys=_own_public_keys(state, [one for one in records if whole_records or one.name == name]),
+            host_names=_host_names(state, records),
+            silent_peers={
+                record.id: [other for other in record.hosts if other != self.name and self.is_silent(other)]
+                for record in records
+                if record.id in peers_of and record.plan is not None and self.name in record.hosts
+            },
+            identity=f"identity of {self.name}",
+            names=[self.name],  # that of its preparation
+        )
 
-    def verify(self) -> Steps:
-        yield
-        return {"replicas": []}
+    def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        NOW.host = self
+        rest()
+        if module == "host_info":
+            asked = (given.get("session_name", ""), given.get("whole_records", False), given.get("peers_of") or ())
+            return {"host": self.facts(*asked)}
+        try:
+            if module == "session_record":
+                lists: dict[str, list[Any]] = {key: [] for key in ("records", "recorded", "tombstones", "forget")}
+                asked = {
+                    **lists,
+                    "settled": [],
+                    "looked": None,
+                    "lease_owner": None,
+                    **given,
+                    "state_directory": str(self.root),
+                }
+                asked = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **asked}
+                return call_of_record.call(asked, False)
+            if module == "session_repair":
+                nothing: dict[str, Any] = {"records": {}, "known_as": {}, "recorded": [], "looked": None}
+                return session_repair.call({**nothing, **given, "state_directory": str(self.root)}, False)
+            assert module == "session_host", module
+            asked = {**GIVEN, "state_directory": str(self.root), **given}
+            return session_host.call(asked, False)
+        except (SessionError, OSError) as error:
+            return failed(error)
 
-    def keep(
+    def left(self, names: Collection[str]) -> list[str]:
+        """Return all that a session could have left; what waits for a host that *names* has not has to stay."""
+        connections = [
+            *self.links,
+            *(f"network {name}" for name in self.network_of),
+            *(f"rules {name}" for name in self.rules),
+        ]
+        waits = [one["id"] for one in StateDirectory(str(self.root)).tombstones() if not {*one["hosts"]} <= {*names}]
+        files = [path for path in self.root.rglob("*") if path.is_file()]
+        tombstones = [path for path in files if path.parent.name == "tombstones" and path.stem in waits]
+        return [*self.containers, *connections, *(str(path) for path in files if path not in tombstones)]
+
+
+def stages_in_memory(
+    context: Context,
+    _public_keys: Any,
+    _check_mode: bool = False,
+    roles: list[str] | None = None,
+    containers_too: bool = True,
+) -> Any:
+    """Return what a host makes of a session where the engine only remembers."""
+    there = {
+        one["Labels"][docker_engine.LABEL_REPLICA]
+        for one in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
+    }
+    place = []
+    if context.lease_owner is not None:
+        context.ledger.require(context.session.id, context.lease_owner)
+    else:
+        place = session_record.place_steps(context, dict.fromkeys(there), False)
+    host: Any = context.engine
+    meant = [replica for replica in context.replicas if roles is None or replica.role in roles]
+    waiting = context.arriving if context.waits else ()
+    missing = [replica for replica in meant if replica.name not in there and replica.name not in waiting]
+    directory = context.directory
+    files = [Step("create", "file", "host", lambda: state_files.write_file(directory.host_file, context.host))]
+    makes = [
+        Step(
+            "create",
+            "container",
+            replica.container,
+            lambda replica=replica: (host.create(replica, context.session), directory.has_arrived(replica.name)),
+            lambda replica=replica: host.remove_container(replica.container),
+        )
+        for replica in missing
+    ]
+    begun = [] if directory.host_file.exists() else files
+    subnets = [net.subnet for net in (context.plan.network, context.plan.egress) if net is not None and net.subnet]
+    if context.session.id not in host.network_of:
+        begun.append(Step("create", "network", "session", lambda: host.connect(context.session, subnets)))
+    if roles is not None:
+        return [begun, makes]
+    kept = session_record.record_steps(context)
+    if context.amendment is not None and not containers_too:
+        return [place, kept, begun]
+    gone = [
+        Step(
+            "remove",
+            "container",
+            f"{context.session.name}-{name}",
+            partial(host.remove_container, f"{context.session.name}-{name}"),
+        )
+        for name in sorted(there - {replica.name for replica in context.replicas})
+    ]
+    commit = session_record.commit_steps(context, bool(place))
+    changes = [begun, gone, files_of_session.surplus_steps(context), makes]
+    return [place, *changes, kept, commit] if context.amendment is None else [place, kept, *changes, commit]
+
+
+def verify_in_memory(
+    _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1
+) -> list[dict[str, Any]]:
+    """Return what works, where peers are waited for."""
+    replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
+    wait_in_memory(None, plan, replicas, 0, waits=bool(patience))
+    return [{"name": replica["name"], "rank": replica["rank"], "status": RUNNING} for replica in replicas]
+
+
+def wait_in_memory(_engine: Any, _plan: Any, replicas: Any, _deadline: float, waits: bool) -> Any:
+    """Return what is ready: nothing where it is not waited for."""
+    if replicas and not waits:
+        raise PeersSilent("Others may have to start.")
+    return replicas
+
+
+class World:
+    """Hosts, by default three of two CPUs each, and the verbs that are run on them.
+
+    A host keeps its own name here; the inventory may call h1 node1, and what it calls it is all that verbs know.
+    """
+
+    def __init__(
         self,
-        records: list[Record],
-        recorded: Iterable[str] = (),
-        tombstones: list[Result] | None = None,
-        forget: list[str] | None = None,
-        lease_owner: str | None = None,
-    ) -> Steps:
-        yield
-        actions = keep_records(self.state, records, False, list(recorded))
-        for record in records if lease_owner is not None else []:
-            yield
-            release_name(self.ledger, record.id, str(lease_owner))
-        return {"actions": actions + keep_tombstones(self.state, tombstones or [], forget or [], False)}
-
-    def remove(
-        self,
-        session_name: str | None = None,
-        session_id: str | None = None,
-        keep_record: bool = False,
-        unless_reserved: bool = False,
-        revision: int | None = None,
-    ) -> Steps:
-        """Remove a session by its name, its id or both, in the order of removal_stages."""
-        yield
-
-        def is_meant(key: str, name: str) -> bool:
-            return session_name in (None, name) and session_id in (None, key)
-
-        entries = {**self.ledger.expired(), **self.ledger.read()}
-        ids = {
-            container["session_id"]: []
-            for container in self.containers.values()
-            if is_meant(container["session_id"], container["session_name"])
-        }
-        for attribute in KINDS.values():
-            ids |= {key: [] for key, one in getattr(self, attribute).items() if is_meant(key, one["name"])}
-        ids |= {key: [] for key, held in self.ledger.read().items() if is_meant(key, held.claim.session_name)}
-        records = [one for one in self.state.records()[0] if is_meant(one.id, one.name)]
-        names = {one.id: one.name for one in records}
-        ids |= {one.id: list(one.hosts) for one in records}
-        found = {
-            "sessions": [
-                {"id": key, "name": session_name or names.get(key, ""), "hosts": hosts}
-                for key, hosts in sorted(ids.items())
-            ],
-            "tombstones": [
-                tombstone for tombstone in self.state.tombstones() if session_name in (None, tombstone["name"])
-            ],
-        }
-        if session_id is not None and has_moved_on(self.state, self.ledger, session_id, unless_reserved, revision):
-            return {"actions": [], **found}
-        for container in [
-            name
-            for name, container in self.containers.items()
-            if is_meant(container["session_id"], container["session_name"])
-        ]:
-            del self.containers[container]
-            yield
-        every = {*ids, *([] if session_id is None else [session_id])}
-        kept = {one.id for one in records if keep_record and is_stub(one) and one.status == RUNNING}
-        for attribute in KINDS.values():
-            there = getattr(self, attribute)
-            for key in [key for key in there if is_meant(key, there[key]["name"])]:
-                if attribute != "rules" or key not in kept:
-                    del there[key]
-                    yield
-        for key in sorted(every):
-            session = self.state.session(key)
-            if session.exists():
-                if keep_record:
-                    session.clear()
-                else:
-                    self.state.remove_session(key)
-                yield
-        for key in [key for key, held in entries.items() if is_meant(key, held.claim.session_name)]:
-            self.ledger.release(key)
-        return {"actions": ["removed"], **found}
-
-
-@dataclass
-class Outcome:
-    """What became of a launch. lines: what people are told."""
-
-    status: str
-    lines: list[str] = field(default_factory=list)
-
-
-class Group:
-    """The hosts, and a controller that runs verbs on them."""
-
-    def __init__(self, folder: Path, cpus: Iterable[int] = (2000, 2000, 2000), seed: int = 0) -> None:
-        self.now = 1000.0
-        self.chance = random.Random(seed)
-        self.site: dict[str, Any] = {}
-        self._checked: dict[str, tuple[int, int]] = {}
+        root: Path,
+        cpus: Iterable[int] = (2000, 2000, 2000),
+        *,
+        seed: int = 0,
+        attempts: int = 3,
+        forks: int = 5,
+    ) -> None:
+        self.now, self.ids, self.forks = 1000.0, itertools.count(1), forks
         self.hosts = {
-            f"h{number}": Host(f"h{number}", number, folder / f"h{number}", lambda: self.now, amount)
+            f"h{number}": Host(f"h{number}", number, root / f"h{number}", amount)
             for number, amount in enumerate(cpus, 1)
         }
-
-    def let_leases_run_out(self) -> None:
-        """Let so much time pass that whoever is not at work any more holds nothing."""
-        self.now += LEASE + DEADLINE
-
-    def finish(self, steps: Steps) -> Any:
-        """Go through a verb to its end and return its result."""
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return end.value
-            self.check()
-
-    def check(self) -> None:
-        """Nothing is promised or used twice, on any host at any moment."""
         for host in self.hosts.values():
-            about = host.ledger.path.stat() if host.ledger.path.exists() else None
-            seen = about and (about.st_ino, about.st_mtime_ns)
-            if seen is not None and seen != self._checked.get(host.name):
-                self._checked[host.name] = seen
-                promised = sum(held.claim.cpus for held in host.ledger.read().values())
-                assert promised <= host.cpus, f"{host.name} has promised {promised} of {host.cpus}"
-            used = sum(container["cpus"] for container in host.containers.values())
-            assert used <= host.cpus, f"{host.name} carries {used} of {host.cpus}"
+            host.is_silent = lambda name: not self.named(name).is_up
+        self.chance, self.attempts = random.Random(seed), attempts
+        self.site: dict[str, Any] = {}
+        NOW.host = self.hosts["h1"]
+        self.renamed: set[str] = set()
+        self.has_ended: Callable[[str], bool] = lambda _lease_owner: False
 
-    def running(self, name: str) -> dict[str, str]:
+    @property
+    def known(self) -> list[str]:
+        """What the inventory calls the hosts."""
+        return [name.replace("h", "node") if name in self.renamed else name for name in self.hosts]
+
+    def named(self, name: str) -> Host:
+        """Return the host that an inventory, of now or earlier, calls so."""
+        return self.hosts[name.replace("node", "h")]
+
+    def run(self, verb: Any, state: State, moment: int | None, happens: Callable[[], Any] | None) -> State:
+        """Run a verb; after so many answers of hosts something happens, or else the controller is killed."""
+        return self._run(verb, state, moment, happens, itertools.count(1))
+
+    def _run(
+        self,
+        verb: Any,
+        state: State,
+        moment: int | None,
+        happens: Callable[[], Any] | None,
+        answered: Iterator[int],
+    ) -> State:
+        known = list(state.get("known") or self.known)  # an inventory is read once
+        for _turn in range(200):
+            outside = Outside(
+                now=self.now,
+                draw=lambda: f"{next(self.ids):08x}-0000-4000-8000-000000000000",
+                inventory={name: dict(self.site) for name in known},
+                site=self.site,
+                has_ended=self.has_ended,
+                forks=self.forks,
+            )
+            if not state["step"]:
+                return state
+            answers: dict[str, Any] = {}
+            if verb is schedule and state["step"] == "launch":
+                asked = state["launchable"][len(state["outcomes"])]
+                first = launch.begin(asked, known, self.now, attempts=self.attempts, from_queue=True)
+                ended = self._run(launch, first, moment, happens, answered)
+                if "failure" in ended:
+                    raise Killed  # the play ends there
+                answers["launch"] = ended["outcome"]
+            if getattr(NOW, "steps", None) is not None:
+                answers.update(self._side_by_side(state))
+            for name in [name for name in hosts_of(state) if name not in answers]:
+                answers[name] = self._answer(state, name)
+                if not answers[name].get("unreachable") and next(answered) == moment:
+                    if happens is None:
+                        raise Killed
+                    happens()
+            state = verb.advance(state, answers, outside)
+            self.now += state.get("pause") or 0
+        raise AssertionError(f"{state['step']} goes on for ever")
+
+    def _answer(self, state: State, name: str) -> dict[str, Any]:
+        """Return what a host answers to its calls in the state's step."""
+        host, results = self.named(name), []
+        if not host.is_up:
+            return {"unreachable": True, "msg": "No route to host."}
+        for module, asked, _variables in calls_of(state, name):
+            results.append(host.call(module, asked))
+            if results[-1].get("failed"):
+                break
+        return combined(results) if host.is_heard else {"unreachable": True, "msg": "Broken pipe."}
+
+    def _side_by_side(self, state: State) -> dict[str, Any]:
+        """Return what hosts answer that go on in an order by chance; one that vanishes does nothing any more."""
+        answers: dict[str, Any] = {}
+        at_work = {name: Steps(partial(self._answer, state, name)) for name in hosts_of(state)}
+        try:
+            while at_work:
+                name = self.chance.choice(sorted(at_work))
+                if not self.named(name).is_up:
+                    at_work.pop(name).kill()
+                    answers[name] = {"unreachable": True, "msg": "No route to host."}
+                elif not at_work[name].step():
+                    answers[name] = at_work.pop(name).result
+                rest()
+        finally:
+            for steps in at_work.values():
+                steps.kill()
+        return {name: answers[name] for name in hosts_of(state)}
+
+    def launch(
+        self,
+        asked: Request,
+        moment: int | None = None,
+        happens: Callable[[], Any] | None = None,
+        owner: str = "alice",
+    ) -> State:
+        given = launch_request(asked, owner)
+        return self.run(launch, launch.begin(given, self.known, self.now, attempts=self.attempts), moment, happens)
+
+    def launch_from_queue(self, launchable: dict[str, Any]) -> State:
+        """Launch one of those that the queue says have room."""
+        first = launch.begin(launchable, self.known, self.now, attempts=self.attempts, from_queue=True)
+        return self.run(launch, first, None, None)
+
+    def teardown(
+        self,
+        name: str,
+        moment: int | None = None,
+        happens: Callable[[], Any] | None = None,
+        asker: str | None = None,
+    ) -> State:
+        first = {**teardown.begin(name, self.known), "calls": []}
+        first["calls"] = [
+            {
+                "module": "session_host",
+                "hosts": {host: {} for host in self.known},
+                "arguments": {"state": "absent", "session_name": name, "asker": asker},
+                "of_state": [],
+                "variables": {},
+            }
+        ]
+        return self.run(teardown, first, moment, happens)
+
+    def repair(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+        return self.run(repair, repair.begin(self.known), moment, happens)
+
+    def gc(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+        return self.run(repair, repair.begin(self.known, leaks=True, puts_back=False), moment, happens)
+
+    def schedule(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
+        return self.run(schedule, schedule.begin(self.known), moment, happens)
+
+    def queue(self) -> State:
+        """Return the queue as it is, before anything is cleaned up or launched."""
+        state = schedule.begin(self.known)
+        answers = {name: self._answer(state, name) for name in hosts_of(state)}
+        outside = Outside(self.now, str, inventory={name: dict(self.site) for name in self.known}, site=self.site)
+        return schedule.advance(state, answers, outside)
+
+    def act(self, kind: str, what: Any, moment: int | None, *meanwhile: Any) -> set[str]:
+        """Let one thing happen, and in the midst of it others; return the names of the sessions that are meant."""
+        names: set[str] = set()
+
+        def happens() -> None:
+            for act in meanwhile:
+                names.update(self.act(*act))
+
+        if kind == "lose":
+            self.hosts[what].is_up = False
+        elif kind == "bring back":
+            self.hosts[what].is_up = True
+            self.boot(what)
+        elif kind in ("mute", "hear"):
+            self.hosts[what].is_heard = kind == "hear"
+        elif kind == "rename":
+            self.renamed ^= {what}
+        elif kind in ("fill", "empty"):
+            self.hosts[what].is_full = kind == "fill"
+        elif kind == "let time pass":
+            self.now += what
+        elif kind == "launch":
+            names.add(what.name)
+            try:
+                state = self.launch(what, moment, happens if meanwhile else None)
+            except Killed:
+                return names
+            if state.get("outcome", {}).get("status") == RUNNING and not meanwhile:
+                assert what.name in self.running()
+        elif kind == "run":
+            with suppress(Killed):
+                getattr(self, what)(moment, happens if meanwhile else None)
+        else:
+            names.add(what)
+            with suppress(Killed):
+                self.teardown(what, moment, happens if meanwhile else None)
+        return names
+
+    def boot(self, name: str) -> None:
+        """Let a host that is back give up what others say that they have by now, as its unit at boot does."""
+        host = self.hosts[name]
+        for record in StateDirectory(str(host.root)).records()[0]:
+            if record.status != RUNNING or record.plan is None or name not in record.hosts:
+                continue
+            known = [
+                copy
+                for other in record.hosts
+                if other != name and self.named(other).is_up
+                for copy in StateDirectory(str(self.named(other).root)).records()[0]
+                if copy.id == record.id and copy.plan is not None
+            ]
+            refused = [copy for copy in known if name not in copy.hosts and copy.plan.get("fenced")]
+            if len(refused) > len(known) - len(refused):
+                host.call("session_host", {"state": "absent", "session_id": record.id})
+
+    # ---- what has to hold
+
+    def check_names(self) -> None:
+        """No replica is there twice where a third could reach both: on hosts that each other's records have."""
+        newest: dict[str, Record] = {}
+        for host in self.hosts.values():
+            for record in StateDirectory(str(host.root)).records()[0]:
+                if record.plan is not None and newest.get(record.id, record).revision <= record.revision:
+                    newest[record.id] = record
+        for host in self.hosts.values():
+            for container in host.containers.values():
+                labels = container["Labels"]
+                record = newest.get(labels[docker_engine.LABEL_SESSION_ID])
+                if record is None or not host.is_up or host.name not in record.hosts:
+                    continue
+                copy = StateDirectory(str(host.root)).session(record.id).read_record()
+                if copy is not None and copy.revision == record.revision and record.status == RUNNING:
+                    places = {one["container"]: one["host"] for one in record.plan["replicas"]}
+                    assert places.get(container["Id"], host.name) == host.name, container["Id"]
+
+    def running(self) -> dict[str, dict[str, Any]]:
+        """Return the sessions that run wholly: name to what they are on all hosts that carry them."""
+        found: dict[str, Record] = {}
+        for host in self.hosts.values():
+            for record in StateDirectory(str(host.root)).records()[0]:
+                newer = record.id not in found or found[record.id].revision < record.revision
+                if record.status == RUNNING and record.plan is not None and newer:
+                    found[record.id] = record
+        return {
+            record.name: {"id": key, **{name: self.part(name, key) for name in record.hosts}}
+            for key, record in found.items()
+            if all(self.is_intact(name, record) for name in record.hosts)
+        }
+
+    def is_intact(self, name: str, record: Record) -> bool:
+        host = self.named(name)
+        held = LedgerFile(str(host.root)).read().get(record.id)
+        mine = [one["container"] for one in record.plan["replicas"] if one["host"] == name]
+        return held is not None and held.stage == COMMITTED and all(one in host.containers for one in mine)
+
+    def part(self, name: str, session_id: str) -> Any:
+        host = self.named(name)
+        files = sorted(StateDirectory(str(host.root)).session(session_id).path.rglob("*"))
+        held = LedgerFile(str(host.root)).read()[session_id]
+        labels = {docker_engine.LABEL_SESSION_ID: session_id}
+        return (
+            [path.read_bytes() for path in files if path.is_file()],
+            held.to_dict(),
+            [one["Id"] for one in host.session_containers(labels)],
+        )
+
+    def check_places(self) -> None:
+        """No place is given twice."""
+        for host in self.hosts.values():
+            held = LedgerFile(str(host.root)).read().values()
+            assert sum(one.claim.cpus for one in held) <= host.cpus, host.name
+            used = sum(int(container["Labels"][docker_engine.LABEL_CPUS]) for container in host.containers.values())
+            assert used <= host.cpus, host.name
+
+    def places(self, name: str) -> dict[str, str]:
         """Return by container of a session the host that it is on."""
+        label = docker_engine.LABEL_SESSION_NAME
         return {
             container: host.name
             for host in self.hosts.values()
-            for container, one in host.containers.items()
-            if one["session_name"] == name
+            for container, entry in host.containers.items()
+            if entry["Labels"][label] == name
         }
 
     def copies(self, name: str) -> dict[str, Record]:
         """Return by host the copies of a session's record."""
-        return {host.name: one for host in self.hosts.values() for one in host.state.records()[0] if one.name == name}
+        return {
+            host.name: record
+            for host in self.hosts.values()
+            for record in StateDirectory(str(host.root)).records()[0]
+            if record.name == name
+        }
 
-    def everything(self) -> list[str]:
-        """Return what is there of any session on any host."""
-        return [one for host in self.hosts.values() for one in host.everything()]
 
-    # ---- the steps of all verbs -------------------------------------------------------------------------------------
+@contextmanager
+def in_memory() -> Iterator[list[World]]:
+    """Let what a host does see what remembers, and the clock of the last of the worlds that are put into the list."""
+    worlds: list[World] = []
+    make_file = tempfile.mkstemp
 
-    def _everywhere(self, modules: Mapping[str, Steps]) -> Steps:
-        """Run a module on each of some hosts side by side, and return their results."""
-        results: dict[str, Result] = {}
-        at_work = dict(modules)
-        while at_work:
-            name = self.chance.choice(sorted(at_work))
-            if self.hosts[name].is_away:
-                results[name] = {"unreachable": True, "msg": "No route to host."}
-                del at_work[name]
-                continue
-            try:
-                next(at_work[name])
-            except StopIteration as end:
-                results[name] = end.value
-                del at_work[name]
-            except SessionError as error:
-                results[name] = {"failed": True, "msg": str(error)}
-                del at_work[name]
-            yield
-        return {name: results[name] for name in modules}
+    def write(**given: Any) -> tuple[int, str]:
+        rest()
+        if worlds and NOW.host.is_full:  # others than hosts write as well
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return make_file(**given)
 
-    # ---- verbs ------------------------------------------------------------------------------------------------------
-
-    def _verb(self, verb: Any, state: State) -> Steps:
-        """Go through a verb of the core as the roles do, and return its last state."""
-        while state["step"]:
-            state = verb.advance(state, (yield from self._answers(state)), self._outside())
-        return state
-
-    def _answers(self, state: State) -> Steps:
-        """Do the calls of a state's step on its hosts, and return their results."""
-        return self._everywhere({name: self.hosts[name].calls(calls_of(state, name)) for name in hosts_of(state)})
-
-    def _outside(self) -> Outside:
-        inventory = {name: dict(self.site) for name in self.hosts}
-        return Outside(
-            self.now,
-            lambda: str(uuid.UUID(int=self.chance.getrandbits(128), version=4)),
-            5,
-            False,
-            inventory,
-            self.site,
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "mkstemp", write)
+        patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: NOW.host))
+        patch.setattr(launch_steps, "session_stages", stages_in_memory)
+        patch.setattr(change_steps, "session_stages", stages_in_memory)
+        patch.setattr(launch_steps, "verify", verify_in_memory)
+        patch.setattr(host_verify, "verify", verify_in_memory)
+        patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)
+        patch.setattr(link, "session_links", lambda: dict(NOW.host.links))
+        patch.setattr(link, "delete_link", lambda name: NOW.host.remove_link(name))
+        patch.setattr(firewall, "sessions", lambda: dict(NOW.host.rules))
+        patch.setattr(firewall, "remove", lambda session_id: NOW.host.remove_rules(session_id))
+        patch.setattr(folders, "bind_mounts", lambda _session: [])
+        patch.setattr(prepare, "_keep_out", lambda *_given: [])
+        patch.setattr(host_repair, "session_stages", stages_in_memory)
+        patch.setattr(host_repair.disk, "stop_who_fills_disks", lambda *_given: ({}, []))
+        patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
+        patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
+        patch.setattr(ledger_file, "boot_id", lambda: "boot")
+        patch.setattr(ledger_file, "REMOVALS", tempfile.mkdtemp(prefix="cluster-compute-run-"))
+        clock = SimpleNamespace(
+            **{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now, "sleep": rest}
         )
+        for module in (ledger_file, state_files):
+            patch.setattr(module, "time", clock)
+            patch.setattr(module, "write_file", partial(_write_as_me, state_files.write_file))
+        patch.setattr(state_files, "LOCKS", _Locks())
+        patch.setattr(state_files.os, "fsync", lambda _descriptor: None)
+        patch.setattr(host_steps, "ThreadPoolExecutor", _AtOnce)
+        yield worlds
 
-    def teardown(self, name: str) -> Steps:
-        """Remove a session; return what could not be removed, in words."""
-        state = teardown.begin(name, list(self.hosts), fails=False)
-        # The role's first task says itself what is to be removed.
-        state["calls"][0]["arguments"] = {"state": "absent", "session_name": name}
-        state = yield from self._verb(teardown, state)
-        return state["report"]
 
-    def gc(self) -> Steps:
-        """Remove what nobody owns; return what was found."""
-        state = yield from self._verb(repair, repair.begin(list(self.hosts), leaks=True, puts_back=False))
-        return state["findings"]
-
-    def queue(self) -> Steps:
-        """Return the queue as it is, before anything is cleaned up or launched."""
-        state = schedule.begin(list(self.hosts))
-        return schedule.advance(state, (yield from self._answers(state)), self._outside())
-
-    def schedule(self) -> Steps:
-        """Launch who waits and has room; return by name what became of each."""
-        state = schedule.begin(list(self.hosts))
-        outcomes: dict[str, Outcome] = {}
-        while state["step"]:
-            if state["step"] == "launch":
-                one = state["launchable"][len(outcomes)]
-                outcome = outcomes[one["session_name"]] = yield from self.launch_from_queue(one)
-                told = {"session_name": one["session_name"], "status": outcome.status, "report": outcome.lines}
-                state = schedule.advance(state, {"launch": told}, self._outside())
-            else:
-                state = schedule.advance(state, (yield from self._answers(state)), self._outside())
-        assert "failure" not in state, state["failure"]
-        return outcomes
-
-    def launch(self, asked: Request, owner: str = "alice", **options: Any) -> Steps:
-        """Launch a session, or let it wait; return the outcome."""
-        return self._launch(launch_request(asked, owner, **options), from_queue=False)
-
-    def launch_from_queue(self, launchable: Result) -> Steps:
-        """Launch one of those that the queue says have room; return the outcome."""
-        return self._launch(launchable, from_queue=True)
-
-    def _launch(self, asked: Result, from_queue: bool) -> Steps:
-        begin = launch.begin(asked, list(self.hosts), self.now, from_queue=from_queue)
-        state = yield from self._verb(launch, begin)
-        if "failure" in state:
-            return Outcome("FAILED", state["failure"].splitlines())
-        return Outcome(state["outcome"]["status"], state["outcome"]["report"])
+def _write_as_me(write: Callable[..., None], path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file that belongs to whoever runs the tests."""
+    write(path, text, mode, (os.getuid(), os.getgid()))

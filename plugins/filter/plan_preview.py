@@ -37,7 +37,8 @@ RETURN = r"""
 _value:
   description:
     - C(session_name), C(status), C(report), C(session_id), C(is_new), C(replaces), C(mode), C(network), C(egress),
-      C(ssh_port), C(hosts) with the changes on each, and C(replicas) with place, address and environment of each.
+      C(ssh_port), C(ends) (when it ends by its time, in words), C(hosts) with the changes on each, and C(replicas) with
+      place, address and environment of each.
   type: dict
 """
 

@@ -94,6 +94,8 @@ def _networks(answer: Mapping[str, Any]) -> list[str]:
     lines = [f"Way out: a bridge on each host, {answer['egress']['subnet']}."]
     if answer["ssh_port"] is not None:
         lines.append(f"Login of the owner: port {answer['ssh_port']} of {answer['replicas'][0]['host']}.")
+    if answer["ends"]:
+        lines.append(f"End: {answer['ends']}.")
     if network is None:
         return ["No network of its own: it has one replica.", *lines]
     if network["driver"] == "bridge":

@@ -67,6 +67,9 @@ def status_table(overview: Mapping[str, Any]) -> list[str]:
         lines += [
             f"{printable(session['name'])}: {printable(line)}" for session in sessions for line in session["report"]
         ]
+    lines += [
+        f"{printable(session['name'])} ends {session['times']['message']}." for session in sessions if session["times"]
+    ]
     dense = len(overview["hosts"]) > DENSE_HOSTS
     replicas = [(session, replica) for session in sessions for replica in session["replicas"]]
     listed = [

@@ -40,6 +40,22 @@ options:
       - It is for root to change and for everybody to read; it holds no secret.
     type: path
     default: /usr/local/lib/cluster-compute/host.pyz
+  output_size:
+    description:
+      - Most bytes that are kept of what each replica wrote of a session that the host ends by itself, the newest ones,
+        as a number or with a unit. V(0) keeps nothing.
+    type: str
+    default: 16m
+  output_days:
+    description:
+      - Days for which it is kept.
+    type: int
+    default: 7
+  output_sessions:
+    description:
+      - Sessions that have ended of which it is kept at most, the newest ones.
+    type: int
+    default: 50
 seealso:
   - module: cluster_compute.session.session_repair
 """

@@ -138,6 +138,13 @@ host:
       description: For each session whose batch command was started on this host, what can be said of that.
       type: dict
       returned: if usable
+    times:
+      description:
+        - For each session with C(session_max_duration) or C(session_max_idle) that runs here whether the time of this
+          host's part is over, why (C(over)), and whether nobody has used it for so long that it may end (C(is_idle)).
+        - With O(usage) also for how many seconds it has run (C(ran)) and was not used (C(idle)).
+      type: dict
+      returned: if usable
     foreign_containers:
       description: Names of containers that belong to no session and begin as those of the asked session would.
       type: list

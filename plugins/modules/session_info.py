@@ -159,6 +159,16 @@ overview:
           description: Number of replicas, or null where only hosts that are away know it.
           type: int
           returned: always
+        max_size:
+          description: How far it may grow while it runs, or null where nobody said.
+          type: int
+          returned: always
+        on_host_loss:
+          description:
+            - What becomes of it when a host is lost, V(wait), V(replace) or V(end); null where only hosts that are away
+              know it.
+          type: str
+          returned: always
         priority:
           description: Its priority, or null where only hosts that are away know it.
           type: int
@@ -192,6 +202,13 @@ overview:
           description: Its statuses so far, each with revision and reason.
           type: list
           elements: dict
+          returned: always
+        times:
+          description:
+            - When it ends by C(session_max_duration) and C(session_max_idle) - C(max_duration), C(max_idle) and
+              C(end_warning) in seconds -, for how long it has run (C(ran)) and was not used (C(idle)), null unless
+              usage was measured, and all of it in words (C(message)). Null where it has neither.
+          type: dict
           returned: always
         replicas:
           description:

@@ -44,6 +44,7 @@ STATES: dict[tuple[str, str], State] = {
 """Module and its argument ``state``, empty for any: the state."""
 STEPS: dict[str, State] = {
     "look": LOOK,
+    "losses": LOOK,
     "cleanup": REMOVE,
     "clean": REMOVE,
     **dict.fromkeys(("ask", "pull", "load", "serve", "receive", "stop"), PULL),
@@ -61,6 +62,13 @@ STEPS: dict[str, State] = {
     "ready": READY,
     "meet": READY,
     "undo": REMOVE,
+    "reserve": State("reserve", "granted"),
+    "withhold": State("release"),
+    "fence": State("change", "actions"),
+    "apply": State("change", "actions"),
+    "again": State("change", "actions"),
+    "join": READY,
+    "clear": REMOVE,
     "wait": State("wait"),
 }
 """Step of a verb's state machine: the state."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import format_span
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import format_cpus
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.markup import Html, element, join, words
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import (
@@ -132,6 +133,8 @@ def _allocation(session: Mapping[str, Any]) -> list[tuple[str, object]]:
     facts.append(
         ("Published ports", element("ul", {}, *(element("li", {}, port) for port in ports)) if ports else "none")
     )
+    if session["times"] is not None:
+        facts.append(("End", session["times"]["message"]))
     if session["ssh_port"] is not None:
         facts.append(("Login of the owner", f"port {session['ssh_port']} of {replicas[0]['host']}"))
     return facts
@@ -272,6 +275,8 @@ def _request(request: Mapping[str, Any] | None) -> Html:
 
 def _plain(key: str, value: Any) -> str:
     """Return any value of a request as text."""
+    if key in ("max_duration", "max_idle", "end_warning"):
+        return format_span(value)
     if key.endswith(("memory", "size")) and isinstance(value, int) and not isinstance(value, bool):
         return memory(value)
     if isinstance(value, bool):

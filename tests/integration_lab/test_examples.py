@@ -32,11 +32,11 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.test_docs
 
 FOLDER = CHECKOUT / "examples"
 DOCUMENT = "docs/examples.md"
-IMAGES = ("cluster-compute/examples:latest", "cluster-compute/examples-number:latest")
+IMAGE, AS_NUMBER, AS_ROOT = (f"cluster-compute/examples{user}:latest" for user in ("", "-number", "-root"))
 CARDS = [f"/dev/cc-gpu{number}" for number in range(8)]
 """Devices that the hosts have in place of cards."""
 ON_THE_LAB = [
-    ("-e session_image=registry.example.com/train:1.4", f"-e session_image={IMAGES[0]}"),
+    ("-e session_image=registry.example.com/train:1.4", f"-e session_image={IMAGE}"),
     ("session_cpus=16", "session_cpus=1"),
     ("session_memory=64g", "session_memory=2g"),
     ("session_shm_size=16g", "session_shm_size=64m"),
@@ -84,7 +84,9 @@ def images(untouched_lab: Snapshot) -> Iterator[None]:
         recorded(shlex.split(documented("examples/images.yml")), 900).ok()
         yield
     finally:
-        remove = "" if any(IMAGES[0] in image for image in there) else f"docker rmi {' '.join(IMAGES)} >/dev/null; "
+        remove = (
+            "" if any(IMAGE in image for image in there) else f"docker rmi {IMAGE} {AS_NUMBER} {AS_ROOT} >/dev/null; "
+        )
         in_parallel(lambda host: script(host, f"{remove}rm -rf {STATE}/output /srv/shared/examples"), HOSTS)
 
 
@@ -125,7 +127,7 @@ def every_worker_squares(one: Ran) -> None:
 
 def every_task_reads_the_object(one: Ran) -> None:
     assert one.found(r".*?(\S+) on (\S+) has read 256 MiB") == one.everywhere
-    assert "4 tasks on 4 nodes" in one.said
+    assert "3 tasks on 3 nodes" in one.said
 
 
 def everybody_has_the_sum(one: Ran) -> None:
@@ -146,6 +148,11 @@ def blocks_lie_on_two_hosts_each(ran: Ran) -> None:
     assert "6 blocks on 3 data nodes, each on 2 hosts, are what was written" in ran.said
 
 
+def every_executor_counts(ran: Ran) -> None:
+    assert ran.found(r"executor in (\S+) on (\S+)") == ran.everywhere
+    assert "counted 6000 words by 3 executors" in ran.said
+
+
 EXAMPLES: dict[str, Callable[[Ran], None]] = {
     "torchrun/session.yml": everybody_trains_one_model,
     "torchrun/elastic.yml": one_is_lost_and_comes_back,
@@ -153,6 +160,8 @@ EXAMPLES: dict[str, Callable[[Ran], None]] = {
     "dask/session.yml": every_worker_squares,
     "ray/session.yml": every_task_reads_the_object,
     "accelerate/session.yml": everybody_trains_one_model,
+    "deepspeed/session.yml": everybody_trains_one_model,
+    "spark/session.yml": every_executor_counts,
     "jax/session.yml": everybody_has_the_sum,
     "tensorflow/session.yml": everybody_learns_by_tensorflow,
     "parameter_server/session.yml": every_worker_pushes,
@@ -176,6 +185,28 @@ def test_all_replicas_take_part(example: str) -> None:
         hosts = list(found.placed.values())
         assert len(set(hosts)) >= 2, "it spans hosts"
         assert len(set(hosts)) < len(hosts), "a host has several replicas"
+        EXAMPLES[example](found)
+    finally:
+        teardown(variables["session_name"]).ok()
+
+
+@pytest.mark.parametrize(
+    ("host", "image", "example"),
+    [
+        ("n1", AS_ROOT, "mpi/session.yml"),
+        ("n1", AS_ROOT, "torchrun/session.yml"),
+        ("n3", AS_NUMBER, "mpi/session.yml"),
+        ("n3", AS_NUMBER, "dask/session.yml"),
+    ],
+)
+def test_all_replicas_take_part_on_one_host(host: str, image: str, example: str) -> None:
+    """The hosts have engines of two generations; the users are root and a number without a name."""
+    variables = asked(example)
+    place = f"-e session_mode=single-node -e session_hosts={host} -e session_max_replicas_per_host=4"
+    share = f"-e session_image={image} -e session_cpus=0.5 -e session_memory=500m"
+    try:
+        found = ran(f"{documented(f'@examples/{example}')} {place} {share}")
+        assert found.everywhere == [(name, host) for name in ("main1", "sub1", "sub2", "sub3")]
         EXAMPLES[example](found)
     finally:
         teardown(variables["session_name"]).ok()

@@ -4,7 +4,7 @@
 """Controllers that are killed, hosts that vanish, disks that are full, clocks that are wrong.
 
 Only a lab shows real processes that are killed and real hosts that lose their power: three kills and two losses. What
-any verb does after a launch that was killed anywhere else is shown by tests/unit, test_verbs.
+any verb does after a launch that was killed anywhere else is shown by tests/unit, test_model_in_small_steps.
 """
 
 from __future__ import annotations

@@ -297,6 +297,12 @@ class TestEnvironment:
             assert replica.run("cat", "/etc/cluster-compute/hostfile.mpich") == "".join(f"{name}:1\n" for name in NAMES)
             assert replica.run("cat", "/job/hostfile") == "".join(f"{name} slots=1\n" for name in NAMES)
 
+    def test_a_login_shell_finds_the_session_s_programs(self, six: Six) -> None:
+        for option in ("-c", "-lc"):
+            found = six.main.run("bash", option, "command -v session-run; echo $PATH").split()
+            assert found[0] == "/opt/cluster-compute/bin/session-run"
+            assert found[1].startswith("/opt/cluster-compute/launchers:")
+
 
 OWN_ADDRESS = """
 import json, socket, subprocess

@@ -4,7 +4,7 @@
 """Sessions that wait, through one life of a queue: kept by every host, launched in order, cancelled, limited.
 
 Only a lab shows that all of it is still known when hosts lose what they knew, and that a launch waits in its terminal.
-Who goes before whom, and what a head keeps, are rules of the core (tests/unit, test_queue and test_verbs).
+Who goes before whom, and what a head keeps, are rules of the core (unit: test_queue, test_model_in_small_steps).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
 """Launches by independent processes at the same moment: what there is, is given away once, and all of it.
 
-Only a lab has as many processes at a time. Races of sessions of mixed sizes are in tests/unit, test_verbs.
+Only a lab has as many processes at a time. Races of mixed sizes are in tests/unit, test_model_in_small_steps.
 """
 
 from __future__ import annotations

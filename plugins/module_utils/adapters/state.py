@@ -10,6 +10,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/host                   this host's name in the plan
     sessions/<session id>/public_keys.json       public keys of every replica of the session
     sessions/<session id>/tunnel.key             this host's private key for the tunnel of an encrypted session
+    sessions/<session id>/times.json             for how long this host's part has run, and for how long without use
     sessions/<session id>/made.json              what its launch made that is not its own: folders, volumes, proofs
     sessions/<session id>/apps/<app>.json        an app that was opened in main1: its job, port and token
     sessions/<session id>/replicas/<name>/       mounted read-only at /etc/cluster-compute in the replica
@@ -18,6 +19,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/replicas/<name>.arriving  there until a replica that comes while the session runs was started
     sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
     drained.json                                 why this host takes no new sessions
+    settings.json                                what this host was told for what it does by itself
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
     damaged/<name>-<n>                           a file that could not be trusted, set aside
     .reserve                                     room for small writes on a full disk; made when hosts are prepared
@@ -46,6 +48,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     InvalidRecord,
     Record,
@@ -99,14 +102,14 @@ class StateDirectory:
         return SessionDirectory(self.sessions / session_id, self.passed_over)
 
     @contextmanager
-    def working_on(self, session_id: str) -> Iterator[None]:
+    def working_on(self, session_id: str, patience: float = WORK_DEADLINE) -> Iterator[None]:
         """Keep everybody else on this host from changing the session for the time of the block.
 
         Launch, repair, teardown and the unit at boot do not know of each other. Raises StateError where another one
-        has not ended within `WORK_DEADLINE`. The lock is a file that its holder removes, so nothing of it stays.
+        has not ended within *patience* seconds. The lock is a file that its holder removes, so nothing of it stays.
         """
         path = Path(LOCKS) / f"cluster-compute-{self.session(session_id).path.name}.lock"
-        deadline = time.monotonic() + WORK_DEADLINE
+        deadline = time.monotonic() + patience
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -119,7 +122,7 @@ class StateDirectory:
             if time.monotonic() > deadline:
                 raise StateError(
                     f"Another program has been working on session {session_id} on this host for "
-                    f"{WORK_DEADLINE:.0f} seconds (it holds {path}). Try again when it has ended."
+                    f"{patience:.0f} seconds (it holds {path}). Try again when it has ended."
                 )
             time.sleep(0.05)
         try:
@@ -222,6 +225,33 @@ class StateDirectory:
         """Take no new sessions from now on."""
         write_file(self.drain_file, json.dumps(encode(drain), sort_keys=True) + "\n", mode=0o600)
 
+    @property
+    def settings_file(self) -> Path:
+        """Where it is kept what this host was told for what it does by itself."""
+        return self.root / "settings.json"
+
+    def read_settings(self) -> HostSettings:
+        """Return what this host was told; the defaults where that is nothing, or cannot be read."""
+        try:
+            found = json.loads(self.settings_file.read_text(encoding="utf-8", errors="replace"))
+            return decode(HostSettings, found, "The settings")
+        except (OSError, ValueError, CoreError):
+            return HostSettings()
+
+    def settings_text(self) -> str:
+        """Return the file of `read_settings` as it is; empty where there is none."""
+        try:
+            return self.settings_file.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def write_settings(self, settings: HostSettings, check_mode: bool) -> str:
+        """Write down what this host is told, and return the file's text."""
+        text = json.dumps(encode(settings), sort_keys=True) + "\n"
+        if not check_mode and text != self.settings_text():
+            write_file(self.settings_file, text, mode=0o600)
+        return text
+
     def remove_session(self, session_id: str) -> None:
         """Remove everything this host keeps of the session; the state directory itself belongs to the host."""
         import shutil
@@ -241,6 +271,7 @@ class SessionDirectory:
         self.host_file = path / "host"
         self.tunnel_key_file = path / "tunnel.key"
         self.made_file = path / "made.json"
+        self.times_file = path / "times.json"
         self.replicas = path / "replicas"
         self.apps = path / "apps"
 
@@ -304,6 +335,11 @@ class SessionDirectory:
         """Tell whether the replica *name* comes with a change, and was not started here yet."""
         return (self.replicas / f"{name}.arriving").exists()
 
+    @property
+    def expects_some(self) -> bool:
+        """Whether a replica comes with a change, and was not started here yet."""
+        return any(self.replicas.glob("*.arriving"))
+
     def has_arrived(self, name: str) -> None:
         """Remember that the replica *name* was started here."""
         (self.replicas / f"{name}.arriving").unlink(missing_ok=True)
@@ -335,6 +371,17 @@ class SessionDirectory:
     def write_stop(self, name: str, stop: Mapping[str, Any]) -> None:
         """Write down why the replica *name* is about to be stopped, in the form of `read_stop`."""
         write_file(self.replicas / f"{name}.stopped", json.dumps(stop, sort_keys=True) + "\n")
+
+    def read_times(self) -> Any:
+        """Return what `write_times` wrote down; None where that cannot be read."""
+        try:
+            return json.loads(self.times_file.read_text(encoding="utf-8", errors="replace"))
+        except (OSError, ValueError):
+            return None
+
+    def write_times(self, times: Mapping[str, Any]) -> None:
+        """Write down for how long this host's part has run (`rules.durations`)."""
+        write_file(self.times_file, json.dumps(times, sort_keys=True) + "\n", mode=0o600)
 
     def read_app(self, name: str) -> dict[str, Any] | None:
         """Return what was written down of an app when it was opened; None where that cannot be read."""
@@ -376,7 +423,8 @@ class SessionDirectory:
                 import shutil
 
                 shutil.rmtree(folder)
-        for path in (self.public_keys_file, self.host_file, self.tunnel_key_file, self.made_file):
+        files = (self.public_keys_file, self.host_file, self.tunnel_key_file, self.made_file, self.times_file)
+        for path in files:
             path.unlink(missing_ok=True)
 
     def read_record(self) -> Record | None:

@@ -277,6 +277,11 @@ def _judge(result: ClusterState, session: _Session, reached: set[str], unreachab
             keep = best.queue is not None
             _add(result.orphaned, host, Removal(session.id, session.name, keep, why, revision, undo=True))
     elif best.status in (PENDING, *ENDED):
+        at_work = [copy.revision for copy in session.copies.values() if copy.status not in ENDED]
+        if best.status in ENDED and at_work:
+            # One of its hosts has ended it by itself, or one was away when it was ended.
+            newest = max(best.revision, *(revision + 1 for revision in at_work))
+            best = result.records[session.id] = result.changed[session.id] = replace(best, revision=newest)
         for host in session.hosts:
             if session.objects.get(host, set()) - {STATE} or host in session.stages:
                 why = f"The session is {best.status} and carries no replicas."

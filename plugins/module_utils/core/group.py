@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import PartTimes, why_over
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Amounts, amounts_of
@@ -185,6 +186,27 @@ class GroupFacts:
             if record.status == RUNNING and any(host not in self.facts for host in record.hosts)
         ]
 
+    def unfinished(self, record: Record) -> list[str]:
+        """Return the replicas that are not where the last change of a session that runs has given them a place."""
+        if record.status != RUNNING or record.plan is None or record.change is None:
+            return []
+        return [
+            replica["name"]
+            for replica in record.plan["replicas"]
+            if replica["name"] in record.change.places
+            and replica["host"] in self.facts
+            and (record.id, replica["name"])
+            not in {(found.session_id, found.replica) for found in self.facts[replica["host"]].containers}
+        ]
+
+    def half_changed(self, view: ClusterState) -> list[Record]:
+        """Return the sessions whose last change was not finished, and whose hosts are all there."""
+        return [
+            record
+            for _key, record in sorted(view.records.items())
+            if self.unfinished(record) and all(host in self.facts for host in record.hosts)
+        ]
+
     def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
         view = cluster_state(self.facts, self.missing)
@@ -211,7 +233,13 @@ class GroupFacts:
                 self._end(view, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
             elif batch and batch.status == LOST:
                 self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch, main_host)}")
+            elif why := why_over(record.request, self._times(record)):
+                self._end(view, record, TERMINATED, why)
         return view
+
+    def _times(self, record: Record) -> list[PartTimes | None]:
+        """Return what each host of a session tells of its time; None for one that tells nothing."""
+        return [self.facts[host].times.get(record.id) if host in self.facts else None for host in record.hosts]
 
     def to_requeue(self, view: ClusterState, hosts: Collection[str]) -> dict[str, str]:
         """Return the ids of the batch sessions on *hosts* that run, and the host of the command of each."""

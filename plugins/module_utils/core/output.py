@@ -22,10 +22,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import Source
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    SPAN,
     is_given,
     is_plain,
     parse_bool,
     parse_whole,
+    seconds_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import parse_memory
 
@@ -41,7 +43,6 @@ Line = tuple[str, str, str]
 
 JOB_ID = re.compile(r"[0-9a-f]{12}")
 _REPLICA = re.compile(r"[a-z][a-z0-9-]{0,20}")
-_SPAN = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s?)?")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 NO_JOB = "none"
@@ -392,10 +393,9 @@ def parse_since(variable: str, value: object) -> dict[str, Any]:
     """
     allowed = "Give a span such as 90s, 15m, 1h30m or 2d, or a time such as 2026-01-31T12:00:00Z (UTC without a zone)."
     text = str(value).strip() if not isinstance(value, bool) else ""
-    match = _SPAN.fullmatch(text)
+    match = SPAN.fullmatch(text)
     if text and match is not None:
-        days, hours, minutes, seconds = (int(group or 0) for group in match.groups())
-        return {"seconds": ((days * 24 + hours) * 60 + minutes) * 60 + seconds}
+        return {"seconds": seconds_of(match)}
     try:
         moment = datetime.datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
         if moment.tzinfo is None:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
@@ -284,6 +284,12 @@ class Planner:
         changes = diff_requests(before, request)
         if not target.homeless and not target.gone:
             refuse_growth(plan, request.max_size or 0)
+            if not changes and (missing := self.group.unfinished(current)) and current.change is not None:
+                # The same again: who had its part of it already does nothing.
+                decided = self._placed_already(current)
+                places = {name: current.change.places[name] for name in missing}
+                parts = self._parts_of_change(plan, plan, replace(current.change, places=places))
+                return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
             if not changes and shared_with == current.shared_with:
                 return self._placed_already(current)
             why = "It is shared with others." if not changes else "What may change while it runs was changed."

@@ -33,6 +33,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "argument_spec": {
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "path": {"type": "path", "default": "/usr/local/lib/cluster-compute/host.pyz"},
+            "output_size": {"type": "str", "default": "16m"},
+            "output_days": {"type": "int", "default": 7},
+            "output_sessions": {"type": "int", "default": 50},
             "state_directory": STATE_DIRECTORY,
         },
         "supports_check_mode": True,

@@ -34,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     is_stub,
     stub_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, firewall_rules, membership
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, membership, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import repair_host
@@ -76,11 +76,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="where this host keeps what belongs to sessions; %(default)s if not given",
     )
     parser.add_argument("--links", action="store_true", help="make the overlays' links only, before the engine starts")
-    parser.add_argument("--disks", action="store_true", help="stop replicas that fill this host's disks, and no more")
+    parser.add_argument("--disks", action="store_true", help="do what the timer does, and no more")
     chosen = parser.parse_args(argv)
     if chosen.disks:
         state = StateDirectory(chosen.state_directory)
-        code = disk.look(state)
+        code = timer.look(state)
         if not membership.is_due(state):
             return code
     if chosen.links:

@@ -25,7 +25,7 @@ from pathlib import Path
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, disk, membership
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, membership, timer
 
 PATH = "/usr/local/lib/cluster-compute/host.pyz"
 MODE = 0o755
@@ -84,9 +84,9 @@ def build(state_directory: str) -> bytes:
                 sources.setdefault(f"{folder}/__init__.py", "")
     sources["__main__.py"] = (
         "import sys\n\n"
-        # The timer that looks at disks runs often, and all that a repair needs would be read each time.
+        # The timer runs often, and all that a repair needs would be read each time.
         'if sys.argv[1:] == ["--disks"]:\n'
-        f"    from {disk.__name__} import look\n"
+        f"    from {timer.__name__} import look\n"
         f"    from {membership.__name__} import is_due\n"
         f"    from {state.__name__} import StateDirectory\n\n"
         f"    code = look(StateDirectory({state_directory!r}))\n"

@@ -121,10 +121,8 @@ def _names(state: StateDirectory, session_id: str) -> set[str]:
     return {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}
 
 
-def _refuse_if_changed(
-    state: StateDirectory, ledger: LedgerFile, record: Record, run: Run, check_mode: bool
-) -> Record | None:
-    """Raise StateError where the session was torn down, or changed by another run; return the record here."""
+def _refuse_if_changed(state: StateDirectory, ledger: LedgerFile, record: Record, run: Run, check_mode: bool) -> None:
+    """Raise StateError where the session was torn down since the run looked, or changed by another one."""
     found = state.session(record.id).read_record()
     was_removed = not check_mode and ledger.was_removed(record.name, record.id, run.looked, run.lease_owner)
     if was_removed or (found is None and record.id in run.recorded):
@@ -133,7 +131,6 @@ def _refuse_if_changed(
         is_other = encode(found) != encode(record) if not is_stub(found) else found.hosts != record.hosts
         if found.revision > record.revision or is_other:
             raise StateError(f"Session {record.name} was changed while this run was at work. Try again.")
-    return found
 
 
 def release(
@@ -218,6 +215,7 @@ def amend(
         archive = LogArchive(engine, state, *keep)
         amendment = Amendment(change_id, run.lease_owner)
         context = Context(engine, state, ledger, record, host, "", allocatable, amendment, archive)
+        context.data.is_new |= not _names(state, session_id)
         stages = session_stages(context, known, check_mode, containers_too=containers)
         taken: list[float] = []
         if not check_mode:

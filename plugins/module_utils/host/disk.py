@@ -39,7 +39,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     to_stop,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 
 Measure = Callable[[str], Mapping[str, Any]]
 
@@ -63,21 +62,6 @@ def is_limited(engine: Engine) -> bool:
     return engine_limits(details["storage_driver"], details["backing"], mount.details)
 
 
-def look(state: StateDirectory) -> int:
-    """Stop replicas that fill this host's disks, say so, and return the exit code: 1 where that could not be done."""
-    try:
-        engine = Engine.connect()
-    except SessionError:
-        return 0  # without an engine no replica can be stopped, and others say so
-    try:
-        done, problems = stop_who_fills_disks(engine, state)
-    except (SessionError, OSError) as error:
-        done, problems = {}, [f"What replicas write is not known: {error}"]
-    for line in (*(f"stop container {container}: {reason}" for container, reason in done.items()), *problems):
-        say(line)
-    return 1 if problems else 0
-
-
 def stop_who_fills_disks(
     engine: Engine, state: StateDirectory, check_mode: bool = False, measure: Measure = machine.disk
 ) -> tuple[dict[str, str], list[str]]:
@@ -96,7 +80,7 @@ def stop_who_fills_disks(
     places = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
     # By number of the device: several places may be on the same.
     names = {os.stat(place).st_dev: place for place in reversed(places) if os.path.exists(place)}
-    members = cache(_members)
+    members = cache(members_by_container)
     disks = {*names, *(device for replica in running.values() for device in replica.devices())}
     rooms = dict(_rooms(names.values(), measure))
     short = any(is_short(room) for room in rooms.values())
@@ -266,7 +250,7 @@ class _Replica:
             raise DiskError(f"it is stopped, but why could not be written down: {unwritten}")
 
 
-def _members() -> dict[str, list[int]]:
+def members_by_container() -> dict[str, list[int]]:
     """Return the processes of each container, by its id, which the name of their cgroup holds (cgroups(7)).
 
     No process leaves that without rights on the host.

@@ -46,6 +46,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     RUNTIME_ON_HOST,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import part_times
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import (
     read_exit_code,
     read_failure,
@@ -65,12 +66,14 @@ def host_facts(
     ways_in: bool = False,
     accelerators: object = None,
     peers_of: Collection[str] = (),
+    usage: bool = False,
 ) -> dict[str, Any]:
     """Return the facts of this host.
 
     encryption: whether to try what encrypted sessions need. ways_in: whether what its owner needs to log in to
     *session_name* is among them. accelerators: ``cluster_compute_accelerators``, of which some are detected. peers_of:
-    ids of sessions whose other hosts are looked for.
+    ids of sessions whose other hosts are looked for. usage: whether it is told for how long sessions have run, where
+    that is kept.
 
     A host that cannot run sessions is described by ``usable: false`` and a ``problem``, a full sentence, instead of
     an exception: whether that is an error is for the caller to say.
@@ -91,7 +94,7 @@ def host_facts(
         records, unreadable = state.records()
         # Who waits watches for what this run may not have seen yet, so the signature is older than all of it.
         batches = _batches(state, records)
-        waited_for = _signature(session_name, _reservations(state, whole_records)[0], records, batches)
+        waited_for = signature(state, session_name, records, batches)
         wanted = {*images, *_pinned_images(session_name, records)}
         facts = _facts(engine, state, session_name, wanted, paths, volumes, underlay_address)
         if encryption:
@@ -110,9 +113,13 @@ def host_facts(
         facts["identity"], facts["names"], facts["clock"] = identity.id, list(identity.names), clock
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
+        times = part_times(engine, state, records, usage)
+        facts["times"] = encode(times)
         in_full = {
+            *(session_id for session_id, part in times.items() if part.over or part.is_idle),
             *(container["session_id"] for container in facts["containers"] if container["failure"]),
             *facts["batches"],
+            *(record.id for record in records if state.session(record.id).expects_some),
         }
         recorded = _records(state, session_name, records, whole_records, in_full)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
@@ -204,7 +211,7 @@ def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[
 def _records(
     state: StateDirectory, session_name: str, records: list[Record], whole_records: bool, in_full: set[str]
 ) -> dict[str, Any]:
-    """Return what is recorded: whole where it is asked for or needed to judge queue and failures, else as stubs."""
+    """Return what is recorded: whole where that is asked or needed to judge queue, failures, changes; else as stubs."""
     damaged = []
     tombstones = []
     try:
@@ -279,20 +286,24 @@ def _pinned_images(session_name: str, records: list[Record]) -> set[str]:
     }
 
 
-def signature(state: StateDirectory, session_name: str) -> str:
-    """Return a digest of all that decides whether a session that waits gets room on this host, itself left out."""
-    records = state.records()[0]
-    return _signature(session_name, _reservations(state, True)[0], records, _batches(state, records))
-
-
-def _signature(
-    session_name: str, reservations: list[Reservation], records: list[Record], batches: Mapping[str, Mapping[str, Any]]
+def signature(
+    state: StateDirectory,
+    session_name: str,
+    records: list[Record] | None = None,
+    batches: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
-    held = [[reservation.claim.to_dict(), reservation.stage] for reservation in reservations]
+    """Return a digest of all that decides whether a session that waits gets room on this host, itself left out.
+
+    records, batches: what was read of them, if it was.
+    """
+    found = state.records()[0] if records is None else records
+    outcomes = _batches(state, found) if batches is None else batches
+    held = [[held.claim.to_dict(), held.stage] for held in _reservations(state, True)[0]]
     waiting = [
-        [record.id, record.revision] for record in records if record.status == PENDING and record.name != session_name
+        [record.id, record.revision] for record in found if record.status == PENDING and record.name != session_name
     ]
-    ended = [session_id for session_id, outcome in batches.items() if outcome["status"] != RUNNING]
+    ended = [session_id for session_id, outcome in outcomes.items() if outcome["status"] != RUNNING]
+    ended += [key for key, part in part_times(None, state, found).items() if part.over or part.is_idle]
     return hashlib.sha256(json.dumps([held, waiting, ended], sort_keys=True).encode()).hexdigest()
 
 

@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Carry a session's record in a label of its default network, so that a lost state directory can be made anew."""
+"""Carry a session's record in a label of its default network, so that a lost state directory can be made anew.
+
+Labels stay as they were made, so a session that changes while it runs has the newer record in one of the containers
+that came with the change.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +45,16 @@ def unpack(label: str, session_id: str) -> Record:
 
 
 def labelled_records(engine: Engine) -> dict[str, Record]:
-    """Return the records that labels of networks hold, by session; a label that holds none is as good as missing."""
-    found = {}
-    for network in engine.networks():
-        held = network.get("Labels") or {}
+    """Return the records that labels hold, the newest by session; a label that holds none is as good as missing."""
+    found: dict[str, Record] = {}
+    for entry in (*engine.networks(), *engine.session_containers()):
+        held = entry.get("Labels") or {}
         session_id = docker_engine.session_id_of(held)
         if session_id and docker_engine.LABEL_RECORD in held:
             try:
-                found[session_id] = unpack(held[docker_engine.LABEL_RECORD], session_id)
+                record = unpack(held[docker_engine.LABEL_RECORD], session_id)
             except InvalidRecord:
                 continue
+            if session_id not in found or record.revision > found[session_id].revision:
+                found[session_id] = record
     return found

@@ -21,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
     PREPARING,
     RUNNING,
     Record,
@@ -112,8 +113,11 @@ def _refuse_if_gone(
     from_another = looked is not None and record.status == RUNNING and record.id not in recorded
     since = looked - LOOK_SECONDS if looked is not None and from_another else looked
     was_removed = ledger.was_removed(record.name, record.id, since, lease_owner)
-    if was_removed or (record.id in recorded and state.session(record.id).read_record() is None):
+    here = state.session(record.id).read_record()
+    if was_removed or (record.id in recorded and here is None):
         raise StateError(f"Session {record.name} was torn down while this launch was at work. Launch again.")
+    if here is not None and here.status in ENDED:
+        raise StateError(f"Session {record.name} has ended while this launch was at work. Launch again.")
 
 
 def roll_back(

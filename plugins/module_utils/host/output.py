@@ -108,6 +108,12 @@ class LogArchive:
             self.problems.append(f"What is kept of output could not be put in order: {error}")
 
 
+def own_archive(engine: Engine, state: StateDirectory) -> LogArchive:
+    """Return what keeps the output of containers that this host removes by itself, as it was told to."""
+    kept = state.read_settings()
+    return LogArchive(engine, state, kept.output_size, kept.output_days * 86400, kept.output_sessions)
+
+
 def prune(state: StateDirectory, seconds: float, most: int, check_mode: bool = False) -> list[str]:
     """Remove output that has been kept for long enough, or takes too much of the disk, and return whose."""
     directory = OutputDirectory(str(state.root))

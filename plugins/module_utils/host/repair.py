@@ -9,8 +9,6 @@ A controller adds what other hosts know; the unit at boot does without.
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -44,6 +42,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import UNKNOWN
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
     disk,
+    durations,
     firewall_rules,
     labels,
     membership,
@@ -61,10 +60,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 )
 
 Keys = dict[str, dict[str, "str | None"]]
-
-KEPT_OUTPUT = 16 * 1024 * 1024
-"""Bytes of each replica's output that stay of what others have by now; a host knows of no other bound. How long, others
-say when they clean up."""
 
 
 class HeldBack(SessionError):
@@ -132,6 +127,7 @@ def repair_host(
     repairer.keep_out_of_overlays()
     if session_name is None:
         repairer.stop_who_fills_disks()
+        repairer.keep_time()
     ledger = repairer.ledger
     known, _damaged = state.records()
     here = {*recorded, *(record.id for record in known)}
@@ -213,6 +209,16 @@ class _Repairer:
             done, problems = {}, [f"What replicas write is not known: {error}"]
         for container, reason in done.items():
             self._did(f"stop container {container}: {reason}", "container", container, "running", "stopped")
+        self.result.faults += problems
+
+    def keep_time(self) -> None:
+        """End what has run for long enough, or was not used for long enough."""
+        try:
+            done, problems = durations.keep_time(self.engine, self.state, self.check_mode)
+        except (SessionError, OSError) as error:
+            done, problems = [], [f"The time of sessions could not be kept: {message_of(error)}"]
+        for action in done:
+            self._did(action, "time", action, None, "done")
         self.result.faults += problems
 
     def repair(self, record: Record, host: str | None, was_here: bool) -> None:
@@ -311,9 +317,9 @@ class _Repairer:
 
     def _archive(self) -> Any:
         """Return what keeps the output of replicas that a change has taken from this host."""
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import own_archive
 
-        return LogArchive(self.engine, self.state, KEPT_OUTPUT, math.inf, sys.maxsize)
+        return own_archive(self.engine, self.state)
 
     def _perform(self, stages: Sequence[Stage]) -> None:
         if not self.check_mode:

@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Topology
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import PartTimes
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Overlays
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Reservation
 
@@ -142,11 +143,11 @@ class HostFacts:
     sessions; foreign_containers: names of others that are in the way of the session that is looked for. objects: by
     session. overlays: those that containers here are kept out of. images: by the reference that was asked for, volumes
     by name, as the engine describes them. encryption: why there can be no encrypted session; None where nobody tried.
-    accelerators: by class, as they were detected. batches: what can be said of batch commands, by session. public_keys,
-    users: by session and replica. host_names: by session, what this host is called in its plan. silent_peers: of the
-    sessions that were asked for, run here and have other hosts, which of these do not answer in any way. clock: seconds
-    since its boot, by which reservations run out. signature: tells whether anything has changed that a session may wait
-    for.
+    accelerators: by class, as they were detected. batches: what can be said of batch commands, by session. times: of
+    the parts here of sessions whose time is kept, by session. public_keys, users: by session and replica. host_names:
+    by session, what this host is called in its plan. silent_peers: of the sessions that were asked for, run here and
+    have other hosts, which of these do not answer in any way. clock: seconds since its boot, by which reservations run
+    out. signature: tells whether anything has changed that a session may wait for.
     """
 
     usable: bool = True
@@ -175,6 +176,7 @@ class HostFacts:
     accelerators: dict[str, dict[str, Any]] = field(default_factory=dict)
     reservations: tuple[Reservation, ...] = ()
     batches: dict[str, JobOutcome] = field(default_factory=dict)
+    times: dict[str, PartTimes] = field(default_factory=dict)
     records: tuple[Record, ...] = ()
     public_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
     users: dict[str, dict[str, str]] = field(default_factory=dict)

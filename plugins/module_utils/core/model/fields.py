@@ -36,11 +36,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     Reader,
     converted,
+    format_span,
     is_given,
     parse_bool,
     parse_choice,
     parse_env,
     parse_list,
+    parse_span,
     parse_whole,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capabilities import (
@@ -74,6 +76,8 @@ MAXIMUM_SIZE = 4096
 """Most replicas of a session. Linux passes no environment string above 128 KiB to a program, and TF_CONFIG names
 every replica: with `MAXIMUM_ROLE_NAME` this is where it still fits for sure."""
 MAXIMUM_ROLE_NAME = 16
+LEAST_SPAN, LONGEST_SPAN = 60, 365 * 24 * 3600
+"""Seconds of what hosts keep time of: they look each minute, or more often."""
 
 REQUEST, ROLE, LAYOUT, LAUNCH = "request", "role", "layout", "launch"
 """What a variable is of: the session; every role, which may say otherwise for itself; which roles there are; this
@@ -185,6 +189,17 @@ def _truth(name: str, meaning: str, **more: Any) -> Field:
     return Field(name, "true or false", meaning, parse_bool, default=False, **more)
 
 
+def _span(name: str, meaning: str, otherwise: str, question: Question) -> Field:
+    def parse(variable: str, value: Any) -> int:
+        return parse_span(variable, value, LEAST_SPAN, LONGEST_SPAN)
+
+    def show(seconds: int | None) -> str:
+        return "" if seconds is None else format_span(seconds)
+
+    kind = "span: `90s`, `1h30m`, `2d`"
+    return Field(name, kind, meaning, parse, otherwise=otherwise, optional=True, show=show, question=question)
+
+
 FIELDS = (
     Field(
         "name",
@@ -259,6 +274,7 @@ FIELDS = (
         "Most replicas that the session may grow to while it runs, see [Change the size](resize.md).",
         otherwise="what its networks happen to have addresses for",
         optional=True,
+        question=Question("Largest size", "How far it may grow while it runs"),
     ),
     _whole(
         "min_size",
@@ -451,6 +467,7 @@ FIELDS = (
         "What becomes of the session when one of its hosts is lost, see [Lost hosts](recovery.md#lost-hosts).",
         default=WAIT,
         optional=True,
+        question=Question("When a host is lost", "Wait for it, replace its containers on others, or end"),
     ),
     _choice("failure_policy", FAILURE_POLICIES, "What follows when a replica fails, see below.", default=RESTART),
     _whole(
@@ -459,6 +476,24 @@ FIELDS = (
         1000,
         "How often a replica that failed is started again, with the policy `restart`.",
         default=3,
+    ),
+    _span(
+        "max_duration",
+        "For how long the session may run, then its hosts end it, see [Durations](request.md#durations).",
+        "no limit",
+        Question("Longest duration", "After which the session ends: 90m, 8h or 2d"),
+    ),
+    _span(
+        "max_idle",
+        "After how long without use the session ends, see [Durations](request.md#durations).",
+        "no limit",
+        Question("Longest idle time", "After which a session that nobody uses ends: 90m, 8h or 2d"),
+    ),
+    _span(
+        "end_warning",
+        "How long before such an end the session's programs are told of it.",
+        "none",
+        Question("Warning before the end", "How long before that programs are told: 10m"),
     ),
     _truth("encrypted", "Whether everything that goes from host to host has to be encrypted, see below."),
     Field(

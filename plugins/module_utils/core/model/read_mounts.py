@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     DIRECTORY,
+    PROFILE,
     RUNTIME,
     SSH_CLIENT_FRAGMENT,
 )
@@ -52,7 +53,7 @@ _MODE = re.compile(r"0?([0-3]?[0-7]{3})")
 _PORT = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[0-9.]+):)?(?:([0-9]{1,9}):)?([0-9]{1,9})")
 _Volume = tuple[str, str, tuple[tuple[str, str], ...]]
 _UNREAD: _Volume = ("", "", ())
-_OWN_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", SSH_CLIENT_FRAGMENT)
+_OWN_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", SSH_CLIENT_FRAGMENT, PROFILE)
 _OWN_TREES = (DIRECTORY, RUNTIME, "/proc", "/sys", "/dev")
 
 

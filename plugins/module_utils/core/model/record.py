@@ -213,8 +213,16 @@ def is_stub(record: Record) -> bool:
 
 
 def latest(records: Iterable[Record]) -> Optional[Record]:
-    """Return the copy with the highest revision, a whole one before a stub; None where there is no copy."""
-    return max(records, key=lambda record: (record.revision, not is_stub(record)), default=None)
+    """Return the copy with the highest revision, None where there is no copy.
+
+    Of several with that a whole one comes before a stub, and before both one that has ended: its host has ended it by
+    itself and could not know what a controller wrote at the same moment.
+    """
+
+    def rank(record: Record) -> tuple[int, bool, bool]:
+        return record.revision, record.status in ENDED, not is_stub(record)
+
+    return max(records, key=rank, default=None)
 
 
 def tunnel_of(plan: Mapping[str, Any]) -> Optional[OverlayTunnel]:

@@ -39,6 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     HIDDEN,
     Reader,
     closest,
+    format_span,
     is_given,
     parse_whole,
 )
@@ -100,7 +101,8 @@ class Request:
     roles: main first, then in the order given. mode: the mode asked, not the effective one. hosts: the only hosts
     allowed, where any are named. max_replicas_per_host, ssh_port: None for any. image_pull, image_archive: how images
     come, which is nothing of the session. max_size: how far it may grow while it runs. on_host_loss: one of
-    HOST_LOSS. Where order means nothing (mounts, ports, hosts, keys) it is sorted away.
+    HOST_LOSS. max_duration, max_idle, end_warning: seconds, None for no limit and no warning. Where order means nothing
+    (mounts, ports, hosts, keys) it is sorted away.
     """
 
     fields: ClassVar[tuple[Field, ...]] = FIELDS
@@ -125,6 +127,9 @@ class Request:
     ssh_port: int | None = None
     batch_command: tuple[str, ...] | None = None
     max_size: int | None = None
+    max_duration: int | None = None
+    max_idle: int | None = None
+    end_warning: int | None = None
     on_host_loss: str = WAIT
     image_pull: str = dataclasses.field(default=MISSING, compare=False)
     image_archive: str | None = dataclasses.field(default=None, compare=False)
@@ -273,6 +278,11 @@ def _check_together(reader: Reader, values: Mapping[str, Any], has: Mapping[str,
     if values["max_size"] is not None and values["max_size"] < values["size"]:
         message = f"The session has {values['size']} replicas. Allow at least as many, or leave it out."
         reader.add("session_max_size", values["max_size"], message)
+    if values["end_warning"] is not None:
+        ends = [values[key] for key in ("max_duration", "max_idle") if values[key] is not None]
+        if not ends or values["end_warning"] >= min(ends):
+            message = "It must be shorter than session_max_duration and session_max_idle, of which it needs one."
+            reader.add("session_end_warning", format_span(values["end_warning"]), message)
     port = values["ssh_port"]
     if port is not None and not has["authorized_keys"]:
         message = "It is the port for those whose keys session_authorized_keys holds. Give these, or leave it out."
@@ -431,9 +441,12 @@ def _words_of(request: Request) -> dict[str, tuple[str, bool]]:
     return found
 
 
+CHANGEABLE = ("roles", "authorized_keys", "max_size", "on_host_loss", "max_duration", "max_idle", "end_warning")
+"""What may differ of a session that runs without its being made anew; of the roles how many replicas they have."""
+
+
 def may_change_to(old: Request, new: Request) -> bool:
-    """Tell whether a session that runs as *old* can go on and become *new*: how many replicas each role has, how many
-    there may be, what follows when a host is lost, and the owner's keys.
+    """Tell whether a session that runs as *old* can go on and become *new* (`CHANGEABLE`).
 
     The first key and the last one decide whether there is a login at all, which is made with main1.
     """
@@ -444,7 +457,7 @@ def may_change_to(old: Request, new: Request) -> bool:
     )
     # What an image means was settled when the session was launched.
     known_images = {role.image for role in new.roles} <= {role.image for role in old.roles}
-    changed = {key: getattr(new, key) for key in ("roles", "authorized_keys", "max_size", "on_host_loss")}
+    changed = {key: getattr(new, key) for key in CHANGEABLE}
     return same_login and same_roles and known_images and replace(old, **changed) == new
 
 

@@ -20,6 +20,8 @@ MAXIMUM_ENVIRONMENT_STRING = 131071
 """Most bytes of NAME=value: Linux' MAX_ARG_STRLEN less the closing NUL."""
 HIDDEN = "(value not shown)"
 
+SPAN = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s?)?", re.ASCII)
+"""A span of time: days, hours, minutes, seconds."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _T = TypeVar("_T")
 
@@ -140,6 +142,34 @@ def parse_whole(variable: str, value: object, least: int, most: int) -> int:
     if number is None or not least <= number <= most:
         raise InvalidInput.single(variable, value, f"It must be a whole number from {least} to {most}.")
     return number
+
+
+def parse_span(variable: str, value: object, least: int, most: int) -> int:
+    """Return a span in seconds, at least *least* and at most *most*: ``90s``, ``15m``, ``1h30m``, ``2d``; without a
+    unit seconds. Raises InvalidInput.
+    """
+    text = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    match = SPAN.fullmatch(text)
+    seconds = seconds_of(match) if match is not None else 0
+    if not least <= seconds <= most:
+        message = f"It must be a span from {format_span(least)} to {format_span(most)}, such as 90s, 15m, 1h30m or 2d."
+        raise InvalidInput.single(variable, value, message)
+    return seconds
+
+
+def seconds_of(match: re.Match[str]) -> int:
+    """Return the seconds of what `SPAN` has matched."""
+    days, hours, minutes, seconds = (int(group or 0) for group in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def format_span(seconds: int) -> str:
+    """Return a span in the form that `parse_span` reads: ``1h30m``."""
+    minutes, left = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = ((days, "d"), (hours, "h"), (minutes, "m"), (left, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
 def parse_choice(variable: str, value: object, choices: Sequence[str]) -> str:

@@ -82,7 +82,7 @@ BUILT_IN: Mapping[str, tuple[Way, ...]] = {
     "terminal": (_jupyter("jupyter-notebook", "/terminals/new"), _jupyter("jupyter-lab", "/lab")),
     "vscode": (
         Way(
-            ("code-server", f"--bind-addr={ADDRESS}:{{port}}", "--auth=password", "--config={token_file}"),
+            ("code-server", f"--bind-addr={ADDRESS}:{{port}}", "--auth=password", "--config={token_file}", "."),
             # It would take these before its file.
             environment={"PASSWORD": "", "HASHED_PASSWORD": ""},
             token_file="password: {token}\n",  # noqa: S106 - a placeholder
@@ -93,6 +93,7 @@ BUILT_IN: Mapping[str, tuple[Way, ...]] = {
                 f"--host={ADDRESS}",
                 "--port={port}",
                 "--connection-token-file={token_file}",
+                "--default-folder=.",
             ),
             "/?tkn={token}",
         ),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ JOB_HOSTFILE = "/job/hostfile"
 """Where DeepSpeed's launcher looks when it is told nothing (deepspeed.launcher.runner, DLTS_HOSTFILE)."""
 SSH_CLIENT_FRAGMENT = "/etc/ssh/ssh_config.d/00-cluster-compute.conf"
 """Where the settings of the session's SSH are mounted, for a client of the image's own."""
+PROFILE = "/etc/profile.d/cluster-compute.sh"
+"""Where login shells read what puts their PATH right: /etc/profile of Debian, Ubuntu and Alpine begins it anew."""
 RUNTIME = "/opt/cluster-compute"
 """Where the SSH runtime of the host is mounted."""
 SLURM = RUNTIME + "/slurm"
@@ -342,6 +345,24 @@ def hostfile(replicas: Sequence[tuple[str, int]]) -> str:
 def mpich_hostfile(replicas: Sequence[tuple[str, int]]) -> str:
     """Return the hostfile of MPICH and Intel MPI for (name, slots) in rank order: ``main1:1``."""
     return "".join("{}:{}\n".format(*pair) for pair in replicas)
+
+
+def profile(path: str) -> str:
+    """Return what a login shell reads to find all that the replica's other programs find by *path*, their PATH.
+
+    Folders that no image has anyway come first or last, as they do there; between them stays what the profile set.
+    """
+    usual = DEFAULT_PATH.split(":")
+    folders = path.split(":")
+    begin = next((number for number, folder in enumerate(folders) if folder in usual), len(folders))
+    before, after = folders[:begin], [folder for folder in folders[begin:] if folder not in usual]
+    parts = [shlex.quote(":".join(part)) for part in (before, after) if part]
+    parts.insert(bool(before), '"$PATH"')
+    return (
+        "# Login shells begin PATH anew; this is what the session and the image add to it.\n"
+        f'case ":$PATH:" in\n*:{RUNTIME}/bin:*) ;;\n'
+        f"*) export PATH={':'.join(parts)} ;;\nesac\n"
+    )
 
 
 def environment_file(environment: Mapping[str, str]) -> str:

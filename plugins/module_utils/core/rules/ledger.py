@@ -379,7 +379,12 @@ def resolve_reservations(session_id: str, answers: Mapping[str, Answer]) -> str:
 
 def claims_of(plan: Plan) -> dict[str, Claim]:
     """Return what a plan claims on each of its hosts."""
-    network = plan.network
+    return {host: claim_of(plan, host) for host in plan.hosts}
+
+
+def claim_of(plan: Plan, host: str) -> Claim:
+    """Return what a plan claims on one of its hosts."""
+    network, replicas = plan.network, plan.on(host)
     subnets = [plan.egress.subnet] + ([network.subnet] if network is not None else [])
     # The tunnel of an encrypted session listens on a port of its own; overlays in plain share one.
     own_ports: tuple[tuple[str, int, str], ...] = ()
@@ -388,27 +393,23 @@ def claims_of(plan: Plan) -> dict[str, Claim]:
         own_ports = ((EVERY_ADDRESS, network.port, "udp"),)
     elif network is not None:
         overlay_port = network.port
-    claims = {}
-    for host in plan.hosts:
-        replicas = plan.on(host)
-        devices: dict[str, list[str]] = {}
-        for replica in replicas:
-            for kind, names in replica.devices.items():
-                devices.setdefault(kind, []).extend(names)
-        ports = tuple((port.host_ip, port.host_port, port.protocol) for replica in replicas for port in replica.ports)
-        claims[host] = Claim(
-            session_id=plan.session.id,
-            session_name=plan.session.name,
-            replicas=len(replicas),
-            cpus=sum(replica.resources.cpus for replica in replicas),
-            memory=sum(replica.resources.memory for replica in replicas),
-            devices=_devices(devices),
-            ports=ports + own_ports,
-            vni=None if network is None else network.vni,
-            subnets=tuple(sorted(subnets)),
-            overlay_port=overlay_port,
-        )
-    return claims
+    devices: dict[str, list[str]] = {}
+    for replica in replicas:
+        for kind, names in replica.devices.items():
+            devices.setdefault(kind, []).extend(names)
+    ports = tuple((port.host_ip, port.host_port, port.protocol) for replica in replicas for port in replica.ports)
+    return Claim(
+        session_id=plan.session.id,
+        session_name=plan.session.name,
+        replicas=len(replicas),
+        cpus=sum(replica.resources.cpus for replica in replicas),
+        memory=sum(replica.resources.memory for replica in replicas),
+        devices=_devices(devices),
+        ports=ports + own_ports,
+        vni=None if network is None else network.vni,
+        subnets=tuple(sorted(subnets)),
+        overlay_port=overlay_port,
+    )
 
 
 def beyond(claim: Claim, held: Claim) -> Claim:

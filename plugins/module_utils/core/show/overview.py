@@ -18,11 +18,17 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import Container, HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import WAIT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import render_shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
     held_claims,
     hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import (
+    describe,
+    limits_of,
+    together,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
@@ -164,6 +170,8 @@ def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]
         "mode": planned_session.get("mode"),
         "requested_mode": request["mode"] if request is not None else None,
         "size": sum(role["replicas"] for role in request["roles"]) if request is not None else None,
+        "max_size": request.get("max_size") if request is not None else None,
+        "on_host_loss": request.get("on_host_loss", WAIT) if request is not None else None,
         "priority": request["priority"] if request is not None else None,
         "hosts": list(record.hosts),
         "network": dict(plan["network"]) if plan is not None and plan["network"] is not None else None,
@@ -172,6 +180,7 @@ def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]
         "request": None if request is None else request_of(request),
         "report": list(record.report),
         "history": encode(record.history),
+        "times": _times(record, facts),
         "replicas": replicas,
         "ports": [
             {"replica": replica["name"], "host": replica["host"], **port}
@@ -189,6 +198,15 @@ def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]
             if container.failure
         ],
     }
+
+
+def _times(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any] | None:
+    """Return when a session ends by its request, and how far it is, in seconds; None where its time is not kept."""
+    limits = limits_of(record.request)
+    if not limits.exist:
+        return None
+    found = together(facts[host].times.get(record.id) if host in facts else None for host in record.hosts)
+    return {**encode(limits), "ran": found.ran, "idle": found.idle, "message": describe(limits, found)}
 
 
 def request_of(request: Mapping[str, Any]) -> dict[str, Any]:

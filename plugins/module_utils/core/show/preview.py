@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import describe, limits_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     environments,
 )
@@ -43,6 +44,7 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
         "network": None,
         "egress": None,
         "ssh_port": None,
+        "ends": "",
         "replicas": [],
         "hosts": [
             {"name": host, "replicas": [], "changes": changes[host]} for host in answer["reachable"] if host in changes
@@ -63,6 +65,7 @@ def preview(answer: Mapping[str, Any], report: Sequence[str], actions: Mapping[s
         "network": None if plan["network"] is None else dict(plan["network"]),
         "egress": dict(plan["egress"]),
         "ssh_port": plan["ssh_port"],
+        "ends": describe(limits_of(typed.request)),
         "replicas": [
             {
                 **replica_of(plan, replica),

@@ -16,7 +16,7 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
-| reserve … clear | a session that runs changes its size or leaves lost hosts (see change) | look, or the end |
+| reserve, withhold, fence, apply, again, join, clear | a session that runs changes (see change) | look, or the end |
 | begin | each confirms its lease, makes its part but for roles that come later | ready, begin, start, undo |
 | ready | those that did not wait for their replicas, as hosts had to wait for their turn, do | begin, start, undo |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |

@@ -155,11 +155,16 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
 def _lost(
     state: State, group: GroupFacts, view: ClusterState, outside: Outside
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the launches that replace what sessions have lost, and why others are left as they are."""
+    """Return the launches that finish changes and replace what sessions have lost, and why others stay as they are."""
     name = state["session_name"]
     if name and not any(record.status == RUNNING for record in view.named(name)):
         return [], [f"No session {name} runs in {', '.join(state['known'])}."]
-    found, problems = [], []
+    found = [
+        launch_request(Request.from_dict(record.request), record.owner, record.shared_with)
+        for record in group.half_changed(view)
+        if name in ("", record.name)
+    ]
+    problems = []
     for record in group.with_missing_hosts(view):
         wants = record.name == name if name else (record.request or {}).get("on_host_loss") == REPLACE
         if not wants:

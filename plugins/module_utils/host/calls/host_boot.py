@@ -8,13 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return what changed of the program. Raises ProgramError."""
+    """Return what changed of the program and of what it is told. Raises ProgramError, InvalidInput, OSError."""
+    state = StateDirectory(arguments["state_directory"])
+    before = after = state.settings_text()
     if arguments["state"] == "present":
+        wanted = HostSettings(
+            parse_keep_size(arguments["output_size"]), arguments["output_days"], arguments["output_sessions"]
+        )
         done = boot_install.install(arguments["state_directory"], arguments["path"], check_mode)
+        after = state.write_settings(wanted, check_mode)
     else:
         done = boot_install.remove(arguments["path"], check_mode)
-    return {"changed": done.changed, "path": arguments["path"], "diff": {"before": done.before, "after": done.after}}
+    return {
+        "changed": done.changed or before != after,
+        "path": arguments["path"],
+        "diff": {"before": done.before + before, "after": done.after + after},
+    }

@@ -26,6 +26,7 @@ def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
         arguments["ways_in"],
         arguments["accelerators"],
         arguments["peers_of"],
+        arguments["usage"],
     )
     if arguments["usage"] and host["usable"]:
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.usage import measure

@@ -34,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     is_device_path,
     is_nvidia_uuid,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, labels
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import mount_entries
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import read_failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
@@ -343,6 +343,7 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
             docker_engine.LABEL_MEMORY: str(resources.memory),
             docker_engine.LABEL_DEVICES: json.dumps(replica.devices, sort_keys=True, separators=(",", ":")),
             **({} if replica.disk_size is None else {docker_engine.LABEL_DISK: str(replica.disk_size)}),
+            **_record_label(context, replica),
         },
         "ExposedPorts": {port: {} for port in bindings},
         "HostConfig": {
@@ -370,6 +371,13 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
     return body
 
 
+def _record_label(context: Context, replica: Replica) -> dict[str, str]:
+    """Return the label with the record, for the first of the replicas that a change brings to this host."""
+    change = context.record.change
+    came = [one.name for one in context.replicas if change is not None and one.name in change.places]
+    return {docker_engine.LABEL_RECORD: labels.pack(context.record)} if came[:1] == [replica.name] else {}
+
+
 def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
     folder = context.directory.replica(replica.name)
     own = [(str(folder), MOUNT, True)]
@@ -378,6 +386,7 @@ def _mounts(context: Context, replica: Replica) -> list[dict[str, Any]]:
     if context.has_ssh:
         own += [
             (str(folder / "ssh/ssh_config"), environment.SSH_CLIENT_FRAGMENT, True),
+            (str(folder / "profile"), environment.PROFILE, True),
             (environment.RUNTIME_ON_HOST, environment.RUNTIME, True),
         ]
     return [

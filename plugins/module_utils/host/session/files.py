@@ -34,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
-MOUNTED_FILES = ("ssh_config",)
+MOUNTED_FILES = ("ssh_config", "profile")
 """Files which are mounted by themselves, as every file of /etc/hosts is: a running replica sees a change only if they
 stay the same file."""
 
@@ -121,7 +121,9 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
         files[f"ssh/{ssh_keys.OWNER_KEYS}"] = ssh_keys.owner_keys(owners)
     if context.has_ssh:
         files["ssh/ssh_config"] = ssh_keys.client_configuration(members, SSH_MOUNT)
-        variables = {**context.image_environment(replica), **values, "PATH": search_path(context, replica)}
+        path = search_path(context, replica)
+        files["profile"] = environment.profile(path)
+        variables = {**context.image_environment(replica), **values, "PATH": path}
         subnet = None if context.network is None else context.network.subnet
         files["ssh/sshd_config"] = ssh_keys.server_configuration(
             replica.address, is_login, SSH_MOUNT, variables, server_parts(context), subnet

@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     COMMITTED,
     Claim,
     Ledger,
-    claims_of,
+    claim_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.reservation import labelled_claims
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
@@ -33,7 +33,7 @@ def place_steps(context: Context, found: Mapping[str, object], check_mode: bool)
     found: what is there of its containers. Raises EngineError and LedgerError where a replica that is missing has no
     place: it is neither held nor free any more.
     """
-    claim = claims_of(context.plan)[context.host]
+    claim = claim_of(context.plan, context.host)
     held = context.ledger.read()
     mine = held.get(claim.session_id)
     change = context.amendment
@@ -108,7 +108,7 @@ def commit_steps(context: Context, is_amended: bool) -> Stage:
     """
     session_id = context.session.id
     held = context.ledger.read().get(session_id)
-    claim = claims_of(context.plan)[context.host]
+    claim = claim_of(context.plan, context.host)
     is_exact = is_amended if held is None else held.stage == COMMITTED and rules.covers(claim, held.claim)
     if is_exact:
         return []

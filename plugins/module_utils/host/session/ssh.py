@@ -96,14 +96,12 @@ def server_steps(context: Context, found: dict[str, Any], replica: Replica, publ
         start()
 
     is_listening = listens(pid, *place)
-    folder = context.directory.replica(replica.name) / "ssh"
     if is_listening and pid in context.server_starts:
-        # Whether it was written since, or will be.
-        configuration = folder / "sshd_config"
-        if configuration in context.written or not _is_newer_than(context, pid, configuration):
+        configuration = context.directory.replica(replica.name) / "ssh" / "sshd_config"
+        if configuration in context.written or _was_written_since(context, pid, configuration):
             what = replica.container
             return [Step("restart", "SSH server", what, renew, before="old configuration", after="new configuration")]
-    if wanted is not None and is_listening and _is_newer_than(context, pid, folder / ssh_keys.HOST_KEY):
+    if wanted is not None and is_listening and _is_newer_than_its_key(context, replica, pid):
         return []
     answer = ssh_server.host_key(pid, *place) if pid else wanted
     if answer is None or answer == wanted or (answer and wanted is None and not server_parts(context)):
@@ -120,10 +118,22 @@ def _await_listening(pid: int, place: tuple[str, int]) -> None:
         time.sleep(0.02)
 
 
-def _is_newer_than(context: Context, pid: int, file: Path) -> bool:
-    """Tell whether a server runs in the container of process *pid* that has read a file as it is now."""
+def _is_newer_than_its_key(context: Context, replica: Replica, pid: int) -> bool:
+    """Tell whether a server runs in the container of process *pid* that has read the key that is there now."""
+    key = context.directory.replica(replica.name) / "ssh" / ssh_keys.HOST_KEY
     try:
-        return file.stat().st_ctime < context.server_starts.get(pid, 0.0)
+        return key.stat().st_ctime < context.server_starts.get(pid, 0.0)
+    except FileNotFoundError:
+        return False
+
+
+def _was_written_since(context: Context, pid: int, file: Path) -> bool:
+    """Tell whether a file was written since the server in the container of process *pid* was started.
+
+    By a clock that was set back meanwhile a file may be of the future for long: that tells nothing.
+    """
+    try:
+        return context.server_starts.get(pid, 0.0) < file.stat().st_ctime <= time.time()
     except FileNotFoundError:
         return False
 

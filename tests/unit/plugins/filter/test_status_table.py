@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -42,6 +43,18 @@ def test_an_encrypted_network_is_said_to_be_so() -> None:
     assert sum(" encrypted-overlay  10.213." in line for line in status_table(found)) == 1
     assert "encrypted overlay (VXLAN) 10.213." in render(found)
     assert "encrypted overlay" not in render(groups.small())
+
+
+def test_when_a_session_ends_by_its_time_is_told() -> None:
+    found = groups.small()
+    assert not any(" ends " in line for line in status_table(found))
+    train = next(session for session in found["sessions"] if session["name"] == "train")
+    train["times"] = {"message": "2h after its start"}
+    train["request"] = {**train["request"], "max_duration": 7200}
+    assert "train ends 2h after its start." in status_table(found)
+    page = re.sub("<[^>]*>", " ", render(found))
+    assert re.search(r"End +2h after its start", page)
+    assert re.search(r"Max duration +2h ", page)
 
 
 def test_hosts_without_sessions_are_counted() -> None:

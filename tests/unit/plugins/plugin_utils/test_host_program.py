@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import calls_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
@@ -109,11 +110,14 @@ def test_a_damaged_program_is_not_run(program: Program, tmp_path: Path, damage: 
 def test_the_program_that_runs_at_boot_is_made_of_the_same_sources(program: Program, tmp_path: Path) -> None:
     run(program, known(tmp_path), sources=True)
     path = tmp_path / "lib" / "host.pyz"
-    given = {"state": "present", "path": str(path), "state_directory": "/var/lib/elsewhere"}
+    elsewhere = str(tmp_path / "elsewhere")
+    arguments = {name: option.get("default") for name, option in ARGUMENTS["host_boot"]["argument_spec"].items()}
+    given = {**arguments, "path": str(path), "state_directory": elsewhere, "output_size": "4k"}
     answer = answer_in(run(program, host_program.question("host_boot", given, False)))
     assert answer is not None
     assert answer["changed"], answer
-    assert path.read_bytes() == boot_install.build("/var/lib/elsewhere")
+    assert path.read_bytes() == boot_install.build(elsewhere)
+    assert StateDirectory(elsewhere).read_settings().output_size == 4096
     done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=False)
     assert "Put back what is missing" in done.stdout, done.stderr
 

@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PENDING,
     PREPARING,
     RUNNING,
+    TERMINATED,
     QueueTicket,
     Record,
     advance,
@@ -289,6 +290,33 @@ def test_what_is_left_where_a_session_no_longer_runs_is_abandoned() -> None:
 def test_a_host_where_a_session_no_longer_runs_still_knows_of_it() -> None:
     facts = {"h1": host(running("h1"), kinds=CONTAINER), "h2": host(stub_of(running("h1")), kinds=NETWORK)}
     assert removed(cluster_state(facts).orphaned) == {"h2": True}
+
+
+def test_what_one_host_has_ended_by_itself_is_told_to_all_that_know_it_otherwise() -> None:
+    runs = running("h1", "h2")
+    ended = advance(runs, TERMINATED, "Its time is over.", report=("Its time is over.",))
+    facts = {
+        "h1": host(ended),
+        "h2": host(runs, kinds=CONTAINER, stage=COMMITTED),
+        "h3": host(stub_of(runs)),
+    }
+    view = cluster_state(facts)
+    assert (view.records, view.changed) == ({A: ended}, {A: ended})
+    assert removed(view.orphaned) == {"h2": True}
+    done = {name: host(view.changed[A]) for name in facts}
+    assert_untouched(done)
+
+
+def test_what_a_host_has_ended_stays_ended_whatever_was_changed_at_the_same_moment() -> None:
+    runs = running("h1", "h2")
+    ended = advance(runs, TERMINATED, "Its time is over.")
+    grown = advance(runs, RUNNING, "It has grown.", hosts=("h1", "h2", "h3"))
+    assert grown.revision == ended.revision
+    view = cluster_state({"h1": host(ended), "h2": host(grown, kinds=CONTAINER), "h3": host(grown, kinds=CONTAINER)})
+    now = view.records[A]
+    assert (now.status, now.revision) == (TERMINATED, grown.revision + 1), "newer than what the others have"
+    assert view.changed == {A: now}
+    assert removed(view.orphaned) == {"h2": True, "h3": True}
 
 
 # Notes that nothing stands behind, and things that no record explains.

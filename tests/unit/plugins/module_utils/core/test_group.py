@@ -144,3 +144,36 @@ def test_one_whose_command_still_runs_is_left_alone(outcome: tuple[Any, ...]) ->
     view = facts(*outcome).cluster_state()
     assert view.records[ID].status == "RUNNING"
     assert (view.changed, view.orphaned) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "why"),
+    [
+        ({"is_idle": True}, {"is_idle": True}, "Nobody has used it for 30m, its session_max_idle."),
+        ({"is_idle": True}, {}, None),
+        ({"is_idle": True}, None, None),
+        ({}, {"over": "Its time is over."}, "Its time is over."),
+    ],
+)
+def test_a_session_ends_by_its_time_as_its_hosts_say(
+    here: dict[str, Any], there: dict[str, Any] | None, why: str | None
+) -> None:
+    asked = parse_request({"session_name": "train", "session_image": "busybox", "session_max_idle": "30m"})
+    plan = {
+        "session": {"id": ID, "name": "train"},
+        "hosts": {"h1": {}, "h2": {}},
+        "replicas": [{"name": "main1", "host": "h1"}, {"name": "sub1", "host": "h2"}],
+        "network": None,
+    }
+    record = new_record(ID, "alice", asked.to_dict())
+    record = advance(record, "RUNNING", "Its replicas were started.", hosts=("h1", "h2"), plan=plan)
+    told = {"h1": {"records": [encode(record)], "times": {ID: here}}}
+    if there is not None:
+        told["h2"] = {"records": [encode(record)], "times": {ID: there}}
+    group = GroupFacts(typed(told), {}, ["h1", "h2"], [], {})
+    view = group.cluster_state()
+    if why is None:
+        assert (view.records[ID].status, view.changed) == ("RUNNING", {})
+    else:
+        assert (view.changed[ID].status, view.changed[ID].report) == ("TERMINATED", (why,))
+        assert sorted(view.orphaned) == ["h1", "h2"]

@@ -111,7 +111,12 @@ def test_keys_change_in_place_as_long_as_there_are_some():
 
 def test_what_may_change_while_a_session_runs():
     small = parse(size=2)
-    for other in (parse(size=5), parse(size=2, max_size=9), parse(size=2, on_host_loss="replace")):
+    for other in (
+        parse(size=5),
+        parse(size=2, max_size=9),
+        parse(size=2, on_host_loss="replace"),
+        parse(size=2, max_idle="2h"),
+    ):
         assert may_change_to(small, other)
         assert may_change_to(other, small)
     assert not may_change_to(small, parse(size=2, cpus=2))

@@ -142,10 +142,8 @@ def test_it_goes_on_asking_for_a_while_where_a_session_is_held_back(
 
 
 @pytest.mark.parametrize("due", [False, True])
-def test_the_timer_of_the_disks_repairs_only_what_is_due(
-    quick: list[str], monkeypatch: pytest.MonkeyPatch, due: bool
-) -> None:
-    monkeypatch.setattr(boot.disk, "look", lambda _state: 0)
+def test_the_timer_repairs_only_what_is_due(quick: list[str], monkeypatch: pytest.MonkeyPatch, due: bool) -> None:
+    monkeypatch.setattr(boot.timer, "look", lambda _state: 0)
     monkeypatch.setattr(membership, "is_due", lambda _state: due)
     monkeypatch.setattr(boot, "repair_host", lambda _state, alone: quick.append("repair") or Repair())
     assert boot.main(["--disks"]) == 0

@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     hostfile,
     mpich_hostfile,
     processes,
+    profile,
     replica_environment,
     slots,
 )
@@ -295,3 +296,22 @@ def test_cards_that_a_replica_sees(devices, user, nvidia, cuda):
 
 def test_nobody_asks_for_other_cards():
     assert "NVIDIA_VISIBLE_DEVICES" in CONTRACT_NAMES
+
+
+@pytest.mark.parametrize(
+    ("own", "begun", "found"),
+    [
+        ("/usr/bin:/bin", "/usr/bin:/bin", "{first}:/usr/bin:/bin:{last}"),
+        ("/opt/conda/bin:/usr/bin:/opt/my own", "/bin", "{first}:/opt/conda/bin:/bin:/opt/my own:{last}"),
+        ("/usr/bin", "/x:{last}:/bin", "/x:{last}:/bin"),
+        ("/only", "/bin", "{first}:/only:{last}:/bin"),
+    ],
+)
+def test_a_login_shell_finds_what_other_programs_find(own: str, begun: str, found: str) -> None:
+    ours = {"first": "/opt/cluster-compute/launchers", "last": "/opt/cluster-compute/bin"}
+    text = profile("{first}:{own}:{last}".format(own=own, **ours))
+    environment = {"PATH": begun.format(**ours)}
+    shell = subprocess.run(
+        ["/bin/sh", "-eu", "-c", f"{text}echo $PATH"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert shell.stdout.strip() == found.format(**ours)

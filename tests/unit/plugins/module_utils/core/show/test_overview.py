@@ -282,3 +282,17 @@ def test_what_is_told_of_a_suspect_host_does_not_change_with_the_time_that_is_le
         said.append(look(facts))
     assert said[0] == said[1]
     assert said[0]["hosts"][0]["suspect"] == {"reason": "The engine has gone."}
+
+
+def test_a_session_whose_time_is_kept_tells_when_it_ends_and_how_far_it_is() -> None:
+    facts = idle_facts("h1", "h2")
+    launched(facts, make_request(size=2, max_replicas_per_host=1, max_idle="1h"))
+    (session,) = look(facts)["sessions"]
+    wanted = {"max_duration": None, "max_idle": 3600, "end_warning": None}
+    assert session["times"] == {**wanted, "ran": None, "idle": None, "message": "after 1h without use"}
+    facts["h1"]["times"] = {A: {"ran": 7200, "idle": 60}}
+    facts["h2"]["times"] = {A: {"ran": 7190, "idle": 1800}}
+    (session,) = look(facts)["sessions"]
+    message = "after 1h without use; it has run for 2h; not used for 1m"
+    assert session["times"] == {**wanted, "ran": 7200, "idle": 60, "message": message}
+    assert look(idle_facts("h1"))["sessions"] == []

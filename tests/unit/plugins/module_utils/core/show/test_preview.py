@@ -49,6 +49,7 @@ def answer_of(size: int = 3, hosts: int = 2, waited: bool = False, runs: bool = 
         "mounts": [{"volume": "share", "target": "/data", "driver_options": {"type": "cifs", "o": "password=t0p"}}],
         "authorized_keys": KEY,
         "ssh_port": 40022,
+        "max_duration": "2h",
     }
     request = parse_request({f"session_{key}": value for key, value in fields.items()})
     members = [Host(f"h{number}", Capacity(2000, 8 * GIB), Capacity(2000, 8 * GIB)) for number in range(1, hosts + 1)]
@@ -128,6 +129,7 @@ def test_the_lines_tell_what_the_data_holds() -> None:
     assert "  RANK=2" in own
     assert any(line.startswith("Network: overlay 10.213.") for line in lines)
     assert any("0.0.0.0:80->80/tcp" in line for line in lines)
+    assert "End: 2h after its start." in lines
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,11 @@ class Launch:
     def record(self) -> Record:
         return read_record(self.state["record"])
 
+    def record_of(self, host: str) -> Record:
+        """Return the only record that a host has."""
+        (record,) = self.hosts[host]["records"]
+        return read_record(record)
+
     def told(self, host: str = "h1", number: int = 0) -> dict[str, Any]:
         """Return what a host is told in the state's step."""
         return calls_of(self.state, host)[number][1]

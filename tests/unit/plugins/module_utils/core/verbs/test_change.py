@@ -201,3 +201,23 @@ def test_a_change_that_ended_between_its_leases_and_the_hosts_is_gone_on_with() 
     again.until("")
     assert again.steps == ["look", "reserve", "apply"]
     assert again.record.plan["session"]["size"] == 4
+
+
+def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_changed() -> None:
+    asked = {"size": 64, "cpus": "0.5", "max_replicas_per_host": 4, "on_host_loss": "replace"}
+    run = Launch(request(**asked), 18).until("").run_on()
+    others = [host for host in run.record_of("h1").hosts if host != "h5"]
+    for host in others:
+        run.hosts[host]["silent_peers"] = {run.record_of("h1").id: ["h5"]}
+    told: dict[str, list[int]] = {}
+    while run.step:
+        if run.step != "look":
+            for host in hosts_of(run.state):
+                told.setdefault(host, []).append(len(json.dumps(run.told(host))))
+        run.answer(**({"h5": AWAY} if run.step == "look" else {}))
+    assert run.state["outcome"]["status"] == "RUNNING"
+    assert len(run.record.hosts) == 16
+    # The first holds the change, so that two of them meet.
+    assert [len(told[host]) for host in others] == [2, *[1] * 14]
+    whole = len(json.dumps(run.state["record"]))
+    assert all(sizes[0] < 6000 < whole / 4 for host, sizes in told.items() if host in others[1:]), (told, whole)

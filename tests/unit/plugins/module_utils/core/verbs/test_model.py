@@ -9,518 +9,51 @@ collection's own (host/launch_steps, host/removal, host/prepare). The engine onl
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, folders, link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_file
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_files
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
     RUNNING,
-    Record,
     advance,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
-    launch,
-    repair,
-    schedule,
-    teardown,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
-    Outside,
     State,
-    calls_of,
-    combined,
-    hosts_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import (
-    change_steps,
-    firewall_rules,
-    launch_steps,
-    prepare,
+from ansible_collections.cluster_compute.session.tests.hosts_in_memory import (
+    DEADLINE,
+    LEASE,
+    NOW,
+    Killed,
+    World,
+    in_memory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import files as files_of_session
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts, request
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 NAMES = ("ash", "birch", "cedar")
 HOSTS = ("h1", "h2", "h3")
-LEASE, DEADLINE = 120, 600
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "200"))
-GIVEN = {
-    "claim": None,
-    "allocatable": None,
-    "lease_seconds": LEASE,
-    "turns_seconds": 0,
-    "lease_owner": None,
-    "record": None,
-    "host": None,
-    "regenerate_keys": False,
-    "deadline_seconds": DEADLINE,
-    "recorded": [],
-    "looked": None,
-    "public_keys": {},
-    "timeout": 60,
-    "patience": 5,
-    "roles": None,
-    "session_name": None,
-    "session_id": None,
-    "keep_record": False,
-    "undo": False,
-    "keep_data": False,
-    "unless_reserved": False,
-    "judged_revision": None,
-    "asker": None,
-    "patch": None,
-    "change_id": None,
-    "containers": True,
-    "prove": False,
-    "output_size": "0",
-    "output_days": 7,
-    "output_sessions": 50,
-}
-
-
-class Killed(Exception):
-    """The controller is gone."""
-
-
-class Host:
-    """One host: a state directory, and an engine that remembers containers."""
-
-    def __init__(self, name: str, number: int, root: Path) -> None:
-        self.name, self.number, self.root, self.is_up, self.is_full = name, number, root, True, False
-        self.containers: dict[str, dict[str, Any]] = {}
-        self.uses_nftables = lambda: False
-
-    def session_containers(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-        return [
-            container
-            for container in self.containers.values()
-            if all(container["Labels"].get(key) == value for key, value in (labels or {}).items())
-        ]
-
-    def networks(self, _labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-        return []
-
-    def stop_container(self, _name: str, _grace: int) -> None:
-        """Nothing runs in it."""
-
-    def remove_container(self, name: str) -> None:
-        del self.containers[name]
-
-    def create(self, replica: Replica, session: PlannedSession) -> None:
-        labels = {
-            docker_engine.LABEL_SESSION_ID: session.id,
-            docker_engine.LABEL_SESSION_NAME: session.name,
-            docker_engine.LABEL_REPLICA: replica.name,
-            docker_engine.LABEL_CPUS: str(replica.resources.cpus),
-            docker_engine.LABEL_MEMORY: str(replica.resources.memory),
-        }
-        name = replica.container
-        assert name not in self.containers, "an engine refuses that"
-        self.containers[name] = {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": labels}
-
-    # ---- what it answers
-
-    def facts(self, name: str, whole_records: bool = False) -> dict[str, Any]:
-        state, ledger = StateDirectory(str(self.root)), LedgerFile(str(self.root))
-        records = state.records()[0]
-        objects: dict[str, dict[str, Any]] = {}
-
-        def add(session_id: str, of: str, kind: str) -> None:
-            about = objects.setdefault(session_id, {"name": of, "kinds": []})
-            about["kinds"] = [*about["kinds"], *([] if kind in about["kinds"] else [kind])]
-
-        containers = []
-        for container in self.containers.values():
-            labels = container["Labels"]
-            session_id, of = labels[docker_engine.LABEL_SESSION_ID], labels[docker_engine.LABEL_SESSION_NAME]
-            add(session_id, of, "container")
-            containers.append(
-                {
-                    "name": container["Id"],
-                    "session_id": session_id,
-                    "session_name": of,
-                    "replica": labels[docker_engine.LABEL_REPLICA],
-                    "cpus": int(labels[docker_engine.LABEL_CPUS]),
-                    "memory": int(labels[docker_engine.LABEL_MEMORY]),
-                    "devices": {},
-                    "state": "running",
-                    "exit_code": None,
-                    "failure": None,
-                }
-            )
-        for session_id in state.session_ids():
-            if state.session(session_id).replicas.exists() or not state.session(session_id).record_file.exists():
-                add(session_id, "", "state")
-        for session_id, held in ledger.expired().items():
-            add(session_id, held.claim.session_name, "lease")
-        image = {"id": "sha256:" + "5" * 64, "digests": [], "architecture": "amd64"}
-        from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import (
-            _host_names,
-            _own_public_keys,
-        )
-
-        return facts(
-            *records,
-            held=[held for held in ledger.read().values() if held.claim.replicas],
-            number=self.number,
-            containers=containers,
-            objects=objects,
-            images={"busybox": image, image["id"]: image},
-            tombstones=state.tombstones(),
-            clock=ledger_file.time.clock_gettime(0),
-            overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
-            public_keys=_own_public_keys(state, [one for one in records if whole_records or one.name == name]),
-            host_names=_host_names(state, records),
-            identity=f"identity of {self.name}",
-            names=[self.name],  # that of its preparation
-        )
-
-    def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        if module == "host_info":
-            return {"host": self.facts(given.get("session_name", ""), given.get("whole_records", False))}
-        try:
-            if module == "session_record":
-                lists: dict[str, list[Any]] = {key: [] for key in ("records", "recorded", "tombstones", "forget")}
-                asked = {
-                    **lists,
-                    "settled": [],
-                    "looked": None,
-                    "lease_owner": None,
-                    **given,
-                    "state_directory": str(self.root),
-                }
-                asked = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **asked}
-                return call_of_record.call(asked, False)
-            if module == "session_repair":
-                nothing: dict[str, Any] = {"records": {}, "known_as": {}, "recorded": [], "looked": None}
-                return session_repair.call({**nothing, **given, "state_directory": str(self.root)}, False)
-            assert module == "session_host", module
-            asked = {**GIVEN, "state_directory": str(self.root), **given}
-            return session_host.call(asked, False)
-        except (SessionError, OSError) as error:
-            return failed(error)
-
-    def left(self, names: Collection[str]) -> list[str]:
-        """Return all that a session could have left; what waits for a host that *names* has not has to stay."""
-        waits = [one["id"] for one in StateDirectory(str(self.root)).tombstones() if not {*one["hosts"]} <= {*names}]
-        files = [path for path in self.root.rglob("*") if path.is_file()]
-        tombstones = [path for path in files if path.parent.name == "tombstones" and path.stem in waits]
-        return [*self.containers, *(str(path) for path in files if path not in tombstones)]
-
-
-def stages_in_memory(
-    context: Context,
-    _public_keys: Any,
-    _check_mode: bool = False,
-    roles: list[str] | None = None,
-    containers_too: bool = True,
-) -> Any:
-    """Return what a host makes of a session where the engine only remembers."""
-    there = {
-        one["Labels"][docker_engine.LABEL_REPLICA]
-        for one in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
-    }
-    place = []
-    if context.lease_owner is not None:
-        context.ledger.require(context.session.id, context.lease_owner)
-    else:
-        place = session_record.place_steps(context, dict.fromkeys(there), False)
-    host: Any = context.engine
-    meant = [replica for replica in context.replicas if roles is None or replica.role in roles]
-    missing = [replica for replica in meant if replica.name not in there]
-    directory = context.directory
-    files = [Step("create", "file", "host", lambda: state_files.write_file(directory.host_file, context.host))]
-    makes = [
-        Step(
-            "create",
-            "container",
-            replica.container,
-            lambda replica=replica: host.create(replica, context.session),
-            lambda replica=replica: host.remove_container(replica.container),
-        )
-        for replica in missing
-    ]
-    begun = [] if directory.host_file.exists() else files
-    if roles is not None:
-        return [begun, makes]
-    kept = session_record.record_steps(context)
-    if context.amendment is not None and not containers_too:
-        return [place, kept, begun]
-    gone = [
-        Step(
-            "remove",
-            "container",
-            f"{context.session.name}-{name}",
-            partial(host.remove_container, f"{context.session.name}-{name}"),
-        )
-        for name in sorted(there - {replica.name for replica in context.replicas})
-    ]
-    commit = session_record.commit_steps(context, bool(place))
-    if context.amendment is not None:
-        return [place, kept, begun, gone, files_of_session.surplus_steps(context), makes, commit]
-    return [place, begun, gone, makes, kept, commit]
-
-
-class World:
-    """Three hosts, and the verbs that are run on them.
-
-    A host keeps its own name here; the inventory may call h1 node1, and what it calls it is all that verbs know.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self.now, self.ids = 1000.0, itertools.count(1)
-        self.hosts = {name: Host(name, number, root / name) for number, name in enumerate(HOSTS, 1)}
-        self.at: Host = self.hosts["h1"]
-        self.renamed: set[str] = set()
-        self.has_ended: Callable[[str], bool] = lambda _lease_owner: False
-
-    @property
-    def known(self) -> list[str]:
-        """What the inventory calls the hosts."""
-        return [name.replace("h", "node") if name in self.renamed else name for name in HOSTS]
-
-    def named(self, name: str) -> Host:
-        """Return the host that an inventory, of now or earlier, calls so."""
-        return self.hosts[name.replace("node", "h")]
-
-    def run(self, verb: Any, state: State, moment: int | None, happens: Callable[[], Any] | None) -> State:
-        """Run a verb; after so many answers of hosts something happens, or else the controller is killed."""
-        return self._run(verb, state, moment, happens, itertools.count(1))
-
-    def _run(
-        self,
-        verb: Any,
-        state: State,
-        moment: int | None,
-        happens: Callable[[], Any] | None,
-        answered: Iterator[int],
-    ) -> State:
-        known = list(state.get("known") or self.known)  # an inventory is read once
-        for _turn in range(200):
-            outside = Outside(
-                now=self.now,
-                draw=lambda: f"{next(self.ids):08x}-0000-4000-8000-000000000000",
-                inventory={name: {} for name in known},
-                has_ended=self.has_ended,
-            )
-            if not state["step"]:
-                return state
-            answers: dict[str, Any] = {}
-            if verb is schedule and state["step"] == "launch":
-                asked = state["launchable"][len(state["outcomes"])]
-                first = launch.begin(asked, known, self.now, attempts=3, from_queue=True)
-                ended = self._run(launch, first, moment, happens, answered)
-                if "failure" in ended:
-                    raise Killed  # the play ends there
-                answers["launch"] = ended["outcome"]
-            for name in hosts_of(state):
-                host = self.at = self.named(name)
-                if not host.is_up:
-                    answers[name] = {"unreachable": True, "msg": "No route."}
-                    continue
-                results: list[dict[str, Any]] = []
-                for module, asked, _variables in calls_of(state, name):
-                    results.append(host.call(module, asked))
-                    if results[-1].get("failed"):
-                        break
-                answers[name] = combined(results)
-                if next(answered) == moment:
-                    if happens is None:
-                        raise Killed
-                    happens()
-            state = verb.advance(state, answers, outside)
-            self.now += state.get("pause") or 0
-        raise AssertionError(f"{state['step']} goes on for ever")
-
-    def launch(
-        self,
-        asked: Request,
-        moment: int | None = None,
-        happens: Callable[[], Any] | None = None,
-        owner: str = "alice",
-    ) -> State:
-        first = launch.begin(launch_request(asked, owner), self.known, self.now, attempts=3)
-        return self.run(launch, first, moment, happens)
-
-    def teardown(
-        self,
-        name: str,
-        moment: int | None = None,
-        happens: Callable[[], Any] | None = None,
-        asker: str | None = None,
-    ) -> State:
-        first = {**teardown.begin(name, self.known), "calls": []}
-        first["calls"] = [
-            {
-                "module": "session_host",
-                "hosts": {host: {} for host in self.known},
-                "arguments": {"state": "absent", "session_name": name, "asker": asker},
-                "of_state": [],
-                "variables": {},
-            }
-        ]
-        return self.run(teardown, first, moment, happens)
-
-    def repair(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(repair, repair.begin(self.known), moment, happens)
-
-    def gc(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(repair, repair.begin(self.known, leaks=True, puts_back=False), moment, happens)
-
-    def schedule(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(schedule, schedule.begin(self.known), moment, happens)
-
-    def act(self, kind: str, what: Any, moment: int | None, meanwhile: Any = None) -> set[str]:
-        """Let one thing happen, and in the midst of it another; return the names of the sessions that are meant."""
-        names: set[str] = set()
-
-        def happens() -> None:
-            names.update(self.act(*meanwhile))
-
-        if kind == "lose":
-            self.hosts[what].is_up = False
-        elif kind == "bring back":
-            self.hosts[what].is_up = True
-        elif kind == "rename":
-            self.renamed ^= {what}
-        elif kind in ("fill", "empty"):
-            self.hosts[what].is_full = kind == "fill"
-        elif kind == "let time pass":
-            self.now += what
-        elif kind == "launch":
-            names.add(what.name)
-            try:
-                state = self.launch(what, moment, happens if meanwhile else None)
-            except Killed:
-                return names
-            if state.get("outcome", {}).get("status") == RUNNING and not meanwhile:
-                assert what.name in self.running()
-        elif kind == "run":
-            with suppress(Killed):
-                getattr(self, what)(moment, happens if meanwhile else None)
-        else:
-            names.add(what)
-            with suppress(Killed):
-                self.teardown(what, moment, happens if meanwhile else None)
-        return names
-
-    # ---- what has to hold
-
-    def running(self) -> dict[str, dict[str, Any]]:
-        """Return the sessions that run wholly: name to what they are on all hosts that carry them."""
-        found: dict[str, Record] = {}
-        for host in self.hosts.values():
-            for record in StateDirectory(str(host.root)).records()[0]:
-                newer = record.id not in found or found[record.id].revision < record.revision
-                if record.status == RUNNING and record.plan is not None and newer:
-                    found[record.id] = record
-        return {
-            record.name: {"id": key, **{name: self.part(name, key) for name in record.hosts}}
-            for key, record in found.items()
-            if all(self.is_intact(name, record) for name in record.hosts)
-        }
-
-    def is_intact(self, name: str, record: Record) -> bool:
-        host = self.named(name)
-        held = LedgerFile(str(host.root)).read().get(record.id)
-        mine = [one["container"] for one in record.plan["replicas"] if one["host"] == name]
-        return held is not None and held.stage == COMMITTED and all(one in host.containers for one in mine)
-
-    def part(self, name: str, session_id: str) -> Any:
-        host = self.named(name)
-        files = sorted(StateDirectory(str(host.root)).session(session_id).path.rglob("*"))
-        held = LedgerFile(str(host.root)).read()[session_id]
-        labels = {docker_engine.LABEL_SESSION_ID: session_id}
-        return (
-            [path.read_bytes() for path in files if path.is_file()],
-            held.to_dict(),
-            [one["Id"] for one in host.session_containers(labels)],
-        )
-
-    def check_places(self) -> None:
-        """No place is given twice."""
-        for host in self.hosts.values():
-            held = LedgerFile(str(host.root)).read().values()
-            assert sum(one.claim.cpus for one in held) <= 2000, host.name
-            used = sum(int(container["Labels"][docker_engine.LABEL_CPUS]) for container in host.containers.values())
-            assert used <= 2000, host.name
 
 
 @pytest.fixture(scope="module")
 def patched() -> Iterator[list[World]]:
-    """Let what a host does see the engine and the clock of the world that is asked."""
-    worlds: list[World] = []
-    make_file = tempfile.mkstemp
-
-    def write(**given: Any) -> tuple[int, str]:
-        if worlds and worlds[-1].at.is_full:  # others than hosts write as well
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return make_file(**given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tempfile, "mkstemp", write)
-        patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: worlds[-1].at))
-        patch.setattr(launch_steps, "session_stages", stages_in_memory)
-        patch.setattr(change_steps, "session_stages", stages_in_memory)
-        patch.setattr(change_steps, "foreign_containers", lambda *_given: [])
-        patch.setattr(
-            launch_steps,
-            "verify",
-            lambda _engine, plan, host, *_more: [
-                {"name": replica["name"], "rank": replica["rank"], "status": RUNNING}
-                for replica in plan["replicas"]
-                if replica["host"] == host
-            ],
-        )
-        patch.setattr(launch_steps, "wait_until_ready", lambda _engine, _plan, replicas, _deadline, waits: replicas)
-        patch.setattr(link, "session_links", dict)
-        patch.setattr(firewall, "sessions", dict)
-        patch.setattr(folders, "bind_mounts", lambda _session: [])
-        patch.setattr(prepare, "_keep_out", lambda *_given: [])
-        patch.setattr(host_repair, "session_stages", stages_in_memory)
-        patch.setattr(host_repair.disk, "stop_who_fills_disks", lambda *_given: ({}, []))
-        patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
-        patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
-        patch.setattr(ledger_file, "boot_id", lambda: "boot")
-        patch.setattr(ledger_file, "REMOVALS", tempfile.mkdtemp(prefix="cluster-compute-run-"))
-        clock = SimpleNamespace(**{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now})
-        patch.setattr(ledger_file, "time", clock)
-        patch.setattr(state_files.os, "fsync", lambda _descriptor: None)
-        patch.setattr(host_steps, "PARALLEL", 1)
+    """Let what a host does see the world that is asked."""
+    with in_memory() as worlds:
         yield worlds
 
 
@@ -538,7 +71,7 @@ REQUESTS = st.builds(
     st.sampled_from(["0.5", "2", "2"]),
     st.booleans(),
 )
-MOMENTS = st.integers(1, 10)
+MOMENTS = st.integers(1, 14)
 SIMPLE = st.one_of(
     st.tuples(st.just("launch"), REQUESTS, st.one_of(st.none(), MOMENTS)),
     st.tuples(st.just("tear down"), st.sampled_from(NAMES), st.one_of(st.none(), MOMENTS)),
@@ -546,20 +79,26 @@ SIMPLE = st.one_of(
     st.tuples(st.just("lose"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("bring back"), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("rename"), st.sampled_from(HOSTS), st.none()),
-    st.tuples(st.sampled_from(["fill", "empty"]), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.sampled_from(["fill", "empty", "mute", "hear"]), st.sampled_from(HOSTS), st.none()),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
+MEANWHILE = st.lists(SIMPLE, min_size=1, max_size=3)
 ACTS = st.one_of(
     SIMPLE,
     st.tuples(st.just("launch"), REQUESTS, st.none()),
-    st.tuples(st.just("launch"), REQUESTS, MOMENTS, SIMPLE),
-    st.tuples(st.just("tear down"), st.sampled_from(NAMES), MOMENTS, SIMPLE),
-    st.tuples(st.just("run"), st.sampled_from(["repair", "gc", "schedule"]), MOMENTS, SIMPLE),
+    *(
+        st.tuples(st.just(kind), what, MOMENTS, MEANWHILE).map(lambda act: (*act[:3], *act[3]))
+        for kind, what in (
+            ("launch", REQUESTS),
+            ("tear down", st.sampled_from(NAMES)),
+            ("run", st.sampled_from(["repair", "gc", "schedule"])),
+        )
+    ),
 )
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-@given(acts=st.lists(ACTS, min_size=1, max_size=7))
+@given(acts=st.lists(ACTS, min_size=1, max_size=7), forks=st.sampled_from([5, 1]))
 @example(
     # The first of the hosts is asked before the teardown, the others after it.
     acts=[
@@ -570,7 +109,8 @@ ACTS = st.one_of(
             1,
             ("tear down", NAMES[0], None),
         ),
-    ]
+    ],
+    forks=5,
 )
 @example(
     # It is torn down while its host is away, and another of its name is launched before that is back by another name.
@@ -579,13 +119,14 @@ ACTS = st.one_of(
         ("lose", "h1", None),
         ("tear down", NAMES[0], 1, ("rename", "h1", None)),
         ("launch", request(name=NAMES[0], size=1, cpus="0.5", max_replicas_per_host=2), None),
-    ]
+    ],
+    forks=5,
 )
 def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
-    patched: list[World], acts: list[Any]
+    patched: list[World], acts: list[Any], forks: int
 ) -> None:
     root = Path(tempfile.mkdtemp(prefix="cluster-compute-model-"))
-    world = World(root)
+    world = World(root, forks=forks)
     patched.append(world)
     gone: set[str] = set()
     try:
@@ -596,7 +137,7 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
             world.check_places()
             after = world.running()
             # On a host that is away it is there until the host is back, and its name is free for another.
-            if not all(host.is_up for host in world.hosts.values()):
+            if not all(host.is_up and host.is_heard for host in world.hosts.values()):
                 gone |= {before[name]["id"] for name in before.keys() & {one[1] for one in torn_down} & meant}
             launched = {one[1].name for one in (act, *act[3:]) if one[0] == "launch"}
             for name, was in before.items():
@@ -613,10 +154,88 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
         shutil.rmtree(root)
 
 
+LOSING = st.one_of(
+    st.tuples(
+        st.just("launch"),
+        st.builds(
+            lambda name, size: request(name=name, size=size, cpus="1", max_replicas_per_host=2, on_host_loss="replace"),
+            st.sampled_from(NAMES[:2]),
+            st.integers(2, 5),
+        ),
+        st.one_of(st.none(), MOMENTS),
+    ),
+    st.tuples(st.sampled_from(["lose", "lose", "bring back"]), st.sampled_from(HOSTS), st.none()),
+    st.tuples(st.just("run"), st.sampled_from(["schedule", "schedule", "repair", "gc"]), st.one_of(st.none(), MOMENTS)),
+    st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
+)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(acts=st.lists(LOSING, min_size=3, max_size=9))
+def test_whatever_is_lost_and_comes_back_no_replica_is_there_twice(patched: list[World], acts: list[Any]) -> None:
+    root = Path(tempfile.mkdtemp(prefix="cluster-compute-model-"))
+    world = World(root)
+    patched.append(world)
+    try:
+        world.act(
+            "launch", request(name="ash", size=3, cpus="1", max_replicas_per_host=1, on_host_loss="replace"), None
+        )
+        for act in acts:
+            world.act(*act)
+            world.check_places()
+            world.check_names()
+        for name in HOSTS:
+            world.act("bring back", name, None)
+        world.now += DEADLINE + 1
+        world.schedule()
+        world.repair()
+        for host in world.hosts.values():
+            for container in host.containers:
+                others = [other.name for other in world.hosts.values() if container in other.containers]
+                assert others == [host.name], (container, acts)
+        assert "ash" in world.running(), acts
+        end(world)
+    finally:
+        patched.pop()
+        shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("stop", [None, *range(1, 12)])
+def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
+    patched: list[World], tmp_path: Path, stop: int | None
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        blocker = world.launch(request(name="birch", size=3, cpus="1", max_replicas_per_host=1))
+        assert blocker["outcome"]["status"] == RUNNING
+        world.launch(request(name="ash", size=3, cpus="1", max_replicas_per_host=2, on_host_loss="replace"))
+        world.teardown("birch")
+        before = world.places("ash")
+        assert set(before.values()) == {*HOSTS}
+        lost = before["ash-sub1"]
+        world.hosts[lost].is_up = False
+        with suppress(Killed):
+            world.schedule(stop)
+        world.check_places()
+        world.now += DEADLINE + 1
+        world.schedule()
+        after = {name: host.name for host in world.hosts.values() if host.is_up for name in host.containers}
+        assert after.keys() == before.keys()
+        kept = {name: host for name, host in before.items() if host != lost}
+        assert {name: after[name] for name in kept} == kept
+        world.act("bring back", lost, None)
+        world.repair()
+        assert {name: host.containers for name, host in world.hosts.items()}[lost] == {}
+        end(world)
+    finally:
+        patched.pop()
+
+
 def end(world: World) -> None:
     """Bring all hosts back, and tear all down; nothing may be left then."""
     for host in world.hosts.values():
-        host.is_up, host.is_full = True, False
+        host.is_up, host.is_full, host.is_heard = True, False, True
     world.now += DEADLINE + 1
     for name in NAMES:
         world.teardown(name)
@@ -1010,7 +629,7 @@ def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(patched: 
 
     try:
         session_id = world.launch(request(name="ash", size=1))["record"]["id"]
-        host = world.at = next(host for host in world.hosts.values() if host.containers)
+        host = NOW.host = next(host for host in world.hosts.values() if host.containers)
         host.remove_container = stays  # type: ignore[method-assign]
         found = StateDirectory(str(host.root)).records()[0][0]
         asked = {"state": "absent", "session_id": session_id, "keep_record": True, "undo": True}

@@ -1,0 +1,19 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a host is told when it is prepared, for what it does later by itself.
+
+Annotations are types here, not text, as the decoder reads them.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """How much a host keeps of the output of a session that it ends: bytes of a replica, days, sessions."""
+
+    output_size: int = 16 * 1024**2
+    output_days: int = 7
+    output_sessions: int = 50

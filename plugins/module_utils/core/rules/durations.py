@@ -1,0 +1,212 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""For how long a session may run, and for how long without use: what a host remembers of its part, and what follows.
+
+A host looks again and again, and counts the time between two looks by its own clock since boot. What it was down for
+does not count, and no calendar clock has a say. So a reboot ends no session early, and none is kept by reboots beyond
+its time by more than the host was down. Of a session on several hosts each keeps the time of its own part.
+
+Annotations are types here, not text, as the decoder reads them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Optional
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import format_span
+
+IDLE_CPU = 0.05
+"""CPUs that a replica may use and still be idle: interpreters that wait, and what frameworks do to stay in touch."""
+IDLE_TRAFFIC = 128.0
+"""Bytes a second, in and out, that a replica may have on its network and still be idle."""
+SHORTEST_LOOK = 10.0
+"""Seconds below which a rate between two looks says nothing."""
+LONGEST_LOOK = 900.0
+"""Seconds after which a look says nothing of the time before it: a short use would drown in the mean."""
+BETWEEN_LOOKS = 60.0
+"""Seconds between two looks at most where the host's timer runs, which it does each minute with cron."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request says of the end of its session, in seconds; None for no limit, and for no warning."""
+
+    max_duration: Optional[int] = None
+    max_idle: Optional[int] = None
+    end_warning: Optional[int] = None
+
+    @property
+    def exist(self) -> bool:
+        """Whether there is anything to keep time of."""
+        return self.max_duration is not None or self.max_idle is not None
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a replica has used since it was started: seconds of CPU, and bytes in and out on its network."""
+
+    cpu: float
+    traffic: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One look at a host's part of a session.
+
+    boot: which boot of the host. clock: seconds since that. started: seconds since the first of the replicas here was
+    started in this boot; 0 where none runs. replicas: those that run, None where nobody looked. in_use: whether a job
+    or an app runs there, or somebody is logged in.
+    """
+
+    boot: str
+    clock: float
+    started: float = 0.0
+    replicas: Optional[dict[str, Counters]] = None
+    in_use: bool = False
+
+
+@dataclass(frozen=True)
+class Times:
+    """What a host remembers of its part. ran, idle: seconds. warned: what *ran* was at the warning; None before it."""
+
+    boot: str
+    clock: float
+    ran: float = 0.0
+    idle: float = 0.0
+    replicas: dict[str, Counters] = field(default_factory=dict)
+    warned: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class PartTimes:
+    """What a host tells of its part. ran, idle: seconds, None where they were not asked for. over: why its time is
+    over, a sentence, empty before. is_idle: whether nobody has used it for so long that it may end.
+    """
+
+    over: str = ""
+    is_idle: bool = False
+    ran: Optional[int] = None
+    idle: Optional[int] = None
+
+
+def limits_of(request: Optional[Mapping[str, Any]]) -> Limits:
+    """Return the limits in the stored form of a request; a record of an earlier release has none."""
+    keys = ("max_duration", "max_idle", "end_warning")
+    return Limits(*(request.get(key) for key in keys)) if request is not None else Limits()
+
+
+def after_look(before: Optional[Times], sample: Sample) -> Times:
+    """Return what a host remembers after a look; whatever is not known counts as use."""
+    if before is None:
+        return Times(sample.boot, sample.clock, sample.started, 0.0, sample.replicas or {})
+    if before.boot != sample.boot:
+        # Its programs have begun anew with the boot.
+        ran = before.ran + min(sample.clock, sample.started)
+        return replace(_seen(before, sample), ran=ran, idle=0.0)
+    elapsed = max(0.0, sample.clock - before.clock)
+    if sample.in_use or elapsed > LONGEST_LOOK:
+        return replace(_seen(before, sample), ran=before.ran + elapsed, idle=0.0)
+    if elapsed < SHORTEST_LOOK:
+        return before
+    idle = before.idle + elapsed if _is_idle(before.replicas, sample.replicas, elapsed) else 0.0
+    return replace(_seen(before, sample), ran=before.ran + elapsed, idle=idle)
+
+
+def _seen(before: Times, sample: Sample) -> Times:
+    return replace(before, boot=sample.boot, clock=sample.clock, replicas=sample.replicas or {})
+
+
+def _is_idle(before: Mapping[str, Counters], now: Optional[Mapping[str, Counters]], elapsed: float) -> bool:
+    """Tell whether no replica did anything worth mentioning; one that was started or restarted since then did."""
+    if now is None:
+        return False
+    return all(
+        name in before
+        and 0 <= counters.cpu - before[name].cpu <= IDLE_CPU * elapsed
+        and 0 <= counters.traffic - before[name].traffic <= IDLE_TRAFFIC * elapsed
+        for name, counters in now.items()
+    )
+
+
+def over(limits: Limits, times: Times) -> str:
+    """Return why the time of a part is over, a sentence; empty before that, and before its programs had the warning."""
+    if limits.max_duration is None or times.ran < limits.max_duration or not _was_warned(limits, times):
+        return ""
+    return f"Its session_max_duration of {format_span(limits.max_duration)} is over."
+
+
+def is_idle(limits: Limits, times: Times) -> bool:
+    """Tell whether nobody has used a part for so long that it may end, after the warning."""
+    return limits.max_idle is not None and times.idle >= limits.max_idle and _was_warned(limits, times)
+
+
+def why_idle(limits: Limits) -> str:
+    """Return why a session ends that nobody uses, a sentence."""
+    return f"Nobody has used it for {format_span(limits.max_idle or 0)}, its session_max_idle."
+
+
+def _was_warned(limits: Limits, times: Times) -> bool:
+    return limits.end_warning is None or (times.warned is not None and times.ran - times.warned >= limits.end_warning)
+
+
+def warning(limits: Limits, times: Times) -> Optional[tuple[int, str]]:
+    """Return in how many seconds a part may end, and why, where its programs are to be told; None where not yet.
+
+    So early that they have the whole time of the warning, whenever the next look is; and the whole time where it comes
+    late.
+    """
+    if limits.end_warning is None:
+        return None
+    ends = []
+    if limits.max_duration is not None:
+        ends.append((limits.max_duration - times.ran, f"session_max_duration is {format_span(limits.max_duration)}"))
+    if limits.max_idle is not None:
+        ends.append((limits.max_idle - times.idle, f"session_max_idle is {format_span(limits.max_idle)}"))
+    left, why = min(ends, default=(0.0, ""))
+    if not ends or left > limits.end_warning + BETWEEN_LOOKS:
+        return None
+    since = 0.0 if times.warned is None else times.ran - times.warned
+    return max(0, round(max(left, limits.end_warning - since))), why
+
+
+def why_over(request: Mapping[str, Any], parts: Iterable[Optional[PartTimes]]) -> str:
+    """Return why a session that runs is to end now, a sentence; empty where it is not.
+
+    parts: what each of its hosts tells; None for one that tells nothing. It has run for long enough where any of them
+    says so. Nobody uses it only where all of them say so: a host that is silent may be at work.
+    """
+    known = list(parts)
+    reasons = [part.over for part in known if part is not None and part.over]
+    if reasons:
+        return reasons[0]
+    return why_idle(limits_of(request)) if known and all(part is not None and part.is_idle for part in known) else ""
+
+
+def describe(limits: Limits, part: PartTimes = PartTimes()) -> str:
+    """Return what a request says of the end of its session, in words, and how far it is; empty where it says nothing.
+
+    part: of the whole session.
+    """
+    parts = []
+    if limits.max_duration is not None:
+        parts.append(f"{format_span(limits.max_duration)} after its start")
+    if limits.max_idle is not None:
+        parts.append(f"after {format_span(limits.max_idle)} without use")
+    if not parts:
+        return ""
+    told = "" if limits.end_warning is None else f", its programs being warned {format_span(limits.end_warning)} before"
+    so_far = "" if part.ran is None else f"; it has run for {format_span(part.ran)}"
+    if part.idle is not None and limits.max_idle is not None:
+        so_far += f"; not used for {format_span(part.idle)}"
+    return f"{' or '.join(parts)}{told}{so_far}"
+
+
+def together(parts: Iterable[Optional[PartTimes]]) -> PartTimes:
+    """Return what is so of a whole session, of what each of its hosts tells: none is idle that has a part in use."""
+    known = list(parts)
+    ran = [part.ran for part in known if part is not None and part.ran is not None]
+    idle = [part.idle if part is not None else None for part in known]
+    told = [seconds for seconds in idle if seconds is not None]
+    return PartTimes(ran=max(ran, default=None), idle=min(told) if told and len(told) == len(idle) else None)

@@ -1,0 +1,300 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Keep the time of the sessions that run here, warn their programs, and end what is over: as `rules.durations` decides.
+
+A timer looks again and again (`prepare_hosts`), and so does each repair. A host ends its own part of a session whose
+time is over; one that nobody uses it ends where it is the only host of it, and else tells that with its facts, as it
+does not speak for the others. What it ends has the status TERMINATED in its record; whatever runs next from a
+controller tells the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import parent_of, start_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile, boot_id
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    SessionDirectory,
+    StateDirectory,
+    write_file,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    CoreError,
+    SessionError,
+    message_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    ENDED,
+    RUNNING,
+    TERMINATED,
+    Record,
+    advance,
+    is_stub,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import durations as rules
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import (
+    Counters,
+    Limits,
+    PartTimes,
+    Sample,
+    Times,
+    limits_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk import members_by_container
+
+WARNING = "end_warning.json"
+"""Beside the other files of a replica, which sees them below /etc/cluster-compute."""
+SIGNAL = signal.SIGUSR1
+PATIENT = 5.0
+"""Seconds to wait for whoever works on a session: the next look comes soon."""
+
+Members = Callable[[], Mapping[str, list[int]]]
+Clock = Callable[[], float]
+
+
+def boot_clock() -> float:
+    """Return the seconds since this host's boot, those included for which it slept (clock_gettime(2))."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def keep_time(
+    engine: Engine, state: StateDirectory, check_mode: bool = False, clock: Clock = boot_clock
+) -> tuple[list[str], list[str]]:
+    """Look at all sessions that run here, and return what was done, and what went wrong, as sentences.
+
+    What was begun to be ended before, and was not finished, is finished.
+    """
+    done: list[str] = []
+    problems: list[str] = []
+    members = cache(members_by_container)
+    held = LedgerFile(str(state.root), forgiving=True).read()
+    for record in state.records()[0]:
+        try:
+            if record.status in ENDED:
+                if not check_mode and state.session(record.id).times_file.exists():
+                    done += _finish(state, record)
+                continue
+            if not (_is_kept(state, record) and record.id in held and held[record.id].stage == COMMITTED):
+                continue
+            part = _Part(engine, state, record, members, clock)
+            times = part.look()
+            told, times = part.warn(times, check_mode)
+            done += told
+            if not check_mode:
+                part.directory.write_times(encode(times))
+            why = part.why_over(times)
+            if why and (check_mode or part.end(why)):
+                done.append(f"end session {record.name}: {why}")
+        except (SessionError, CoreError, OSError) as error:
+            problems.append(f"Session {record.name} has a limit of time, and it could not be kept: {message_of(error)}")
+    return done, problems
+
+
+def part_times(
+    engine: Engine | None,
+    state: StateDirectory,
+    records: list[Record],
+    figures: bool = False,
+    clock: Clock = boot_clock,
+) -> dict[str, PartTimes]:
+    """Return what this host tells of its parts of sessions whose time is kept, by id. Nothing is changed.
+
+    engine: None to tell what was found at the last look. figures: whether seconds are told.
+    """
+    found = {}
+    members = cache(members_by_container)
+    for record in records:
+        if not _is_kept(state, record):
+            continue
+        limits = limits_of(record.request)
+        times = _read(state.session(record.id))
+        may_have_changed = figures or limits.max_duration is not None or times is None or rules.is_idle(limits, times)
+        if engine is not None and may_have_changed:
+            times = _Part(engine, state, record, members, clock).look()
+        if times is not None:
+            seconds = (int(times.ran), int(times.idle) if limits.max_idle is not None else None) if figures else ()
+            found[record.id] = PartTimes(rules.over(limits, times), rules.is_idle(limits, times), *seconds)
+    return found
+
+
+def _is_kept(state: StateDirectory, record: Record) -> bool:
+    """Tell whether this host keeps time of a part that it has of a session."""
+    if record.status != RUNNING or is_stub(record) or not limits_of(record.request).exist:
+        return False
+    return state.session(record.id).read_host() in record.hosts
+
+
+def _read(directory: SessionDirectory) -> Times | None:
+    """Return what is remembered of a part; None for nothing, or what cannot be read: then time begins anew."""
+    try:
+        return decode(Times, directory.read_times(), "The times")
+    except CoreError:
+        return None
+
+
+class _Part:
+    """What this host has of one session that runs."""
+
+    def __init__(self, engine: Engine, state: StateDirectory, record: Record, members: Members, clock: Clock) -> None:
+        self.engine = engine
+        self.state = state
+        self.record = record
+        self.members = members
+        self.clock = clock
+        self.directory = state.session(record.id)
+        self.limits: Limits = limits_of(record.request)
+        wanted = {docker_engine.LABEL_SESSION_ID: record.id}
+        self.containers = [entry for entry in engine.session_containers(wanted) if entry["State"] == "running"]
+
+    def look(self) -> Times:
+        """Return what there is to be remembered now."""
+        now, started, replicas = self.clock(), 0.0, {}
+        is_watched = self.limits.max_idle is not None
+        for entry in self.containers:
+            pid = int(((self.engine.inspect(entry["Id"]) or {}).get("State") or {}).get("Pid") or 0)
+            ticks = start_of(pid) if pid else None
+            if ticks is not None:
+                started = max(started, now - ticks / os.sysconf("SC_CLK_TCK"))
+            used = self.engine.consumption(entry["Id"]) if is_watched and pid else None
+            if used is not None:
+                name = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
+                replicas[name] = Counters(used[0] / 1e9, float(_traffic(pid)))
+        in_use = is_watched and self._is_in_use()
+        sample = Sample(boot_id(), now, started, replicas if is_watched else None, in_use)
+        return rules.after_look(_read(self.directory), sample)
+
+    def _is_in_use(self) -> bool:
+        """Tell whether a job or an app runs here, or somebody is logged in."""
+        from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host.jobs import is_running
+
+        jobs = OutputDirectory(str(self.state.root)).session(self.record.id).jobs()
+        return any(is_running(job) for job in jobs) or any(map(_is_login, self._processes()))
+
+    def _processes(self) -> Iterator[int]:
+        for entry in self.containers:
+            yield from self.members().get(entry["Id"], ())
+
+    def warn(self, times: Times, check_mode: bool) -> tuple[list[str], Times]:
+        """Tell programs that the end is near, or that it is not any more; return what was done, and what is so now."""
+        found = rules.warning(self.limits, times)
+        if found is None and times.warned is None:
+            return [], times
+        if found is None:
+            for path in () if check_mode else self._warnings():
+                path.unlink(missing_ok=True)
+            return [f"take back the warning of session {self.record.name}"], replace(times, warned=None)
+        left, why = found
+        is_new = times.warned is None
+        text = json.dumps({"seconds_left": left, "reason": f"Its {why}."}) + "\n"
+        for path in () if check_mode else self._warnings():
+            if path.parent.is_dir():
+                write_file(path, text)
+        if not is_new:
+            return [], times
+        for pid in () if check_mode else self._processes():
+            with suppress(OSError):
+                if _catches(pid, SIGNAL):
+                    os.kill(pid, SIGNAL)
+        return [f"warn session {self.record.name}, which ends in {left} s: its {why}"], replace(times, warned=times.ran)
+
+    def _warnings(self) -> list[Path]:
+        plan = self.record.plan["replicas"]
+        host = self.directory.read_host()
+        return [self.directory.replica(replica["name"]) / WARNING for replica in plan if replica["host"] == host]
+
+    def why_over(self, times: Times) -> str:
+        """Return why this host ends its part, a sentence; empty where it does not."""
+        why = rules.over(self.limits, times)
+        is_alone = len(self.record.hosts) == 1
+        return why or (rules.why_idle(self.limits) if is_alone and rules.is_idle(self.limits, times) else "")
+
+    def end(self, why: str) -> bool:
+        """End this host's part, unless somebody has changed the session meanwhile; return whether it was ended."""
+        with self.state.working_on(self.record.id, PATIENT):
+            here = self.directory.read_record()
+            held = LedgerFile(str(self.state.root)).read().get(self.record.id)
+            if here is None or here.status != RUNNING or is_stub(here) or held is None or held.stage != COMMITTED:
+                return False
+            if not rules.over(self.limits, self.look()) and self._is_in_use():
+                return False
+            # First, so that nobody puts back what goes now, and that no job is started any more.
+            self.directory.write_record(advance(here, TERMINATED, why, report=(why,)))
+            _remove(self.state, here)
+            return True
+
+
+def _finish(state: StateDirectory, record: Record) -> list[str]:
+    """Remove what is left here of a session whose time was kept and that has ended, unless somebody works on it."""
+    with state.working_on(record.id, PATIENT):
+        here = state.session(record.id).read_record()
+        held = LedgerFile(str(state.root)).read().get(record.id)
+        if here is None or here.status not in ENDED or (held is not None and held.stage != COMMITTED):
+            return []
+        _remove(state, here)
+    return [f"remove what is left of session {record.name}, which has ended"]
+
+
+def _remove(state: StateDirectory, record: Record) -> None:
+    """Remove this host's part of a session as a clean-up does, whose output is kept as by that."""
+    # Only who ends something needs these.
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import own_archive
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
+
+    engine = Engine.connect(PATIENCE)
+    archive = own_archive(engine, state)
+    ledger = LedgerFile(str(state.root))
+    stages = removal_stages(
+        engine, state, ledger, None, record.id, [record.id], keep_record=True, keep_data=True, archive=archive
+    )
+    perform(stages)
+    whose = {"name": record.name, "owner": record.owner, "shared_with": list(record.shared_with)}
+    archive.finish({record.id: whose})
+
+
+def _traffic(pid: int) -> int:
+    """Return the bytes in and out of all interfaces but the loopback that a process sees (proc_pid_net(5), dev)."""
+    total = 0
+    with suppress(OSError, ValueError, IndexError):
+        text = Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii", errors="replace")
+        for line in text.splitlines()[2:]:
+            name, _colon, numbers = line.partition(":")
+            if name.strip() != "lo":
+                counts = numbers.split()
+                total += int(counts[0]) + int(counts[8])
+    return total
+
+
+def _is_login(pid: int) -> bool:
+    """Tell whether a process serves somebody who is logged in: an SSH server that another one has started."""
+    return _comm(pid).startswith("sshd") and _comm(parent_of(pid)).startswith("sshd")
+
+
+def _comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    """Tell whether a process has a handler for a signal (proc_pid_status(5), SigCgt); one without would end by it."""
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    caught = next((line.split()[1] for line in text.splitlines() if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (number - 1) & 1)

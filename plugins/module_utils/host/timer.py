@@ -1,0 +1,45 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a host's timer does, each time that it runs: look at the time of sessions, then at the disks."""
+
+from __future__ import annotations
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk import stop_who_fills_disks
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import keep_time
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
+
+
+def look(state: StateDirectory) -> int:
+    """Do it, say so, and return the exit code: 1 where something could not be done."""
+    try:
+        engine = Engine.connect()
+    except SessionError:
+        return 0  # without an engine nothing runs, and others say so
+    failed = False
+    # Disks last: to walk them may take minutes.
+    for work in (_keep_time, _look_at_disks):
+        done, problems = work(engine, state)
+        for line in (*done, *problems):
+            say(line)
+        failed = failed or bool(problems)
+    return 1 if failed else 0
+
+
+def _keep_time(engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:
+    try:
+        return keep_time(engine, state)
+    except (SessionError, OSError) as error:
+        return [], [f"The time of sessions could not be kept: {message_of(error)}"]
+
+
+def _look_at_disks(engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:
+    try:
+        done, problems = stop_who_fills_disks(engine, state)
+    except (SessionError, OSError) as error:
+        return [], [f"What replicas write is not known: {error}"]
+    return [f"stop container {container}: {reason}" for container, reason in done.items()], problems
