@@ -267,6 +267,9 @@ class Host:
             "subnets": subnets,
         }
 
+    def containers_named(self, names: Collection[str]) -> dict[str, dict[str, Any]]:
+        return {name: self.containers[name] for name in names if name in self.containers}
+
     def stop_container(self, _name: str, _grace: int) -> None:
         """Nothing runs in it."""
 
@@ -417,7 +420,8 @@ def stages_in_memory(
         place = session_record.place_steps(context, dict.fromkeys(there), False)
     host: Any = context.engine
     meant = [replica for replica in context.replicas if roles is None or replica.role in roles]
-    missing = [replica for replica in meant if replica.name not in there]
+    waiting = context.arriving if context.waits else ()
+    missing = [replica for replica in meant if replica.name not in there and replica.name not in waiting]
     directory = context.directory
     files = [Step("create", "file", "host", lambda: state_files.write_file(directory.host_file, context.host))]
     makes = [
@@ -425,7 +429,7 @@ def stages_in_memory(
             "create",
             "container",
             replica.container,
-            lambda replica=replica: host.create(replica, context.session),
+            lambda replica=replica: (host.create(replica, context.session), directory.has_arrived(replica.name)),
             lambda replica=replica: host.remove_container(replica.container),
         )
         for replica in missing
@@ -449,9 +453,8 @@ def stages_in_memory(
         for name in sorted(there - {replica.name for replica in context.replicas})
     ]
     commit = session_record.commit_steps(context, bool(place))
-    if context.amendment is not None:
-        return [place, kept, begun, gone, files_of_session.surplus_steps(context), makes, commit]
-    return [place, begun, gone, makes, kept, commit]
+    changes = [begun, gone, files_of_session.surplus_steps(context), makes]
+    return [place, *changes, kept, commit] if context.amendment is None else [place, kept, *changes, commit]
 
 
 def verify_in_memory(
@@ -781,7 +784,6 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: NOW.host))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
         patch.setattr(change_steps, "session_stages", stages_in_memory)
-        patch.setattr(change_steps, "foreign_containers", lambda *_given: [])
         patch.setattr(launch_steps, "verify", verify_in_memory)
         patch.setattr(host_verify, "verify", verify_in_memory)
         patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)
