@@ -117,8 +117,9 @@ build: setup ## Build the collection, install the result aside and use it from t
 	@tools/build.sh
 
 .PHONY: test
-test: setup ## Every check: lint, unit, sanity, build, browser, awx, molecule, contract, bench-smoke, integration
-	@tools/test.sh "lint unit sanity molecule build browser awx contract bench-smoke" integration
+test: setup ## Every check: contract, lint, unit, sanity, bench-smoke, molecule, awx, browser, build, integration
+	@# The longest of them begin first, or one would run alone at the end.
+	@tools/test.sh "contract lint unit sanity bench-smoke molecule awx browser build" integration
 
 .PHONY: clean
 clean: ## Remove .venv and all that the checks made in the checkout

@@ -84,6 +84,7 @@ class ActionModule(ActionBase):
                 "fails": {"type": "bool", "default": True},
                 "begins": {"type": "bool", "default": False},
                 "only_lost": {"type": "bool", "default": False},
+                "moves_from": {"type": "list", "elements": "str", "default": []},
                 "leaks": {"type": "bool", "default": False},
                 "puts_back": {"type": "bool", "default": True},
                 "requeue_from": {"type": "list", "elements": "str", "default": []},
@@ -143,7 +144,8 @@ class ActionModule(ActionBase):
             given = {key: arguments[key] for key in ("leaks", "puts_back", "requeue_from")}
             return repair.begin(hosts, name, **given)
         if arguments["begins"]:
-            return schedule.begin(hosts, arguments["session_name"] or "", arguments["only_lost"])
+            given = {key: arguments[key] for key in ("only_lost", "moves_from")}
+            return schedule.begin(hosts, arguments["session_name"] or "", **given)
         if arguments["given"] is not None:
             begun: State = VERBS[arguments["verb"]].begin(arguments["given"], hosts, self._outside(task_vars))
             return begun

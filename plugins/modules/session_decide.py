@@ -89,6 +89,11 @@ options:
         those of this session alone, whatever its request says.
     type: bool
     default: false
+  moves_from:
+    description: Where the queue is gone through, hosts from which replicas of sessions move that outlive a host.
+    type: list
+    elements: str
+    default: []
   leaks:
     description:
       - Whether a repair removes parts of sessions that no record explains as well.

@@ -24,8 +24,19 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     snapshot,
 )
 
-LONGEST = ("test_faults", "test_queue", "test_repair", "test_docs", "test_examples")
-"""Files that begin first, or one process would have nothing to do while the other runs the last of them."""
+LONGEST = (
+    "test_examples",
+    "test_docs",
+    "test_faults",
+    "test_sequences",
+    "test_host_loss",
+    "test_apps",
+    "test_pairs",
+    "test_multi_node",
+    "test_jobs",
+    "test_status",
+)
+"""Files that begin first, the longest of them at once: else one process would have nothing to do at the end."""
 ALONE = ("test_race",)
 """Files that come last and run by themselves: they take all of the machine."""
 

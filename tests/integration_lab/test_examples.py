@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     STATE,
     Run,
     Snapshot,
+    clear,
     in_parallel,
     recorded,
     script,
@@ -84,6 +86,7 @@ def images(untouched_lab: Snapshot) -> Iterator[None]:
         recorded(shlex.split(documented("examples/images.yml")), 900).ok()
         yield
     finally:
+        clear(*(asked(example)["session_name"] for example in EXAMPLES))
         remove = (
             "" if any(IMAGE in image for image in there) else f"docker rmi {IMAGE} {AS_NUMBER} {AS_ROOT} >/dev/null; "
         )
@@ -175,10 +178,20 @@ def asked(example: str) -> dict[str, Any]:
     return dict(yaml.safe_load((FOLDER / example).read_text(encoding="utf-8")))
 
 
+@contextmanager
+def removed_if_it_fails(session_name: str) -> Iterator[None]:
+    """Tear a session down that could hold its place; one that has ended goes with the next launch."""
+    try:
+        yield
+    except BaseException:
+        teardown(session_name)
+        raise
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_all_replicas_take_part(example: str) -> None:
     variables = asked(example)
-    try:
+    with removed_if_it_fails(variables["session_name"]):
         found = ran(documented(f"@examples/{example}"))
         size = variables.get("session_size") or sum(role.get("replicas", 1) for role in variables["session_roles"])
         assert len(found.placed) == size
@@ -186,8 +199,6 @@ def test_all_replicas_take_part(example: str) -> None:
         assert len(set(hosts)) >= 2, "it spans hosts"
         assert len(set(hosts)) < len(hosts), "a host has several replicas"
         EXAMPLES[example](found)
-    finally:
-        teardown(variables["session_name"]).ok()
 
 
 @pytest.mark.parametrize(
@@ -204,12 +215,10 @@ def test_all_replicas_take_part_on_one_host(host: str, image: str, example: str)
     variables = asked(example)
     place = f"-e session_mode=single-node -e session_hosts={host} -e session_max_replicas_per_host=4"
     share = f"-e session_image={image} -e session_cpus=0.5 -e session_memory=500m"
-    try:
+    with removed_if_it_fails(variables["session_name"]):
         found = ran(f"{documented(f'@examples/{example}')} {place} {share}")
         assert found.everywhere == [(name, host) for name in ("main1", "sub1", "sub2", "sub3")]
         EXAMPLES[example](found)
-    finally:
-        teardown(variables["session_name"]).ok()
 
 
 def test_every_example_is_run() -> None:

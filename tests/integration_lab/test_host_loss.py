@@ -227,6 +227,22 @@ def test_one_that_lost_power_is_replaced_while_the_others_go_on(spread: None) ->
     reach_each_other(sorted(placed, key=lambda name: (name != "main1", name)))
 
 
+def test_a_host_is_emptied_while_the_others_go_on(spread: None) -> None:
+    before = {name: (each.host, each.about["Id"]) for name, each in replicas("elastic").items()}
+    busy = before["sub1"][0]
+    moving = [name for name, (host, _id) in before.items() if host == busy]
+    try:
+        play("drain_hosts", {"drain_hosts": busy, "drain_reason": "new memory", "drain_move": True}).ok()
+        after = {name: (each.host, each.about["Id"]) for name, each in replicas("elastic").items()}
+        assert busy not in {host for host, _id in after.values()}
+        assert {name: place for name, place in after.items() if name not in moving} == {
+            name: place for name, place in before.items() if name not in moving
+        }
+        reach_each_other(list(after))
+    finally:
+        play("undrain_hosts", {"drain_hosts": busy}).ok()
+
+
 def _named(name: str) -> list[Replica]:
     """Return all containers of a replica that there are, which are two while one is fenced."""
     found = []

@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
+    MOVE,
     PENDING,
     PREPARING,
     RESIZE,
@@ -332,7 +333,7 @@ class Planner:
             needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images, archive)
         after = with_images(after, needs)
         old = {entry.name: entry.host for entry in plan.replicas}
-        kind = REPLACE if lost_hosts else RESIZE
+        kind = REPLACE if lost_hosts else MOVE if self.wish.displaced else RESIZE
         change = Change(kind, {name: old.get(name) for name in target.homeless})
         why = _why_changed(len(plan.replicas), len(after.replicas), lost_hosts)
         record = advance(

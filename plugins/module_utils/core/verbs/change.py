@@ -8,7 +8,7 @@
 |---|---|---|
 | reserve | those that get replicas hold what is new, and make keys; one that stays holds the change | fence, apply |
 | withhold | each gives back what it holds of a change that cannot be | refused |
-| fence | all that stay let go of lost hosts, and learn where their replicas will be | apply, failed |
+| fence | all that stay let go of hosts that go, which stop what moves | apply, failed |
 | apply | those that get replicas start and prove them; of a resize those that stay learn of it | join, clear, the end |
 | again | hosts that had another copy than expected are told the whole | what the step before led to |
 | join | those whose peers were late look for them once more | clear, done, failed |
@@ -20,7 +20,7 @@ was changed), FAILED (the record says what is wanted; ``displaced`` names replic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    MOVE,
     RESIZE,
     read_record,
     stub_of,
@@ -82,8 +83,10 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     return following
 
 
-def _over(state: State, status: str, reasons: list[str], displaced: Mapping[str, str] | None = None) -> State:
-    result = {"status": status, "reasons": reasons, "displaced": dict(displaced or {})}
+def _over(
+    state: State, status: str, reasons: list[str], displaced: Mapping[str, str] | None = None, sick: Iterable[str] = ()
+) -> State:
+    result = {"status": status, "reasons": reasons, "displaced": dict(displaced or {}), "sick": list(sick)}
     return {**state, **step("", "", ""), "change_result": result}
 
 
@@ -125,7 +128,7 @@ def _after_reserve(state: State, answers: Answers, outside: Outside) -> State:
     if outcome == ASK_AGAIN and state["attempt"] < state["attempts"]:
         state["attempt"] += 1
         return {**_reserve(state, outside), "pause": True}
-    sick = {host: answer.why_not for host, answer in answers.items() if answer.sick}
+    sick = [host for host, answer in answers.items() if answer.sick]
     state["change"] = {**change, "sick": sick}
     state["refused"] = [f"{host}: {reason}" for host, claimed in given.items() for reason in claimed.reasons]
     own = {host: {"claim": state["claims"][host]["claim"], "host": host} for host in change["holding"]}
@@ -134,7 +137,7 @@ def _after_reserve(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _after_withhold(state: State, _answers: Answers, _outside: Outside) -> State:
-    return _over(state, REFUSED, state["refused"], state["change"]["sick"])
+    return _over(state, REFUSED, state["refused"], sick=state["change"]["sick"])
 
 
 # ---- changing ------------------------------------------------------------------------------------------------------
@@ -181,6 +184,9 @@ def _fence(state: State) -> State:
     change = state["change"]
     hosts = {host: {"containers": host not in change["receiving"]} for host in change["staying"]}
     calls = [_amended(state, hosts, not _takes_patches(state))]
+    if change["kind"] == MOVE and change["leaving"]:
+        # What moves is stopped where it was before it is started elsewhere.
+        calls.append(_cleared(state))
     return {**state, **step("fence", "Let go of what is lost", DECIDE, calls)}
 
 
@@ -286,18 +292,22 @@ def _after_join(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _clear(state: State, _outside: Outside) -> State:
-    leaving = state["change"]["leaving"]
-    if not leaving:
+    if not state["change"]["leaving"] or state["change"]["kind"] == MOVE:
         return _over(state, DONE, [])
+    title = "Give up what hosts have that carry nothing any more"
+    return {**state, **step("clear", title, DECIDE, [_cleared(state)])}
+
+
+def _cleared(state: State) -> Call:
+    """Return the call by which hosts give up what they have of the session but a stub."""
     arguments = {
         "state": "absent",
         "session_id": state["record"]["id"],
         "keep_record": True,
         "record": encode(stub_of(read_record(state["record"]))),
     }
-    own = {host: {"recorded": state["recorded"][host]} for host in leaving}
-    calls = [call("session_host", own, arguments, (), {**STATE_DIRECTORY, **OUTPUT})]
-    return {**state, **step("clear", "Give up what hosts have that carry nothing any more", DECIDE, calls)}
+    own = {host: {"recorded": state["recorded"][host]} for host in state["change"]["leaving"]}
+    return call("session_host", own, arguments, (), {**STATE_DIRECTORY, **OUTPUT})
 
 
 def _after_clear(state: State, answers: Answers, _outside: Outside) -> State:

@@ -132,11 +132,12 @@ def launch_request(
     wait_seconds: int = 0,
     min_size: int | None = None,
     replaces: bool = False,
+    displaced: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return what the steps of a launch need of a request.
 
     min_size: one that runs may grow by less than is asked, to no fewer replicas than this. replaces: whether replicas
-    of lost hosts find others whatever the request says.
+    of lost hosts find others whatever the request says. displaced: replicas that are to leave their hosts, with these.
     """
     return {
         "session_name": request.name,
@@ -153,6 +154,7 @@ def launch_request(
         "wait_seconds": wait_seconds,
         "min_size": min_size,
         "replaces": replaces,
+        "displaced": dict(displaced or {}),
     }
 
 
@@ -198,7 +200,8 @@ def begin(
         "done": {},
         "replicas": [],
         "public_keys": {},
-        "displaced": {},
+        "displaced": dict(request.get("displaced") or {}),
+        "avoid": sorted(set((request.get("displaced") or {}).values())),
         "given_up": [],
         "asked_peers": bool(request.get("peers_of")),
         **_look(request, hosts, request.get("peers_of") or ()),
@@ -337,7 +340,7 @@ class _Launch:
                     given.get("min_size"),
                     bool(given.get("replaces")),
                     tuple(state["displaced"]),
-                    tuple(sorted(set(state["displaced"].values()))),
+                    tuple(state["avoid"]),
                     tuple(state["given_up"]),
                 ),
                 alone=state["alone"],
@@ -915,9 +918,8 @@ class _Launch:
             state["replicas"] = [*state["replicas"], *others]
             return self._over(self._running(), state["report"])
         if result["status"] == change.REFUSED:
-            sick = {host: host for host in result["displaced"]}
             if not last:
-                state["displaced"] = {**state["displaced"], **sick}
+                state["avoid"] = sorted({*state["avoid"], *result["sick"]})
                 return self._look_again(pause=True)
             return self._not_changed(
                 f"The session {name} runs on as it is; it could not be changed.", *result["reasons"]
@@ -929,6 +931,7 @@ class _Launch:
             return self._look_again()
         if result["displaced"] and not last:
             state["displaced"] = {**state["displaced"], **result["displaced"]}
+            state["avoid"] = sorted({*state["avoid"], *result["displaced"].values()})
             return self._look_again()
         return self._not_changed(
             f"The change of session {name} was begun and not finished. Launch it again to finish it.",

@@ -58,11 +58,13 @@ OUTPUT = {
 }
 
 
-def begin(hosts: Sequence[str], session_name: str = "", only_lost: bool = False) -> State:
+def begin(
+    hosts: Sequence[str], session_name: str = "", only_lost: bool = False, moves_from: Sequence[str] = ()
+) -> State:
     """Return the first state; hosts: of the resource group.
 
     only_lost: whether the queue is left alone. session_name: with it only what this session has lost is replaced, and
-    is whatever its request says.
+    is whatever its request says. moves_from: hosts from which sessions move that would be replaced if these were lost.
 
     ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those, ``queue``
     who waits, in order.
@@ -72,6 +74,7 @@ def begin(hosts: Sequence[str], session_name: str = "", only_lost: bool = False)
         "known": list(hosts),
         "session_name": session_name,
         "only_lost": only_lost,
+        "moves_from": list(moves_from),
         "cleaned_up": False,
         "away": [],
         "launchable": [],
@@ -100,9 +103,9 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     return {**state, **step("", "", "")} if state["only_lost"] else _look_at_last(state)
 
 
-def _look(hosts: Sequence[str], peers_of: Sequence[str] = ()) -> State:
+def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = False) -> State:
     variables = {"accelerators": "schedule_accelerators", **STATE_DIRECTORY}
-    if not peers_of:
+    if not peers_of and not in_full:
         calls = [call("host_info", hosts, variables=variables)]
         return step("look", "Look at the hosts", "Go through the queue", calls)
     calls = [call("host_info", hosts, {"whole_records": True, "peers_of": list(peers_of)}, variables=variables)]
@@ -133,14 +136,15 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     if state["outcomes"]:
         return {**state, **step("", "", "")}
     missing = [record.id for record in group.with_missing_hosts(view)]
-    if missing and state["step"] == "look" and not state["cleaned_up"]:
-        return {**state, **_look([host for host in state["known"] if host not in state["away"]], missing)}
+    in_full = bool(state["moves_from"])
+    if (missing or in_full) and state["step"] == "look" and not state["cleaned_up"]:
+        return {**state, **_look([host for host in state["known"] if host not in state["away"]], missing, in_full)}
     lost, problems = _lost(state, group, view, outside)
     state["warnings"] += problems
     work = cleanup_actions(group, view, view.orphaned)
     if work and not state["cleaned_up"]:
         return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
-    state["launchable"] = lost + [
+    state["launchable"] = [*lost, *_moves(state, group, view)] + [
         {
             **launch_request(entry.waiting.request, record.owner, record.shared_with),
             "waits": encode(record),
@@ -150,6 +154,24 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         for record in [view.records[entry.waiting.session_id]]
     ]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
+
+
+def _moves(state: State, group: GroupFacts, view: ClusterState) -> list[dict[str, Any]]:
+    """Return the launches that move replicas from hosts that are to be empty, one replica after another."""
+    return [
+        launch_request(
+            Request.from_dict(record.request),
+            record.owner,
+            record.shared_with,
+            displaced={replica["name"]: replica["host"]},
+        )
+        for _key, record in sorted(view.records.items())
+        if record.status == RUNNING and record.request is not None
+        if record.request.get("on_host_loss") == REPLACE and record.request["batch_command"] is None
+        if all(host in group.facts for host in record.hosts)
+        for replica in record.plan["replicas"]
+        if replica["host"] in state["moves_from"]
+    ]
 
 
 def _lost(

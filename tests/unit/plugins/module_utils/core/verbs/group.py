@@ -88,6 +88,7 @@ class Launch:
         recreate: bool = False,
         waits: Record | None = None,
         min_size: int | None = None,
+        displaced: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         self.hosts = {f"h{number}": facts(number=number) for number in range(1, hosts + 1)}
@@ -96,6 +97,7 @@ class Launch:
         given = launch_request(
             asked or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait, min_size=min_size
         )
+        given["displaced"] = dict(displaced or {})
         if waits is not None:
             given["waits"] = encode(waits)
         self.state: State = launch.begin(given, list(self.hosts), self.now, **options)

@@ -221,3 +221,16 @@ def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_chang
     assert [len(told[host]) for host in others] == [2, *[1] * 14]
     whole = len(json.dumps(run.state["record"]))
     assert all(sizes[0] < 6000 < whole / 4 for host, sizes in told.items() if host in others[1:]), (told, whole)
+
+
+def test_a_replica_that_moves_is_stopped_where_it_was_before_it_starts_elsewhere() -> None:
+    first = Launch(request(), 5).until("")
+    run = first.run_on(displaced={"sub1": "h2"}).until("fence")
+    assert (run.state["change"]["kind"], hosts_of(run.state)) == ("move", ["h1", "h3", "h2"])
+    assert (run.told("h2")["state"], run.told("h3")["state"]) == ("absent", "amended")
+    assert "fenced" not in run.state["record"]["plan"]
+    run.answer()
+    assert (run.step, run.told("h4")["state"]) == ("apply", "amended")
+    run.until("")
+    assert run.steps == ["look", "reserve", "fence", "apply"]
+    assert [replica["host"] for replica in run.record.plan["replicas"]] == ["h1", "h4", "h3"]

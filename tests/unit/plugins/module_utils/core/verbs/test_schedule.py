@@ -187,3 +187,16 @@ def test_a_session_that_is_to_end_with_its_host_ends() -> None:
     assert run.step == "cleanup"
     told = calls_of(run.state, "h1")[0][1]["records"][0]
     assert (told["status"], told["report"]) == ("ERROR", ["h2 was lost, and session_on_host_loss is end."])
+
+
+def test_hosts_that_are_to_be_empty_are_left_by_one_replica_after_another() -> None:
+    run, record = with_losses(on_host_loss="replace", max_replicas_per_host=2)
+    run.state = schedule.begin(list(run.hosts), only_lost=True, moves_from=["h1"])
+    run.answer()
+    assert (run.step, calls_of(run.state, "h2")[0][1]["whole_records"]) == ("losses", True)
+    good = {host: {"host": known} for host, known in run.hosts.items()}
+    outside = Outside(0.0, lambda: "", inventory={host: {} for host in run.hosts})
+    run.state = schedule.advance(run.state, good, outside)
+    own = [replica["name"] for replica in record.plan["replicas"] if replica["host"] == "h1"]
+    assert len(own) == 2
+    assert [given["displaced"] for given in run.state["launchable"]] == [{name: "h1"} for name in own]
