@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
     GroupFacts,
     cleanup_actions,
+    turn_of,
     waiting_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
@@ -88,7 +89,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host, Shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
     QueueEntry,
-    Waiting,
     next_number,
     schedule_queue,
 )
@@ -632,8 +632,11 @@ class Planner:
 
     def _queue_entry(self, session_id: str, number: int, with_tentative: bool) -> QueueEntry:
         others = [record for record in self.view.pending() if record.name != self.request.name]
-        waiting, self.problems = waiting_of(others)
-        waiting.append(Waiting(session_id, self.request, number))
+        shares = self.group.shares(self.settings.fair_share)
+        waiting, self.problems = waiting_of(others, shares)
+        own = self.view.records.get(session_id)
+        owner, is_head = (self.owner, False) if own is None else (own.owner, own.is_head)
+        waiting.append(turn_of(session_id, self.request, number, owner, shares, is_head))
         hosts = self._hosts(with_tentative)
         entries = schedule_queue(waiting, hosts, self.settings.topology_keys, self.group.known)
         return next(entry for entry in entries if entry.waiting.session_id == session_id)
