@@ -13,7 +13,11 @@ from collections.abc import Callable
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import TERMINATED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    RUNNING,
+    TERMINATED,
+    advance,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import durations
 from ansible_collections.cluster_compute.session.tests.contract.on_host import HERE, Host, Session, output_of, until
 
@@ -149,4 +153,19 @@ def test_one_that_is_being_launched_is_left_alone(host: Host, look: Look) -> Non
             durations.PATIENT = patience
     assert done == []
     assert "Another program has been working on session" in problems[0]
+    assert session.containers()
+
+
+def test_a_warning_is_taken_back_where_the_limit_is_lifted(host: Host, look: Look) -> None:
+    session = host.launch(max_duration="1h", end_warning="5m")
+    look()
+    assert look(3300)
+    path = session.files.replica("main1") / durations.WARNING
+    assert path.exists()
+    limits = ("max_duration", "end_warning")
+    request = {key: value for key, value in session.record.request.items() if key not in limits}
+    session.files.write_record(advance(session.record, RUNNING, "It may run on.", request=request))
+    assert look(4000) == ["take back the warning of session demo"]
+    assert not path.exists()
+    assert look(4030) == []
     assert session.containers()
