@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -98,14 +99,16 @@ def test_one_that_nobody_uses_is_ended_and_a_job_a_login_or_work_is_use(host: Ho
     host.call("session_job", state="started", session_id=session.id, **given)
     assert look(900) == look(1400) == look(2000) == []
     host.call("session_job", state="stopped", session_id=session.id, job="0123456789ab")
+    begun = time.monotonic()
     session.run_in("main1", "sh", "-c", "i=0; while [ $i -lt 2000000 ]; do i=$((i + 1)); done")
-    assert look(2012) == []
+    worked = 2012 - (time.monotonic() - begun)  # however long a busy machine takes for it
+    assert look(worked) == []
     assert session.files.read_times()["idle"] == 0.0
-    look(2320)
+    look(worked + 300)
     why = "Nobody has used it for 10m, its session_max_idle."
-    assert look(2630, check_mode=True) == [f"end session demo: {why}"]
+    assert look(worked + 610, check_mode=True) == [f"end session demo: {why}"]
     assert session.containers()
-    assert look(2630) == [f"end session demo: {why}"]
+    assert look(worked + 610) == [f"end session demo: {why}"]
     assert_ended(host, session, why)
 
 
