@@ -392,13 +392,16 @@ class Planner:
             size = max(self.wish.min_size, min(there + short.largest_size, request.size - 1))
             if there + short.largest_size >= size > before.size:
                 return self._changed(current, before, _shortened(request, plan, size))
-        undone = [name for name in (current.change.places if current.change else {}) if name in lost]
-        if undone and all(current.change and current.change.places[name] is None for name in undone):
-            # New ones that never came to be: the change that began is undone.
+        places = current.change.places if current.change else {}
+        wanted = {name for name, _role, _index in request.replicas()}
+        unplaced = [name for name in self._unplaced(current, plan) if places[name] is None and name in wanted]
+        if unplaced:
+            # New ones that never came to be: the change that began is undone, from the first of them on, as they came
+            # together and the highest ranks go. What only lost its host has run, and waits for another.
+            first = min(entry.rank for entry in plan.replicas if entry.name in unplaced)
             keep = {**counts_of(before)}
-            for entry in plan.replicas:
-                if entry.name in undone:
-                    keep[entry.role] -= 1
+            for entry in plan.replicas[first:]:
+                keep[entry.role] -= 1
             decided = self._changed(current, before, with_counts(before, keep))
             return {**decided, "report": [*render_shortfall(short), *decided["report"]]}
         report = [
