@@ -118,6 +118,13 @@ def test_of_two_changes_one_goes_on() -> None:
     assert run.step == "reserve"
 
 
+def test_a_host_that_fails_once_it_has_granted_a_lease_is_no_place() -> None:
+    run = grown(attempts=1).until("reserve")
+    run.answer(h4={**BROKEN, "granted": True, "reasons": [], "tentative": []})
+    assert (run.step, hosts_of(run.state)) == ("withhold", ["h4", "h1"])
+    assert "h4: The disk is full." in run.answer().state["failure"]
+
+
 def test_new_replicas_that_cannot_be_started_are_given_up() -> None:
     run = grown().until("apply")
     changed = run.record
