@@ -187,7 +187,7 @@ def _lost(
     if name and not any(record.status == RUNNING for record in view.named(name)):
         return [], [f"No session {name} runs in {', '.join(state['known'])}."]
     found = [
-        launch_request(Request.from_dict(record.request), record.owner, record.shared_with)
+        {**launch_request(Request.from_dict(record.request), record.owner, record.shared_with), "changes": record.id}
         for record in group.half_changed(view)
         if name in ("", record.name)
     ]
@@ -206,7 +206,7 @@ def _lost(
             continue
         request = Request.from_dict(record.request)
         launch = launch_request(request, record.owner, record.shared_with, replaces=True)
-        found.append({**launch, "peers_of": [record.id]})
+        found.append({**launch, "peers_of": [record.id], "changes": record.id})
     return found, problems
 
 
