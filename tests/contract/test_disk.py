@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, timer
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
@@ -217,8 +217,8 @@ def test_it_is_stopped_where_why_cannot_be_written_down(host: Host, monkeypatch:
 
 def test_what_the_timer_runs_says_what_it_did(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     session = host.launch(disk_size="8m")
-    assert disk.look(host.state) == 0
+    assert timer.look(host.state) == 0
     assert capsys.readouterr().out == ""
     write(session, "main1", "/large", 20)
-    assert disk.look(host.state) == 0
+    assert timer.look(host.state) == 0
     assert "stop container demo-main1: It has written" in capsys.readouterr().out

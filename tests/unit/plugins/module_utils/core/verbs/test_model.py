@@ -393,6 +393,41 @@ def test_a_stub_stays_while_its_hosts_may_have_begun_since_they_were_asked(
         patched.pop()
 
 
+@pytest.mark.parametrize("is_noticed", [False, True])
+def test_a_copied_disk_harms_nobody(
+    patched: list[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_noticed: bool
+) -> None:
+    """is_noticed: whether the copy sees by its machine what it is; else two hosts have one identity."""
+    world = World(tmp_path)
+    patched.append(world)
+    asked = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
+    original, copy = world.hosts["h1"], world.hosts["h3"]
+    facts = copy.facts
+
+    def of_copy(*given: Any) -> dict[str, Any]:
+        left_out = {"usable": False, "problem": "Its disk was copied."}
+        return left_out if is_noticed else {**facts(*given), "identity": original.facts("")["identity"]}
+
+    try:
+        world.launch(asked)
+        before = world.running()
+        shutil.rmtree(copy.root)
+        shutil.copytree(original.root, copy.root)
+        copy.containers.update(original.containers)
+        monkeypatch.setattr(copy, "facts", of_copy)
+        for verb in (world.gc, world.repair, world.schedule, partial(world.launch, asked)):
+            assert ("one host by their identity" in verb().get("failure", "")) is not is_noticed
+            assert world.running() == before
+        monkeypatch.undo()
+        copy.containers.clear()
+        shutil.rmtree(copy.root)
+        world.repair()
+        assert world.running() == before
+        end(world)
+    finally:
+        patched.pop()
+
+
 @pytest.mark.parametrize("stop", range(1, 14))
 def test_a_launch_is_stopped_after_each_answer(patched: list[World], tmp_path: Path, stop: int) -> None:
     world = World(tmp_path)
@@ -450,6 +485,40 @@ def test_what_is_torn_down_while_another_verb_is_at_work_stays_so(
             state = StateDirectory(str(host.root))
             assert [one for one in host.containers if "ash" in one] == []
             assert [one.name for one in state.records()[0] if one.name == "ash"] == []
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("kind", ["grow", "shrink", "replace"])
+@pytest.mark.parametrize("moment", range(1, 10))
+def test_what_is_torn_down_while_it_changes_stays_so(
+    patched: list[World], tmp_path: Path, kind: str, moment: int
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = partial(request, name="ash", cpus="1", max_replicas_per_host=1, max_size=3, on_host_loss="replace")
+    happened: list[int] = []
+
+    def tear_down() -> None:
+        world.now += 1
+        world.teardown("ash")
+        happened.append(moment)
+
+    try:
+        world.launch(asked(size=2))
+        if kind == "replace":
+            world.hosts["h2"].is_up = False
+            world.schedule(moment, tear_down)
+        else:
+            world.launch(asked(size=3 if kind == "grow" else 1), moment, tear_down)
+        if not happened:
+            return
+        world.act("bring back", "h2", None)
+        world.now += DEADLINE + 1
+        world.repair()
+        for host in world.hosts.values():
+            assert list(host.containers) == []
+            assert StateDirectory(str(host.root)).records()[0] == []
     finally:
         patched.pop()
 
