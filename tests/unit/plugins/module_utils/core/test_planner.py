@@ -94,15 +94,15 @@ def waiting(asked: Request) -> Record:
 
 @pytest.mark.parametrize(("stage", "status"), [(CONFIRMED, "WAITING"), (COMMITTED, "SCHEDULED")])
 def test_a_session_that_only_some_hosts_have_started_is_left_to_who_starts_it(stage: str, status: str) -> None:
-    asked = request(size=3)
+    wanted = request(size=3)
     idle = {"h1": host(), "h2": host(number=2)}
-    found = place(asked, hosts_from_facts(typed(idle), {}))
-    plan = build_plan(asked, found, SESSION, typed(idle), Settings())
+    found = place(wanted, hosts_from_facts(typed(idle), {}))
+    plan = build_plan(wanted, found, SESSION, typed(idle), Settings())
     claims = claims_of(plan)
-    record = prepared(new_record(SESSION, "alice", asked.to_dict()), encode(plan))
+    record = prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan))
     done = Reservation(claims["h1"], COMMITTED, "boot", None)
     other = Reservation(claims["h2"], stage, "boot", None if stage == COMMITTED else 100.0, "run")
-    answer = planner(asked, h1=host(started(record), held=[done]), h2=host(record, held=[other], number=2)).run(
+    answer = planner(wanted, h1=host(started(record), held=[done]), h2=host(record, held=[other], number=2)).run(
         cleaned_up=True
     )
     assert (answer["status"], answer["fresh"]) == (status, status == "WAITING")
@@ -138,18 +138,18 @@ def test_no_session_is_launched_where_hosts_have_changed_their_names(queued: boo
     plan = build_plan(before, place(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     here = host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)], host_names={SESSION: "h1"})
-    for asked in (before, request(name="other")):
+    for wanted in (before, request(name="other")):
         with pytest.raises(RenamedHost, match="node1 is h1 in session demo"):
-            planner(asked, node1=here, h1=host()).decide(None, queued, cleaned_up=False)
+            planner(wanted, node1=here, h1=host()).decide(None, queued, cleaned_up=False)
         for name in ("h1", "node1"):
-            found = planner(asked, **{name: here}).decide(None, queued, cleaned_up=False)
+            found = planner(wanted, **{name: here}).decide(None, queued, cleaned_up=False)
             assert (found["status"], found["hosts"]) == ("SCHEDULED", [name])
 
 
 def test_a_port_of_the_site_is_refused_before_anything_is_placed() -> None:
-    asked = request(size=3, ports="4789:9/udp")
+    wanted = request(size=3, ports="4789:9/udp")
     with pytest.raises(InvalidInput, match="4789/udp is one of the site's own"):
-        planner(asked, h1=host()).decide(None, False, cleaned_up=True)
+        planner(wanted, h1=host()).decide(None, False, cleaned_up=True)
 
 
 def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> None:
@@ -158,8 +158,8 @@ def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> 
     plan = build_plan(before, place(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
-    asked = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
-    answer = planner(asked, h1=host(record, held=held)).run(cleaned_up=True)
+    wanted = request(size=1, cpus="0.5", memory="128m", env={"GREETING": "s3cret"})
+    answer = planner(wanted, h1=host(record, held=held)).run(cleaned_up=True)
     assert answer["status"] == "DIFFERENT"
     assert "session_recreate=true" in answer["failure"]
     assert "256MiB -> 128MiB" in answer["failure"]
@@ -171,17 +171,17 @@ def test_one_that_was_asked_for_differently_is_refused_with_the_difference() -> 
 
 def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path) -> None:
     idle = {"h1": host()}
-    asked = request(image_archive=str(tmp_path / "gone.tar"))
-    plan = build_plan(asked, place(asked, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    wanted = request(image_archive=str(tmp_path / "gone.tar"))
+    plan = build_plan(wanted, place(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     plan = replace(plan, images={"busybox": PinnedImage(None, {"h1": IMAGE})})
-    record = started(prepared(new_record(SESSION, "alice", asked.to_dict()), encode(plan)))
+    record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
-    about = {"id": IMAGE, "digests": [], "architecture": "amd64"}
+    image = {"id": IMAGE, "digests": [], "architecture": "amd64"}
     assert (
-        planner(asked, h1=host(record, held=held, images={IMAGE: about})).run(cleaned_up=True)["status"] == "SCHEDULED"
+        planner(wanted, h1=host(record, held=held, images={IMAGE: image})).run(cleaned_up=True)["status"] == "SCHEDULED"
     )
     with pytest.raises(InvalidInput, match=r"gone\.tar"):
-        planner(asked, h1=host(record, held=held, images={IMAGE: None})).run(cleaned_up=True)
+        planner(wanted, h1=host(record, held=held, images={IMAGE: None})).run(cleaned_up=True)
 
 
 def test_one_that_waits_is_launched_in_its_turn() -> None:

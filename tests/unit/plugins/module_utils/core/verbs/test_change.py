@@ -52,8 +52,12 @@ def test_growing_holds_the_new_places_and_tells_those_that_stay_the_difference()
     run = grown().until("reserve")
     before: Record = Launch(request(), 5).until("").record
     assert hosts_of(run.state) == ["h4", "h1"]
-    told = run.told("h4")
-    assert (told["state"], told["claim"]["session_name"], told["claim"]["replicas"]) == ("held", "train+", 1)
+    arguments = run.told("h4")
+    assert (arguments["state"], arguments["claim"]["session_name"], arguments["claim"]["replicas"]) == (
+        "held",
+        "train+",
+        1,
+    )
     assert run.told("h1")["claim"]["replicas"] == 0
     run.answer()
     assert (run.step, sorted(hosts_of(run.state))) == ("apply", ["h1", "h2", "h3", "h4", "h5"])
@@ -85,9 +89,9 @@ def test_shrinking_clears_the_hosts_that_carry_nothing_any_more() -> None:
 def test_hosts_that_leave_are_told_a_stub() -> None:
     run = grown(2).until("clear")
     assert hosts_of(run.state) == ["h3"]
-    told = run.told("h3")
-    assert (told["state"], told["keep_record"], told["record"].get("plan")) == ("absent", True, None)
-    assert told["record"]["hosts"] == ["h1", "h2"]
+    arguments = run.told("h3")
+    assert (arguments["state"], arguments["keep_record"], arguments["record"].get("plan")) == ("absent", True, None)
+    assert arguments["record"]["hosts"] == ["h1", "h2"]
     run.answer(h3=AWAY)
     assert run.state["outcome"]["status"] == "RUNNING"
     assert "h3 could not be cleaned: No route." in run.state["warnings"]

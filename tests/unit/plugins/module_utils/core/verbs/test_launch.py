@@ -52,7 +52,7 @@ def from_queue(**options: Any) -> Launch:
     """Return a launch of a session that waits, up to where it holds its place."""
     waiting = waiting_record()
     run = Launch(from_queue=True, waits=waiting, **options)
-    run.hosts = {host: {**one, "records": encode([waiting])} for host, one in run.hosts.items()}
+    run.hosts = {host: {**own, "records": encode([waiting])} for host, own in run.hosts.items()}
     return run
 
 
@@ -104,22 +104,22 @@ def test_what_is_handed_on_is_said_before_the_last_step_and_put_right_where_it_f
     run = Launch(hands_on=True).until("hold")
     assert launch.handed_on(run.state) is None
     run.until("start")
-    told = launch.handed_on(run.state)
-    assert told is not None
-    assert (told["status"], len(told["replicas"])) == ("RUNNING", 3)
-    assert launch.handed_on(Launch(hands_on=True).until("").state) == told
+    artifact = launch.handed_on(run.state)
+    assert artifact is not None
+    assert (artifact["status"], len(artifact["replicas"])) == ("RUNNING", 3)
+    assert launch.handed_on(Launch(hands_on=True).until("").state) == artifact
     run.answer(h2=BROKEN)
-    told = launch.handed_on(run.state)
-    assert told is not None
-    assert (told["status"], told["replicas"]) == (ERROR, [])
+    artifact = launch.handed_on(run.state)
+    assert artifact is not None
+    assert (artifact["status"], artifact["replicas"]) == (ERROR, [])
     assert launch.handed_on(Launch().until("").state) is None
 
 
 def test_a_host_is_told_of_the_record_once_and_what_it_has_to_do_alone() -> None:
     run = Launch().until("hold")
-    told = run.told("h2")
-    assert (told["state"], told["host"], told["record"]) == ("held", "h2", encode(run.record))
-    assert set(told) == {"state", "host", "record", "lease_owner", "claim", "allocatable", "looked"}
+    arguments = run.told("h2")
+    assert (arguments["state"], arguments["host"], arguments["record"]) == ("held", "h2", encode(run.record))
+    assert set(arguments) == {"state", "host", "record", "lease_owner", "claim", "allocatable", "looked"}
     run.answer()
     assert run.told("h2")["public_keys"].keys() == {"main1", "sub1", "sub2"}
 
@@ -207,8 +207,8 @@ def test_what_gets_ready_only_with_hosts_whose_turn_comes_later_is_waited_for_wh
     assert {run.told(host)["patience"] for host in ("h1", "h2", "h3")} == {0}
     run.answer(h1={"actions": [], "unproven": "db1 is not ready yet."})
     assert (run.step, hosts_of(run.state)) == ("ready", ["h1"])
-    told = run.told("h1")
-    assert (told["state"], told["roles"], told["record"]) == ("verified", ["db"], encode(run.record))
+    arguments = run.told("h1")
+    assert (arguments["state"], arguments["roles"], arguments["record"]) == ("verified", ["db"], encode(run.record))
     run.answer()
     assert (run.step, run.told("h1")["roles"]) == ("begin", ["db", "web"])
     assert "roles" not in run.answer().until("start").answer(h1={"actions": [], "unproven": "x"}).told("h1")
@@ -272,9 +272,13 @@ def test_of_hosts_without_a_replica_only_those_that_know_the_name_are_called_aga
     others = [host for host in names if host not in own]
     assert others
     assert sorted(hosts_of(run.state)) == sorted({*own, *names})
-    asked = run.told(others[0])
-    assert (asked["state"], asked["claim"]["session_name"], asked["claim"]["replicas"]) == ("named", "train", 0)
-    assert "record" not in asked
+    arguments = run.told(others[0])
+    assert (arguments["state"], arguments["claim"]["session_name"], arguments["claim"]["replicas"]) == (
+        "named",
+        "train",
+        0,
+    )
+    assert "record" not in arguments
     run.answer()
     assert sorted(hosts_of(run.state)) == sorted({*own, *names})
     assert run.told(others[0])["state"] == "stub"
@@ -381,7 +385,7 @@ def test_a_host_that_fails_for_reasons_of_its_own_is_planned_around(
     kept = run.told().get("record") if run.step == "undo" else None
     assert kept is None or kept["status"] == ("PENDING" if queued else "PREPARING")
     if kept is not None:
-        run.hosts = {host: {**one, "records": [kept]} for host, one in run.hosts.items()}
+        run.hosts = {host: {**own, "records": [kept]} for host, own in run.hosts.items()}
     run.until("hold")
     assert run.record.hosts == ("h1", "h3", "h4")
     assert run.state["warnings"] == ["Hosts that cannot be used are left out: h2. No space left on device."]
@@ -399,7 +403,7 @@ def test_where_there_is_no_other_place_the_host_is_named_and_one_from_the_queue_
     assert set(run.steps) <= {"look", "hold", "release", "start", "undo"}
     queued = from_queue(attempts=attempts).until(step).answer(h2=SICK)
     if queued.step == "undo":
-        queued.hosts = {host: {**one, "records": [queued.told()["record"]]} for host, one in queued.hosts.items()}
+        queued.hosts = {host: {**own, "records": [queued.told()["record"]]} for host, own in queued.hosts.items()}
     assert queued.until("").state["outcome"]["status"] == PENDING
     named = Launch(request(hosts=["h2"], size=1)).until(step).answer(h2=SICK).until("")
     assert "h2: No space left on device." in named.state["failure"].splitlines()
@@ -493,9 +497,9 @@ def test_one_that_runs_waits_for_who_has_not_decided_and_fails_else(tentative: t
 def test_what_a_failed_launch_made_is_removed_and_every_reason_told() -> None:
     run = Launch().until("start").answer(h2=BROKEN, h3={"failed": True, "msg": "No such image"})
     assert (run.step, hosts_of(run.state)) == ("undo", ["h1", "h2", "h3"])
-    told = run.told()
-    assert (told["state"], told["session_id"], told["undo"]) == ("absent", run.record.id, True)
-    assert not told["keep_record"]
+    arguments = run.told()
+    assert (arguments["state"], arguments["session_id"], arguments["undo"]) == ("absent", run.record.id, True)
+    assert not arguments["keep_record"]
     lines = run.answer().state["failure"].splitlines()
     assert lines[0] == "The session train could not be launched; what this launch had made is removed."
     assert lines[1:3] == ["h2: The disk is full.", "h3: No such image."]
@@ -597,7 +601,7 @@ def test_one_that_is_replaced_is_removed_before_the_place_is_held() -> None:
 
 def test_shared_folders_are_tried_before_anything_is_removed() -> None:
     run = replacing(mounts="share:/data")
-    run.hosts = {host: {**one, "volumes": {"share": None}} for host, one in run.hosts.items()}
+    run.hosts = {host: {**own, "volumes": {"share": None}} for host, own in run.hosts.items()}
     run.answer()
     assert run.step == "offer"
     compared = run.answer().answer(h3={"failed": True, "msg": "It is another folder."})
@@ -636,9 +640,9 @@ def test_a_session_without_room_waits_on_every_host() -> None:
     run.hosts.update(others)
     run.answer()
     assert (run.step, hosts_of(run.state)) == ("queue", ["h1", "h2", "h3", "h4", "h5"])
-    told = launch.handed_on(run.state)
-    assert told is not None
-    assert told["status"] == PENDING
+    artifact = launch.handed_on(run.state)
+    assert artifact is not None
+    assert artifact["status"] == PENDING
     assert run.told()["records"][0]["status"] == PENDING
     run.answer()
     assert run.step == ""
@@ -663,11 +667,11 @@ def test_who_would_wait_looks_once_more_at_a_host_that_did_not_answer() -> None:
 def test_a_name_is_held_before_a_request_is_kept_under_it() -> None:
     run = without_room()
     assert (run.step, sorted(hosts_of(run.state))) == ("name", sorted(name_hosts("train", list(run.hosts), {})))
-    told = run.told(hosts_of(run.state)[0])
-    assert (told["state"], told["claim"]["session_id"]) == ("named", run.state["pending"]["id"])
+    arguments = run.told(hosts_of(run.state)[0])
+    assert (arguments["state"], arguments["claim"]["session_id"]) == ("named", run.state["pending"]["id"])
     assert run.answer().step == "queue"
-    assert run.told("h1")["lease_owner"] == told["lease_owner"], "it is given back where the record is"
-    assert without_room().answer(dict.fromkeys(told and hosts_of(run.state), BROKEN)).step == "queue"
+    assert run.told("h1")["lease_owner"] == arguments["lease_owner"], "it is given back where the record is"
+    assert without_room().answer(dict.fromkeys(arguments and hosts_of(run.state), BROKEN)).step == "queue"
     assert without_room(check_mode=True).step == "queue"
 
 
@@ -694,10 +698,10 @@ def test_who_waits_looks_again_when_something_has_changed() -> None:
     run = full(wait=100)
     run.state["request"]["request"] = request(cpus="1.5").to_dict()
     assert run.until("queue").answer().step == "wait"
-    told = run.told()
-    assert (told["seconds"], told["signature"], told["pause"]) == (100, "as it was", 100 * 1 / 5000)
+    arguments = run.told()
+    assert (arguments["seconds"], arguments["signature"], arguments["pause"]) == (100, "as it was", 100 * 1 / 5000)
     waiting = run.state["waits"]
-    run.hosts = {host: {**one, "records": [*one["records"], waiting]} for host, one in run.hosts.items()}
+    run.hosts = {host: {**own, "records": [*own["records"], waiting]} for host, own in run.hosts.items()}
     # Nothing is to be kept anew while all know it as it is, and who waits looks in the same call.
     assert run.answer().step == "wait"
     run.hosts["h2"]["records"].pop()
@@ -760,7 +764,7 @@ def test_one_from_the_queue_whose_host_went_away_tries_again_and_waits_on_in_the
     run = from_queue(attempts=2).until("start").answer(h2=AWAY).answer(h2=AWAY)
     kept = run.told()["record"]
     assert (run.step, kept["status"]) == ("undo", PENDING)
-    run.hosts = {host: {**one, "records": [kept]} for host, one in run.hosts.items()}
+    run.hosts = {host: {**own, "records": [kept]} for host, own in run.hosts.items()}
     assert run.answer().step == "look"
     run.until("start").answer(h2=AWAY).answer(h2=AWAY).answer(h2=AWAY)
     assert run.state["outcome"]["status"] == PENDING
@@ -835,13 +839,13 @@ def test_what_a_run_held_that_has_ended_for_sure_is_taken_over() -> None:
     run = held_by_another(kept_out(8), "it has ended")
     run.answer()
     assert run.step == "takeover"
-    told = {host: run.told(host) for host in hosts_of(run.state)}
-    assert {host for host, arguments in told.items() if "host" in arguments} == {"h1", "h2"}
-    assert set(told) >= set(name_hosts("train", list(run.hosts), {}))
-    assert {(arguments["state"], arguments["lease_owner"]) for arguments in told.values()} == {
+    calls = {host: run.told(host) for host in hosts_of(run.state)}
+    assert {host for host, arguments in calls.items() if "host" in arguments} == {"h1", "h2"}
+    assert set(calls) >= set(name_hosts("train", list(run.hosts), {}))
+    assert {(arguments["state"], arguments["lease_owner"]) for arguments in calls.values()} == {
         ("released", "it has ended")
     }
-    assert not any("record" in arguments for arguments in told.values()), "the leases alone"
+    assert not any("record" in arguments for arguments in calls.values()), "the leases alone"
     assert run.answer().step == "look"
 
 

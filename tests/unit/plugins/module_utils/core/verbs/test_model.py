@@ -132,17 +132,17 @@ def test_whatever_is_stopped_or_overtaken_nothing_is_lost_given_twice_or_left(
     try:
         for act in acts:
             before = world.running()
-            torn_down = [one for one in (act, *act[3:]) if one[0] == "tear down"]
+            torn_down = [action for action in (act, *act[3:]) if action[0] == "tear down"]
             meant = world.act(*act)
             world.check_places()
             after = world.running()
             # On a host that is away it is there until the host is back, and its name is free for another.
             if not all(host.is_up and host.is_heard for host in world.hosts.values()):
-                gone |= {before[name]["id"] for name in before.keys() & {one[1] for one in torn_down} & meant}
-            launched = {one[1].name for one in (act, *act[3:]) if one[0] == "launch"}
+                gone |= {before[name]["id"] for name in before.keys() & {action[1] for action in torn_down} & meant}
+            launched = {action[1].name for action in (act, *act[3:]) if action[0] == "launch"}
             for name, was in before.items():
                 # Who launches what runs changes nothing of it but its size; it may only be torn down.
-                if was["id"] in gone or (name in meant and name in [one[1] for one in torn_down]):
+                if was["id"] in gone or (name in meant and name in [action[1] for action in torn_down]):
                     continue
                 if name in launched:
                     assert any(f"{name}-main1" in host.containers for host in world.hosts.values()), act
@@ -253,9 +253,9 @@ def test_hosts_get_other_names_between_any_two_verbs(
     """is_lost: whether h1 has lost its state directory. away: who does not answer while h1 has another name."""
     world = World(tmp_path)
     patched.append(world)
-    asked = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
+    wanted = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
     try:
-        world.launch(asked)
+        world.launch(wanted)
         before = world.running()
         world.renamed = {"h1", "h2"}
         if is_lost:
@@ -267,9 +267,12 @@ def test_hosts_get_other_names_between_any_two_verbs(
             assert "ash-main1" in world.hosts["h1"].containers
         world.launch(request(name="birch", size=1, cpus="0.5"))
         world.hosts["h2"].is_up = True
-        state = world.launch(replace(asked, hosts=("node1", "node2")))
+        state = world.launch(replace(wanted, hosts=("node1", "node2")))
         assert (state["outcome"]["status"], state["hosts"]) == (RUNNING, ["node1", "node2"])
-        assert {one["name"]: one["host"] for one in state["replicas"]} == {"main1": "node1", "sub1": "node2"}
+        assert {replica["name"]: replica["host"] for replica in state["replicas"]} == {
+            "main1": "node1",
+            "sub1": "node2",
+        }
         if not is_lost:
             assert world.running()["ash"] == before["ash"]
         world.renamed = {"h1"}
@@ -312,13 +315,13 @@ def test_a_host_with_a_full_disk_harms_nobody(patched: list[World], tmp_path: Pa
 def test_a_session_that_is_launched_while_its_name_is_torn_down_runs_on(patched: list[World], tmp_path: Path) -> None:
     world = World(tmp_path)
     patched.append(world)
-    asked = request(name="ash", size=1, cpus="0.5", max_replicas_per_host=2)
+    wanted = request(name="ash", size=1, cpus="0.5", max_replicas_per_host=2)
     try:
         world.act("lose", "h1", None)
         # h2 has answered when it is launched there, and h3, of which the teardown asks then, has a stub of it.
-        world.act("tear down", "ash", 1, ("launch", asked, None))
+        world.act("tear down", "ash", 1, ("launch", wanted, None))
         before = world.running()["ash"]
-        assert world.launch(asked)["outcome"]["status"] == RUNNING
+        assert world.launch(wanted)["outcome"]["status"] == RUNNING
         assert world.running()["ash"] == before
         end(world)
     finally:
@@ -351,21 +354,21 @@ def test_a_name_is_free_where_a_host_that_was_in_no_inventory_has_the_stub_of_a_
     """moment: when another launch of the name begins, of which the first sees stubs alone in its first look."""
     world = World(tmp_path)
     patched.append(world)
-    asked = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
+    wanted = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
     left = tmp_path / "left"
     try:
-        world.launch(asked)
+        world.launch(wanted)
         shutil.copytree(world.hosts["h3"].root, left)
         world.teardown("ash")
         shutil.copytree(left, world.hosts["h3"].root, dirs_exist_ok=True)
         shutil.rmtree(left)
         other = request(name="ash", size=1, cpus="0.5", hosts=["h1"])
         others: list[State] = []
-        ended = world.launch(asked, moment, (lambda: others.append(world.launch(other))) if moment else None)
+        ended = world.launch(wanted, moment, (lambda: others.append(world.launch(other))) if moment else None)
         if not moment:
             assert ended["outcome"]["status"] == RUNNING
         running = world.running()["ash"]
-        stubs = [one.id for one in StateDirectory(str(world.hosts["h3"].root)).records()[0]]
+        stubs = [record.id for record in StateDirectory(str(world.hosts["h3"].root)).records()[0]]
         assert stubs == [running["id"]]
         end(world)
     finally:
@@ -378,14 +381,14 @@ def test_a_stub_stays_while_its_hosts_may_have_begun_since_they_were_asked(
 ) -> None:
     world = World(tmp_path)
     patched.append(world)
-    asked = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
+    wanted = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
     other = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1)
     try:
         # h1 and h2 have been asked when it is launched there, and h3 has a stub of it when its turn comes.
         if verb == "launch":
-            assert "was asked for differently" in world.launch(other, 2, lambda: world.launch(asked))["failure"]
+            assert "was asked for differently" in world.launch(other, 2, lambda: world.launch(wanted))["failure"]
         else:
-            world.gc(2, lambda: world.launch(asked))
+            world.gc(2, lambda: world.launch(wanted))
         (stub,) = StateDirectory(str(world.hosts["h3"].root)).records()[0]
         assert stub.id == world.running()["ash"]["id"]
         end(world)
@@ -400,7 +403,7 @@ def test_a_copied_disk_harms_nobody(
     """is_noticed: whether the copy sees by its machine what it is; else two hosts have one identity."""
     world = World(tmp_path)
     patched.append(world)
-    asked = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
+    wanted = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
     original, copy = world.hosts["h1"], world.hosts["h3"]
     facts = copy.facts
 
@@ -409,13 +412,13 @@ def test_a_copied_disk_harms_nobody(
         return left_out if is_noticed else {**facts(*given), "identity": original.facts("")["identity"]}
 
     try:
-        world.launch(asked)
+        world.launch(wanted)
         before = world.running()
         shutil.rmtree(copy.root)
         shutil.copytree(original.root, copy.root)
         copy.containers.update(original.containers)
         monkeypatch.setattr(copy, "facts", of_copy)
-        for verb in (world.gc, world.repair, world.schedule, partial(world.launch, asked)):
+        for verb in (world.gc, world.repair, world.schedule, partial(world.launch, wanted)):
             assert ("one host by their identity" in verb().get("failure", "")) is not is_noticed
             assert world.running() == before
         monkeypatch.undo()
@@ -432,10 +435,10 @@ def test_a_copied_disk_harms_nobody(
 def test_a_launch_is_stopped_after_each_answer(patched: list[World], tmp_path: Path, stop: int) -> None:
     world = World(tmp_path)
     patched.append(world)
-    asked = request(name="ash", size=3, cpus="2", max_replicas_per_host=1)
+    wanted = request(name="ash", size=3, cpus="2", max_replicas_per_host=1)
     try:
         try:
-            world.launch(asked, stop)
+            world.launch(wanted, stop)
             assert stop > 9, "three calls to each of three hosts"
         except Killed:
             assert stop <= 9
@@ -458,7 +461,7 @@ def test_what_is_torn_down_while_another_verb_is_at_work_stays_so(
 ) -> None:
     world = World(tmp_path)
     patched.append(world)
-    asked = request(name="ash", size=2, cpus="2", max_replicas_per_host=1)
+    wanted = request(name="ash", size=2, cpus="2", max_replicas_per_host=1)
     happened: list[int] = []
 
     def tear_down() -> None:
@@ -470,21 +473,21 @@ def test_what_is_torn_down_while_another_verb_is_at_work_stays_so(
         if verb == "queue":
             world.launch(request(name="birch", size=2, cpus="2", max_replicas_per_host=1))
         elif verb != "fresh":
-            world.launch(asked)
+            world.launch(wanted)
             for key in StateDirectory(str(world.hosts["h2"].root)).session_ids():  # its disk was lost
                 StateDirectory(str(world.hosts["h2"].root)).remove_session(key)
             LedgerFile(str(world.hosts["h2"].root)).path.unlink()
             world.hosts["h2"].containers.clear()
         with suppress(Killed):
-            (world.repair if verb == "repair" else partial(world.launch, asked))(moment, tear_down)
+            (world.repair if verb == "repair" else partial(world.launch, wanted))(moment, tear_down)
         if not happened or (verb == "queue" and moment < 3):
             return  # the verb had ended, or else it waits as one that was asked for after the teardown
         world.now += DEADLINE + 1
         world.repair()
         for host in world.hosts.values():
             state = StateDirectory(str(host.root))
-            assert [one for one in host.containers if "ash" in one] == []
-            assert [one.name for one in state.records()[0] if one.name == "ash"] == []
+            assert [container for container in host.containers if "ash" in container] == []
+            assert [record.name for record in state.records()[0] if record.name == "ash"] == []
     finally:
         patched.pop()
 
@@ -496,7 +499,7 @@ def test_what_is_torn_down_while_it_changes_stays_so(
 ) -> None:
     world = World(tmp_path)
     patched.append(world)
-    asked = partial(request, name="ash", cpus="1", max_replicas_per_host=1, max_size=3, on_host_loss="replace")
+    wanted = partial(request, name="ash", cpus="1", max_replicas_per_host=1, max_size=3, on_host_loss="replace")
     happened: list[int] = []
 
     def tear_down() -> None:
@@ -505,12 +508,12 @@ def test_what_is_torn_down_while_it_changes_stays_so(
         happened.append(moment)
 
     try:
-        world.launch(asked(size=2))
+        world.launch(wanted(size=2))
         if kind == "replace":
             world.hosts["h2"].is_up = False
             world.schedule(moment, tear_down)
         else:
-            world.launch(asked(size=3 if kind == "grow" else 1), moment, tear_down)
+            world.launch(wanted(size=3 if kind == "grow" else 1), moment, tear_down)
         if not happened:
             return
         world.act("bring back", "h2", None)
@@ -552,12 +555,12 @@ def test_one_from_the_queue_whose_undoing_is_stopped_runs_nowhere_by_its_record(
         }
 
     try:
-        asked = request(name="ash", size=3, cpus="2", max_replicas_per_host=1)
+        wanted = request(name="ash", size=3, cpus="2", max_replicas_per_host=1)
         world.launch(request(name="birch", size=1, cpus="2"))
-        assert world.launch(asked)["outcome"]["status"] == "PENDING"
+        assert world.launch(wanted)["outcome"]["status"] == "PENDING"
         world.teardown("birch")
         with pytest.raises(Killed):
-            world.launch(asked, 7, lose_one_and_stop)
+            world.launch(wanted, 7, lose_one_and_stop)
         # When h2 has started; when h1 is cleaned; when h2 is cleaned as well.
         running, waiting = (RUNNING, True), ("PENDING", False)
         assert (
@@ -581,13 +584,13 @@ def test_a_launch_after_one_that_was_killed_waits_for_what_that_holds_or_takes_i
 ) -> None:
     world = World(tmp_path)
     patched.append(world)
-    asked = request(name="ash", size=3, cpus="2", max_replicas_per_host=1)
+    wanted = request(name="ash", size=3, cpus="2", max_replicas_per_host=1)
     try:
         with suppress(Killed):
-            world.launch(asked, moment)
+            world.launch(wanted, moment)
         world.has_ended = lambda _lease_owner: is_known
         begun = world.now
-        assert world.launch(asked)["outcome"]["status"] == RUNNING
+        assert world.launch(wanted)["outcome"]["status"] == RUNNING
         if is_known:
             assert world.now - begun < 5
         elif moment < 9:  # at the last the session runs
@@ -635,14 +638,16 @@ def test_of_two_launches_that_meet_at_any_moment_one_gets_the_place(
         ends.append(world.launch(first, moment, lambda: ends.append(world.launch(second))))
         world.check_places()
         (placed,) = world.running()
-        told = {state["outcome"]["session_name"]: state["outcome"]["status"] for state in ends}
-        assert told.pop(placed) == RUNNING
-        assert list(told.values()) == ["PENDING"]
+        statuses = {state["outcome"]["session_name"]: state["outcome"]["status"] for state in ends}
+        assert statuses.pop(placed) == RUNNING
+        assert list(statuses.values()) == ["PENDING"]
         # Of the other there is its request on every host, and nothing that was made under a lease.
         for host in world.hosts.values():
-            kept = {one.name: one.status for one in StateDirectory(str(host.root)).records()[0]}
-            assert kept == {placed: RUNNING, **told}
-            assert {one.claim.session_name for one in LedgerFile(str(host.root)).read().values()} == {placed}
+            kept = {record.name: record.status for record in StateDirectory(str(host.root)).records()[0]}
+            assert kept == {placed: RUNNING, **statuses}
+            assert {reservation.claim.session_name for reservation in LedgerFile(str(host.root)).read().values()} == {
+                placed
+            }
             keys = [path for path in host.root.rglob("*.pub") if world.running()[placed]["id"] not in str(path)]
             assert keys == []
         end(world)
@@ -653,20 +658,20 @@ def test_of_two_launches_that_meet_at_any_moment_one_gets_the_place(
 def test_a_name_that_waits_twice_is_launched(patched: list[World], tmp_path: Path) -> None:
     world = World(tmp_path)
     patched.append(world)
-    asked = request(name="birch", size=3, cpus="2", max_replicas_per_host=1)
+    wanted = request(name="birch", size=3, cpus="2", max_replicas_per_host=1)
     try:
         world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1))
         # As an earlier release left it where both had looked before the other was written down.
-        world.launch(asked)
+        world.launch(wanted)
         for host in world.hosts.values():
             state = StateDirectory(str(host.root))
             (first,) = [record for record in state.records()[0] if record.name == "birch"]
             second = replace(first, id="eeeeeeee-0000-4000-8000-000000000000")
             state.session(second.id).write_record(second)
-            kept = [one.status for one in StateDirectory(str(host.root)).records()[0] if one.name == "birch"]
+            kept = [record.status for record in StateDirectory(str(host.root)).records()[0] if record.name == "birch"]
             assert kept == ["PENDING", "PENDING"]
         world.teardown("ash")
-        assert world.launch(asked)["outcome"]["status"] == RUNNING
+        assert world.launch(wanted)["outcome"]["status"] == RUNNING
         assert "birch" in world.running()
         end(world)
     finally:
@@ -681,9 +686,9 @@ def test_a_machine_that_is_two_hosts_of_the_inventory_gives_no_place_twice(
     patched.append(world)
     first, second = world.hosts["h1"], world.hosts["h3"]
     second.root, second.containers = first.root, first.containers
-    asked, other = (request(name=name, size=1, cpus="2") for name in ("ash", "birch"))
+    wanted, other = (request(name=name, size=1, cpus="2") for name in ("ash", "birch"))
     try:
-        world.launch(asked, moment, lambda: world.launch(other))
+        world.launch(wanted, moment, lambda: world.launch(other))
         world.check_places()
     finally:
         patched.pop()
@@ -701,9 +706,9 @@ def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(patched: 
         host = NOW.host = next(host for host in world.hosts.values() if host.containers)
         host.remove_container = stays  # type: ignore[method-assign]
         found = StateDirectory(str(host.root)).records()[0][0]
-        asked = {"state": "absent", "session_id": session_id, "keep_record": True, "undo": True}
+        arguments = {"state": "absent", "session_id": session_id, "keep_record": True, "undo": True}
         ended = advance(found, ERROR, "It could not be started.", plan=None, hosts=())
-        assert "It is busy." in host.call("session_host", {**asked, "record": encode(ended)})["msg"]
+        assert "It is busy." in host.call("session_host", {**arguments, "record": encode(ended)})["msg"]
         assert StateDirectory(str(host.root)).records()[0] == [ended]
     finally:
         patched.pop()
@@ -718,14 +723,14 @@ def test_who_gives_back_takes_all_that_it_made_and_nothing_of_another_run(patche
         host = world.hosts["h1"]
         (held,) = LedgerFile(str(host.root)).read().values()
         (record,) = StateDirectory(str(host.root)).records()[0]
-        asked = {"state": "released", "claim": held.claim.to_dict(), "record": encode(record), "host": "h1"}
+        arguments = {"state": "released", "claim": held.claim.to_dict(), "record": encode(record), "host": "h1"}
         before = host.left(HOSTS)
         assert any(path.endswith(".pub") for path in before)
-        assert host.call("session_host", {**asked, "lease_owner": "another run"})["changed"] is False
+        assert host.call("session_host", {**arguments, "lease_owner": "another run"})["changed"] is False
         assert host.left(HOSTS) == before
-        answer = host.call("session_host", {**asked, "lease_owner": held.lease_owner})
+        answer = host.call("session_host", {**arguments, "lease_owner": held.lease_owner})
         assert (answer["changed"], host.left(HOSTS)) == (True, [])
-        assert host.call("session_host", {**asked, "lease_owner": held.lease_owner})["changed"] is False
+        assert host.call("session_host", {**arguments, "lease_owner": held.lease_owner})["changed"] is False
     finally:
         patched.pop()
 
