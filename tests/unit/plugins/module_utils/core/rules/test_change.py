@@ -128,6 +128,16 @@ def test_the_fence_falls_for_a_host_that_is_used_again():
     kept(after, again)
 
 
+def test_what_fits_on_none_of_its_own_hosts_goes_farther():
+    facts = {**make_facts(3), **make_facts(1, cpus=2)}
+    asked = make_request(roles=[{"name": "main"}, {"name": "sub", "cpus": 4, "replicas": 1}], cpus=2)
+    plan = make_plan(asked, facts)
+    assert [entry.host for entry in plan.replicas] == ["h1", "h2"]
+    after = change(plan, asked, facts, ["sub1"], ["h2"])
+    assert after.replicas[1].host == "h3"
+    kept(plan, after, ["sub1"])
+
+
 def test_near_hosts_come_first():
     facts = make_facts(6)
     inventory = {

@@ -530,6 +530,40 @@ def test_what_is_torn_down_while_another_verb_is_at_work_stays_so(
         patched.pop()
 
 
+@pytest.mark.parametrize("kind", ["grow", "shrink", "replace"])
+@pytest.mark.parametrize("moment", range(1, 10))
+def test_what_is_torn_down_while_it_changes_stays_so(
+    patched: list[World], tmp_path: Path, kind: str, moment: int
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = partial(request, name="ash", cpus="1", max_replicas_per_host=1, max_size=3, on_host_loss="replace")
+    happened: list[int] = []
+
+    def tear_down() -> None:
+        world.now += 1
+        world.teardown("ash")
+        happened.append(moment)
+
+    try:
+        world.launch(asked(size=2))
+        if kind == "replace":
+            world.hosts["h2"].is_up = False
+            world.schedule(moment, tear_down)
+        else:
+            world.launch(asked(size=3 if kind == "grow" else 1), moment, tear_down)
+        if not happened:
+            return
+        world.act("bring back", "h2", None)
+        world.now += DEADLINE + 1
+        world.repair()
+        for host in world.hosts.values():
+            assert list(host.containers) == []
+            assert StateDirectory(str(host.root)).records()[0] == []
+    finally:
+        patched.pop()
+
+
 @pytest.mark.parametrize("stop", [1, 4, 5])  # between them the other two are asked again
 def test_one_from_the_queue_whose_undoing_is_stopped_runs_nowhere_by_its_record(
     patched: list[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int

@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A host that was away asks the session's other hosts what it still is there, and does what follows."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair, repair_host
+from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+    HERE,
+    Host,
+    Session,
+    output_of,
+    things,
+    until,
+)
+
+THERE = "there1"
+ADDRESSES = {HERE: "10.210.0.1", THERE: "10.210.0.2"}
+CABLE = "br-ask0"  # not what a host takes for its way to other hosts
+PUT = """
+import json, sys
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import isolation_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
+steps.perform([firewall_rules.rule_steps(isolation_of(json.loads(sys.argv[1]), sys.argv[2]), False)])
+"""
+
+
+@dataclass
+class Peer:
+    """Another host of a session, as far as its network goes. process: which holds that."""
+
+    process: subprocess.Popen[bytes]
+
+    def run(self, *argv: str) -> str:
+        """Run a program there."""
+        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        entered = ["nsenter", f"--net=/proc/{self.process.pid}/ns/net", "env", *(f"{k}={v}" for k, v in path.items())]
+        return output_of(*entered, *argv)
+
+    def put_rules(self, plan: dict[str, Any], **changes: Any) -> None:
+        """Give it the rules that it has by the session's plan, *changes* made."""
+        self.run(sys.executable, "-c", PUT, json.dumps({**plan, **changes}), THERE)
+
+
+@pytest.fixture
+def peer(nothing_is_left: None) -> Iterator[Peer]:
+    """Make the other host, at the other end of a cable."""
+    process = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = Peer(process)
+        output_of("ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", str(process.pid))
+        output_of("ip", "address", "add", f"{ADDRESSES[HERE]}/24", "dev", CABLE)
+        output_of("ip", "link", "set", CABLE, "up")
+        found.run("ip", "address", "add", f"{ADDRESSES[THERE]}/24", "dev", CABLE)
+        found.run("ip", "link", "set", CABLE, "up")
+        yield found
+    finally:
+        process.kill()
+        process.communicate()
+        subprocess.run(["ip", "link", "delete", CABLE], check=False, capture_output=True)
+
+
+def launch(host: Host, **request: Any) -> Session:
+    """Launch a session with a replica here and one at the peer."""
+    session = host.plan(size=2, others=1, max_replicas_per_host=1, **request)
+    plan = copy.deepcopy(session.plan)
+    for name, address in ADDRESSES.items():
+        plan["hosts"][name] |= {"underlay_address": address, "underlay_interface": CABLE}
+    session.record = replace(session.record, plan=plan)
+    return session.start()
+
+
+def alone(host: Host) -> Repair:
+    """Repair this host as its own unit and timers do."""
+    return repair_host(host.state, alone=True)
+
+
+@pytest.mark.parametrize("policy", ["replace", "wait"])
+def test_what_others_were_given_goes_and_what_nobody_knows_of_stays(
+    policy: str, host: Host, engine: Engine, peer: Peer
+) -> None:
+    before = things(engine)
+    session = launch(host, on_host_loss=policy)
+    output_of("docker", "rm", "-f", "demo-main1")
+    firewall.remove(session.id)
+    found = alone(host)
+    assert "create firewall rules demo" in found.actions
+    if policy == "replace":
+        assert found.held_back == {session.id}
+        assert "main1 may run elsewhere by now" in found.problems[0]
+        assert session.containers() == {}
+        peer.put_rules(session.plan)
+        found = alone(host)
+    assert "create container demo-main1" in found.actions
+    assert (found.problems, found.held_back) == ([], set())
+    # Cut off while it runs: nobody answers, and nothing happens to it.
+    pid = session.containers()["main1"]["State"]["Pid"]
+    peer.run("ip", "link", "set", CABLE, "down")
+    assert (alone(host).actions, alone(host).problems) == ([], [])
+    peer.run("ip", "link", "set", CABLE, "up")
+    assert session.containers()["main1"]["State"]["Pid"] == pid
+    # The peer has its replicas by now.
+    session.run_in("main1", "sh", "-c", "echo said so >/proc/1/fd/1")
+    only = {THERE: session.plan["hosts"][THERE]}
+    peer.put_rules(session.plan, hosts=only, fenced=[ADDRESSES[HERE]])
+    assert membership.is_due(host.state) is (policy == "replace")
+    found = alone(host)
+    assert (found.problems, found.actions[0]) == (
+        [],
+        f"give up session demo: {THERE} had its replicas here started elsewhere",
+    )
+    assert things(engine) == before
+    assert host.state.session_ids() == []
+    assert Claim(session.id, "demo").session_id not in host.ledger.read()
+    assert OutputDirectory(str(host.state.root)).session_ids() == [session.id]
+    assert alone(host).actions == []
+
+
+def test_a_peer_is_silent_that_answers_neither_itself_nor_by_a_replica(host: Host, peer: Peer) -> None:
+    session = launch(host)
+    network = session.plan["network"]
+    mine, other = session.plan["replicas"]
+
+    def silent() -> Any:
+        return host.call("host_info", peers_of=[session.id])["host"]["silent_peers"]
+
+    assert host.call("host_info")["host"]["silent_peers"] == {}
+    assert silent() == {session.id: []}
+    peer.run("ip", "link", "set", CABLE, "down")
+    assert silent() == {session.id: [THERE]}
+    peer.run("ip", "link", "set", CABLE, "up")
+    peer.run("iptables", "-A", "INPUT", "-p", "icmp", "-d", ADDRESSES[THERE], "-j", "DROP")
+    assert silent() == {session.id: [THERE]}
+    # Its replica, of which only the network is needed.
+    tunnel = ["id", str(network["vni"]), "local", ADDRESSES[THERE], "remote", ADDRESSES[HERE], "dstport"]
+    peer.run("ip", "link", "add", "vx", "address", other["mac"], "type", "vxlan", *tunnel, str(network["port"]))
+    peer.run("ip", "address", "add", f"{other['address']}/{network['subnet'].partition('/')[2]}", "dev", "vx")
+    peer.run("ip", "link", "set", "vx", "up")
+    peer.run("ip", "neigh", "add", mine["address"], "lladdr", mine["mac"], "dev", "vx")
+    assert until(lambda: silent() == {session.id: []}, 10)
