@@ -177,8 +177,8 @@ class GroupFacts:
         silent = [other for other in here if host in self.facts[other].silent_peers.get(record.id, ())]
         if host in self.facts or not others or 2 * len(silent) <= len(others):
             hear = [other for other in here if other not in silent]
-            who = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
-            return f"{host} does not count as lost, as {who}."
+            hearing = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
+            return f"{host} does not count as lost, as {hearing}."
         return ""
 
     def with_missing_hosts(self, view: ClusterState) -> list[Record]:
