@@ -25,6 +25,8 @@ CONTAINER = {
 def typed(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, HostFacts]:
     """Return the facts of hosts as GroupFacts.read would; containers are completed."""
     return {
-        host: read_facts({**plain, "containers": [{**CONTAINER, **one} for one in plain.get("containers", ())]}, host)
+        host: read_facts(
+            {**plain, "containers": [{**CONTAINER, **container} for container in plain.get("containers", ())]}, host
+        )
         for host, plain in facts.items()
     }

@@ -298,8 +298,8 @@ class Host:
         objects: dict[str, dict[str, Any]] = {}
 
         def add(session_id: str, of: str, kind: str) -> None:
-            about = objects.setdefault(session_id, {"name": of, "kinds": []})
-            about["kinds"] = [*about["kinds"], *([] if kind in about["kinds"] else [kind])]
+            parts = objects.setdefault(session_id, {"name": of, "kinds": []})
+            parts["kinds"] = [*parts["kinds"], *([] if kind in parts["kinds"] else [kind])]
 
         containers = []
         for container in self.containers.values():
@@ -349,7 +349,7 @@ class Host:
             tombstones=state.tombstones(),
             clock=ledger_file.time.clock_gettime(0),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
-            public_keys=_own_public_keys(state, [one for one in records if whole_records or one.name == name]),
+            public_keys=_own_public_keys(state, [record for record in records if whole_records or record.name == name]),
             host_names=_host_names(state, records),
             silent_peers={
                 record.id: [other for other in record.hosts if other != self.name and self.is_silent(other)]
@@ -364,12 +364,12 @@ class Host:
         NOW.host = self
         rest()
         if module == "host_info":
-            asked = (given.get("session_name", ""), given.get("whole_records", False), given.get("peers_of") or ())
-            return {"host": self.facts(*asked)}
+            arguments = (given.get("session_name", ""), given.get("whole_records", False), given.get("peers_of") or ())
+            return {"host": self.facts(*arguments)}
         try:
             if module == "session_record":
                 lists: dict[str, list[Any]] = {key: [] for key in ("records", "recorded", "tombstones", "forget")}
-                asked = {
+                arguments = {
                     **lists,
                     "settled": [],
                     "looked": None,
@@ -377,14 +377,14 @@ class Host:
                     **given,
                     "state_directory": str(self.root),
                 }
-                asked = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **asked}
-                return call_of_record.call(asked, False)
+                arguments = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **arguments}
+                return call_of_record.call(arguments, False)
             if module == "session_repair":
                 nothing: dict[str, Any] = {"records": {}, "known_as": {}, "recorded": [], "looked": None}
                 return session_repair.call({**nothing, **given, "state_directory": str(self.root)}, False)
             assert module == "session_host", module
-            asked = {**GIVEN, "state_directory": str(self.root), **given}
-            return session_host.call(asked, False)
+            arguments = {**GIVEN, "state_directory": str(self.root), **given}
+            return session_host.call(arguments, False)
         except (SessionError, OSError) as error:
             return failed(error)
 
@@ -395,7 +395,11 @@ class Host:
             *(f"network {name}" for name in self.network_of),
             *(f"rules {name}" for name in self.rules),
         ]
-        waits = [one["id"] for one in StateDirectory(str(self.root)).tombstones() if not {*one["hosts"]} <= {*names}]
+        waits = [
+            tombstone["id"]
+            for tombstone in StateDirectory(str(self.root)).tombstones()
+            if not {*tombstone["hosts"]} <= {*names}
+        ]
         files = [path for path in self.root.rglob("*") if path.is_file()]
         tombstones = [path for path in files if path.parent.name == "tombstones" and path.stem in waits]
         return [*self.containers, *connections, *(str(path) for path in files if path not in tombstones)]
@@ -410,8 +414,8 @@ def stages_in_memory(
 ) -> Any:
     """Return what a host makes of a session where the engine only remembers."""
     there = {
-        one["Labels"][docker_engine.LABEL_REPLICA]
-        for one in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
+        container["Labels"][docker_engine.LABEL_REPLICA]
+        for container in context.engine.session_containers({docker_engine.LABEL_SESSION_ID: context.session.id})
     }
     place = []
     if context.lease_owner is not None:
@@ -536,8 +540,8 @@ class World:
                 return state
             answers: dict[str, Any] = {}
             if verb is schedule and state["step"] == "launch":
-                asked = state["launchable"][len(state["outcomes"])]
-                first = launch.begin(asked, known, self.now, attempts=self.attempts, from_queue=True)
+                launchable = state["launchable"][len(state["outcomes"])]
+                first = launch.begin(launchable, known, self.now, attempts=self.attempts, from_queue=True)
                 ended = self._run(launch, first, moment, happens, answered)
                 if "failure" in ended:
                     raise Killed  # the play ends there
@@ -559,8 +563,8 @@ class World:
         host, results = self.named(name), []
         if not host.is_up:
             return {"unreachable": True, "msg": "No route to host."}
-        for module, asked, _variables in calls_of(state, name):
-            results.append(host.call(module, asked))
+        for module, arguments, _variables in calls_of(state, name):
+            results.append(host.call(module, arguments))
             if results[-1].get("failed"):
                 break
         return combined(results) if host.is_heard else {"unreachable": True, "msg": "Broken pipe."}
@@ -705,7 +709,7 @@ class World:
                     continue
                 copy = StateDirectory(str(host.root)).session(record.id).read_record()
                 if copy is not None and copy.revision == record.revision and record.status == RUNNING:
-                    places = {one["container"]: one["host"] for one in record.plan["replicas"]}
+                    places = {replica["container"]: replica["host"] for replica in record.plan["replicas"]}
                     assert places.get(container["Id"], host.name) == host.name, container["Id"]
 
     def running(self) -> dict[str, dict[str, Any]]:
@@ -725,8 +729,8 @@ class World:
     def is_intact(self, name: str, record: Record) -> bool:
         host = self.named(name)
         held = LedgerFile(str(host.root)).read().get(record.id)
-        mine = [one["container"] for one in record.plan["replicas"] if one["host"] == name]
-        return held is not None and held.stage == COMMITTED and all(one in host.containers for one in mine)
+        mine = [replica["container"] for replica in record.plan["replicas"] if replica["host"] == name]
+        return held is not None and held.stage == COMMITTED and all(container in host.containers for container in mine)
 
     def part(self, name: str, session_id: str) -> Any:
         host = self.named(name)
@@ -736,14 +740,14 @@ class World:
         return (
             [path.read_bytes() for path in files if path.is_file()],
             held.to_dict(),
-            [one["Id"] for one in host.session_containers(labels)],
+            [container["Id"] for container in host.session_containers(labels)],
         )
 
     def check_places(self) -> None:
         """No place is given twice."""
         for host in self.hosts.values():
             held = LedgerFile(str(host.root)).read().values()
-            assert sum(one.claim.cpus for one in held) <= host.cpus, host.name
+            assert sum(reservation.claim.cpus for reservation in held) <= host.cpus, host.name
             used = sum(int(container["Labels"][docker_engine.LABEL_CPUS]) for container in host.containers.values())
             assert used <= host.cpus, host.name
 

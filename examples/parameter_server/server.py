@@ -27,11 +27,11 @@ class Shard:
         """Return the weights."""
         return list(self._weights)
 
-    def push(self, who: tuple[str, str], gradient: list[float]) -> None:
+    def push(self, worker: tuple[str, str], gradient: list[float]) -> None:
         """Go a step down the gradient."""
         with self._lock:
             self._weights = [weight - RATE * slope for weight, slope in zip(self._weights, gradient)]
-            self._pushes[who] += 1
+            self._pushes[worker] += 1
 
     def report(self) -> tuple[tuple[str, str], dict[tuple[str, str], int]]:
         """Return where this server is, and who pushed how often."""

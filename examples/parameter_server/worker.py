@@ -15,13 +15,13 @@ def main() -> None:
     """Pull, compute, push, two hundred times."""
     shards = connect()
     random = numpy.random.default_rng(int(os.environ["RANK"]))
-    who = os.environ["BACKENDAI_CLUSTER_HOST"], os.environ["CLUSTER_COMPUTE_HOST"]
+    place = os.environ["BACKENDAI_CLUSTER_HOST"], os.environ["CLUSTER_COMPUTE_HOST"]
     for _step in range(200):
         weights = numpy.concatenate([shard.pull() for shard in shards])
         given = random.normal(size=(64, len(WANTED)))
         gradient = given.T @ (given @ (weights - WANTED)) / len(given)
         for shard, part in zip(shards, numpy.split(gradient, len(shards))):
-            shard.push(who, part.tolist())
+            shard.push(place, part.tolist())
 
 
 if __name__ == "__main__":

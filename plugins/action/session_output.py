@@ -77,6 +77,6 @@ class ActionModule(HostAction):
 
     def _show(self, source: dict[str, Any]) -> None:
         width, timestamps = int(self._task.args.get("width") or 0), self._task.args.get("timestamps")
-        who = speaker(Source(**source))
+        source_name = speaker(Source(**source))
         for moment, stream, text in source["lines"]:
-            Display().display(shown(who, width, stream, text, moment if timestamps else ""))
+            Display().display(shown(source_name, width, stream, text, moment if timestamps else ""))

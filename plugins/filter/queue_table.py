@@ -17,7 +17,8 @@ short_description: Show the queue of a resource group as lines of text
 version_added: 0.1.0
 author: The cluster_compute.session authors
 description:
-  - Returns one line a session with position, name, owner, priority and size, each followed by why it waits.
+  - Returns one line a session with position, name, owner and its share of use, priority and size, each followed by why
+    it waits.
 options:
   _input:
     description: The queue as the role C(schedule) returns it.
@@ -45,9 +46,8 @@ def queue_table(queue: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for entry in queue:
         size = "1 replica" if entry["size"] == 1 else f"{entry['size']} replicas"
-        lines.append(
-            f"{entry['position']}. {entry['session_name']} of {entry['owner']}, priority {entry['priority']}, {size}"
-        )
+        owner = entry["owner"] if entry["share"] is None else f"{entry['owner']} ({entry['share']} % of use)"
+        lines.append(f"{entry['position']}. {entry['session_name']} of {owner}, priority {entry['priority']}, {size}")
         lines += [f"   {line}" for line in entry["reason"]]
     return list(spoken(lines)) or ["The queue is empty."]
 

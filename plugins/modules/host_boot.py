@@ -56,6 +56,11 @@ options:
       - Sessions that have ended of which it is kept at most, the newest ones.
     type: int
     default: 50
+  share_half_life:
+    description:
+      - After how long what an owner's sessions have used on this host counts half, such as V(7d). Without it that is
+        not counted.
+    type: str
 seealso:
   - module: cluster_compute.session.session_repair
 """

@@ -145,6 +145,12 @@ host:
         - With O(usage) also for how many seconds it has run (C(ran)) and was not used (C(idle)).
       type: dict
       returned: if usable
+    use:
+      description:
+        - What the sessions of each owner have used on this host of late, by owner, C(cpus) in CPU seconds and each
+          class of accelerators in seconds; empty where that is not counted.
+      type: dict
+      returned: if usable
     foreign_containers:
       description: Names of containers that belong to no session and begin as those of the asked session would.
       type: list

@@ -234,7 +234,14 @@ overview:
           elements: dict
           returned: always
     pending:
-      description: The queue in order, each with position, name, owner, priority, size and the reason.
+      description: The queue in order, each with position, name, owner and its share in percent, priority, size and why.
+      returned: always
+      type: list
+      elements: dict
+    shares:
+      description:
+        - Owners whose sessions have used anything of late, who used most first, each with C(owner), C(use) in CPU
+          seconds and C(percent) of the use of all. Empty where the site gives owners no shares.
       returned: always
       type: list
       elements: dict

@@ -39,7 +39,8 @@ def read_overview(
     group = GroupFacts.read(read_answers(FactsAnswer, results), hostvars)
     settings = Settings.from_variables(pick(own, SITE_VARIABLES))
     view = group.cluster_state()
-    waiting, problems = waiting_of(view.pending())
+    shares = group.shares(settings.fair_share)
+    waiting, problems = waiting_of(view.pending(), shares)
     hosts: list[Host] = []
     for name, facts in group.facts.items():
         try:
@@ -48,6 +49,14 @@ def read_overview(
             continue
     entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     found = overview(
-        resource_group, group.known, group.facts, group.why_missing, group.unreachable, group.inventory, view, entries
+        resource_group,
+        group.known,
+        group.facts,
+        group.why_missing,
+        group.unreachable,
+        group.inventory,
+        view,
+        entries,
+        shares,
     )
     return {**found, "findings": [*found["findings"], *problems]}

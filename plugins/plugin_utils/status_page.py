@@ -59,6 +59,7 @@ class _Page:
         self.sessions = [session for session in overview["sessions"] if session["status"] != "PENDING"]
         self.waiting = {session["id"]: session for session in overview["sessions"] if session["status"] == "PENDING"}
         self.pending = overview["pending"]
+        self.shares = overview["shares"]
         self.findings = overview["findings"]
         self.measured = measured
         self.marks = {session["id"]: Mark(number) for number, session in enumerate(self.sessions)}
@@ -289,17 +290,20 @@ class _Page:
                     element("td", {}, many(entry["size"], "replica")),
                     element("td", {"class": "number"}, entry["priority"]),
                     element("td", {}, words(entry["owner"], **{"class": "name", "title": entry["owner"]})),
+                    element("td", {"class": "number"}, NOTHING if entry["share"] is None else f"{entry['share']} %"),
                     element("td", {"class": "why"}, words(why(entry["reason"]) or NOTHING)),
                 )
             )
+        shares = ", ".join(f"{share['owner']} {share['percent']} %" for share in self.shares)
+        use = element("p", {"class": "about"}, "Use of late: ", words(shares)) if shares else None
         table = element(
             "div",
             {"class": "scroll", "tabindex": "0", "role": "region", "aria-labelledby": "waiting"},
             element(
                 "table",
                 {},
-                table_head("Position", "Session", "Size", "Priority", "Owner", "Why it waits"),
+                table_head("Position", "Session", "Size", "Priority", "Owner", "Share", "Why it waits"),
                 element("tbody", {}, *rows),
             ),
         )
-        return element("section", {"aria-labelledby": "waiting"}, heading, table)
+        return element("section", {"aria-labelledby": "waiting"}, heading, use, table)

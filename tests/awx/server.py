@@ -74,12 +74,12 @@ class Awx:
 
     def named(self, kind: str, name: str) -> Thing:
         """Return the one thing of a kind with this name."""
-        (found,) = (one for one in self.things[kind].values() if one.get("name", one.get("identifier")) == name)
+        (found,) = (thing for thing in self.things[kind].values() if thing.get("name", thing.get("identifier")) == name)
         return found
 
     def names(self, kind: str) -> set[str]:
         """Return the names of all things of a kind."""
-        return {one["name"] for one in self.things[kind].values()}
+        return {thing["name"] for thing in self.things[kind].values()}
 
     def survey(self, name: str, kind: str = "job_templates") -> dict[str, Thing]:
         """Return the questions of a template's survey by variable."""
@@ -89,7 +89,7 @@ class Awx:
     def linked(self, kind: str, name: str, what: str) -> set[str]:
         """Return the names of what is linked to a thing, such as its credentials."""
         numbers = self.links.get(f"{self.named(kind, name)['url']}{what}/", [])
-        every = {number: one for things in self.things.values() for number, one in things.items()}
+        every = {number: thing for things in self.things.values() for number, thing in things.items()}
         return {every[number].get("identifier") or every[number]["name"] for number in numbers}
 
     def add(self, kind: str, fields: Mapping[str, Any]) -> Thing:
@@ -118,11 +118,11 @@ class Awx:
             if field in REFERENCES and value not in self.things[REFERENCES[field]]:
                 raise Refusal({field: [f'Invalid pk "{value}" - object does not exist.']})
         if kind == "schedules" and (found := check_rrule(fields.get("rrule"))):
-            raise Refusal({"rrule": [str(one) for one in found]})
+            raise Refusal({"rrule": [str(problem) for problem in found]})
         scope = ("organization", "inventory", "workflow_job_template", "unified_job_template")
         for other in self.things[kind].values():
             same = [field for field in UNIQUE if field in fields and fields[field] == other.get(field)]
-            beside = all(fields.get(one, other.get(one)) == other.get(one) for one in scope)
+            beside = all(fields.get(field, other.get(field)) == other.get(field) for field in scope)
             if same and beside and other["id"] != number:
                 raise Refusal({"__all__": [f"{TYPES[kind]} with this {same[0]} already exists."]})
 
@@ -132,11 +132,11 @@ class Awx:
         wanted = {key: value for key, value in filters.items() if key != "page_size"}
         either = {key[4:]: wanted.pop(key) for key in list(wanted) if key.startswith("or__")}
         return [
-            one
+            thing
             for each in kinds
-            for one in self.things[each].values()
-            if all(str(one.get(key)) == value for key, value in wanted.items())
-            and (not either or any(str(one.get(key)) == value for key, value in either.items()))
+            for thing in self.things[each].values()
+            if all(str(thing.get(key)) == value for key, value in wanted.items())
+            and (not either or any(str(thing.get(key)) == value for key, value in either.items()))
         ]
 
     def answer(self, method: str, path: str, filters: Mapping[str, str], given: Any) -> tuple[int, Any]:

@@ -191,7 +191,7 @@ def test_schedules(configured: Awx) -> None:
 
 
 def test_inventories_come_from_the_project(configured: Awx) -> None:
-    paths = {one["name"]: one["source_path"] for one in configured.things["inventory_sources"].values()}
+    paths = {source["name"]: source["source_path"] for source in configured.things["inventory_sources"].values()}
     assert paths == {
         "Cluster compute from the project": "inventories/site",
         "Cluster compute sessions from the hosts": "inventories/site.sessions.yml",
@@ -204,9 +204,9 @@ def test_inventories_come_from_the_project(configured: Awx) -> None:
 
 
 def test_what_refreshes_it_knows_the_settings_of_the_site(configured: Awx) -> None:
-    told = json.loads(configured.named("job_templates", PREFIX + "configure_awx")["extra_vars"])
-    assert {name: told[name] for name in SITE} == SITE
-    assert told["awx_project_url"] == configured.named("projects", "Cluster compute")["scm_url"]
+    variables = json.loads(configured.named("job_templates", PREFIX + "configure_awx")["extra_vars"])
+    assert {name: variables[name] for name in SITE} == SITE
+    assert variables["awx_project_url"] == configured.named("projects", "Cluster compute")["scm_url"]
 
 
 def test_a_second_run_changes_nothing_and_a_third_what_differs(configured: Awx, apply: Apply) -> None:
@@ -225,7 +225,7 @@ def test_a_second_run_changes_nothing_and_a_third_what_differs(configured: Awx, 
         *("cluster_compute_hosts", "big_pool", "cpu_pool", "gpu_pool")
     ]
     assert questions["session_image"]["choices"] == ["debian:12", "new:3", "train:1"]
-    assert configured.names("schedules") - {one["name"] for one in before["schedules"].values()} == {
+    assert configured.names("schedules") - {schedule["name"] for schedule in before["schedules"].values()} == {
         PREFIX + "schedule_pending of big_pool"
     }
     for kind in ("projects", "inventories", "inventory_sources", "execution_environments", "credential_types"):
@@ -277,12 +277,20 @@ def test_what_one_job_hands_on_hides_nothing_from_the_next() -> None:
     files = [*(ROOT / "playbooks").glob("*.yml"), *(ROOT / "roles").glob("*/*/*.yml")]
     documents = [yaml.load(path.read_text(encoding="utf-8"), Loader=Lenient) for path in files]  # noqa: S506 safe
     handed_on = {
-        name for document in documents for one in texts(document, "ansible.builtin.set_stats") for name in one["data"]
+        name
+        for document in documents
+        for facts in texts(document, "ansible.builtin.set_stats")
+        for name in facts["data"]
     }
-    if any(name.endswith("_hands_on") for document in documents for one in texts(document, "vars") for name in one):
+    if any(
+        name.endswith("_hands_on")
+        for document in documents
+        for variables in texts(document, "vars")
+        for name in variables
+    ):
         handed_on.add(ARTIFACT)
     own = {name for document in documents for name in texts(document, "register")}
     for key in ("ansible.builtin.set_fact", "vars"):
-        own |= {name for document in documents for one in texts(document, key) for name in one}
+        own |= {name for document in documents for variables in texts(document, key) for name in variables}
     assert {ARTIFACT, "cluster_compute_plan"} <= handed_on
     assert handed_on & own == set()

@@ -53,7 +53,7 @@ def test_the_builder_takes_the_definition(folder: Path) -> None:
     assert "ensurepip" not in steps
     assert "pip_install" not in steps
     wanted = yaml.safe_load((context / "_build" / "requirements.yml").read_text(encoding="utf-8"))["collections"]
-    files = [one["name"] for one in wanted if one.get("type") == "file"]
+    files = [entry["name"] for entry in wanted if entry.get("type") == "file"]
     assert len(files) == 1
     with tarfile.open(context / "_build" / files[0]) as collection:
         packed = set(collection.getnames())
@@ -81,8 +81,8 @@ def test_the_builder_finds_what_the_collection_needs(folder: Path) -> None:
 
 def test_what_a_controller_is_tested_with_is_what_is_asked_for() -> None:
     pinned = (ROOT / "requirements" / "controller.txt").read_text(encoding="utf-8").split()
-    asked = [
+    command = [
         line for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines() if line[:1].isalpha()
     ]
-    assert [line.partition(">=")[0] for line in asked] == ["netaddr"]
+    assert [line.partition(">=")[0] for line in command] == ["netaddr"]
     assert any(line.startswith("netaddr==") for line in pinned)

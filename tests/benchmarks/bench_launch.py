@@ -159,9 +159,9 @@ class Session:
         """Return the plan that the first host has on record, with the variables of each replica."""
         record = ssh("b1", "sh", "-c", "cat /var/lib/cluster-compute/sessions/*/record.json")
         plan: Plan = json.loads(record)["plan"]
-        told = {name: values for host in HOSTS for name, values in environments(read_plan(plan), host).items()}
+        variables = {name: values for host in HOSTS for name, values in environments(read_plan(plan), host).items()}
         for replica in plan["replicas"]:
-            replica["environment"] = told[replica["name"]]
+            replica["environment"] = variables[replica["name"]]
         return plan
 
     def launch(self, *options: str) -> str:
@@ -221,9 +221,11 @@ class Api:
             remote = [replica for replica in self.plan["replicas"] if replica["host"] != host]
             words = f"link add {name} mtu {self.network['mtu']} type vxlan id {self.network['vni']} "
             words += f"dstport {self.network['port']} local {HOSTS[host]} nolearning proxy\nlink set {name} up\n"
-            for one in remote:
-                words += f"neigh replace {one['address']} lladdr {one['mac']} dev {name} nud permanent\n"
-            entries = "".join(f"fdb append {one['mac']} dev {name} dst {HOSTS[one['host']]}\n" for one in remote)
+            for replica in remote:
+                words += f"neigh replace {replica['address']} lladdr {replica['mac']} dev {name} nud permanent\n"
+            entries = "".join(
+                f"fdb append {replica['mac']} dev {name} dst {HOSTS[replica['host']]}\n" for replica in remote
+            )
             batches = 'printf "%s" "$0" | ip -batch -; printf "%s" "$1" | bridge -batch -'
             ssh(host, "sh", "-ec", batches, words, entries)
             client.create_network(
@@ -241,18 +243,18 @@ class Api:
             made += 1
         return made
 
-    def _replica(self, one: dict[str, Any]) -> int:
+    def _replica(self, replica: dict[str, Any]) -> int:
         """Create and start a container where it does not run; return the number of changes."""
-        client, resources = self.clients[one["host"]], one["resources"]
+        client, resources = self.clients[replica["host"]], replica["resources"]
         try:
-            if client.inspect_container(one["container"])["State"]["Running"]:
+            if client.inspect_container(replica["container"])["State"]["Running"]:
                 return 0
         except docker.errors.NotFound:
             pass
         body = {
-            "Hostname": one["name"],
-            "Image": one["image"],
-            "Env": [f"{name}={value}" for name, value in one["environment"].items()],
+            "Hostname": replica["name"],
+            "Image": replica["image"],
+            "Env": [f"{name}={value}" for name, value in replica["environment"].items()],
             "HostConfig": {
                 "Init": True,
                 "CpuPeriod": 100_000,
@@ -261,12 +263,12 @@ class Api:
                 "MemorySwap": resources["memory"],
                 "ShmSize": resources["shm_size"],
                 "ExtraHosts": [f"{peer['name']}:{peer['address']}" for peer in self.plan["replicas"]],
-                "Binds": [f"{mount['source']}:{mount['target']}" for mount in one["mounts"]],
+                "Binds": [f"{mount['source']}:{mount['target']}" for mount in replica["mounts"]],
                 "NetworkMode": self.plan["egress"]["name"],
             },
         }
-        container = client.create_container_from_config(body, one["container"])["Id"]
-        client.connect_container_to_network(container, self.network["name"], ipv4_address=one["address"])
+        container = client.create_container_from_config(body, replica["container"])["Id"]
+        client.connect_container_to_network(container, self.network["name"], ipv4_address=replica["address"])
         client.start(container)
         return 1
 
@@ -278,9 +280,9 @@ class Api:
     def teardown(self) -> None:
         """Remove everything."""
 
-        def remove(one: dict[str, Any]) -> None:
-            self.clients[one["host"]].stop(one["container"], timeout=10)
-            self.clients[one["host"]].remove_container(one["container"], v=True)
+        def remove(replica: dict[str, Any]) -> None:
+            self.clients[replica["host"]].stop(replica["container"], timeout=10)
+            self.clients[replica["host"]].remove_container(replica["container"], v=True)
 
         def remove_networks(host: str) -> None:
             for name in (self.network["name"], self.plan["egress"]["name"]):
@@ -297,18 +299,20 @@ def check(plan: Plan, size: int, with_ssh: bool) -> None:
     for host in HOSTS:
         wanted = {replica["container"]: replica for replica in plan["replicas"] if replica["host"] == host}
         ids = ssh(host, "docker", "ps", "-q").split()
-        found = {one["Name"].lstrip("/"): one for one in json.loads(ssh(host, "docker", "inspect", *ids))}
+        found = {
+            container["Name"].lstrip("/"): container for container in json.loads(ssh(host, "docker", "inspect", *ids))
+        }
         same(f"containers on {host}", set(found), set(wanted))
-        for name, one in wanted.items():
-            there, limits = found[name]["HostConfig"], one["resources"]
+        for name, replica in wanted.items():
+            there, limits = found[name]["HostConfig"], replica["resources"]
             same(f"CPU of {name}", there["CpuQuota"] / there["CpuPeriod"], limits["cpus"] / 1000)
             same(f"memory of {name}", (there["Memory"], there["MemorySwap"]), (limits["memory"],) * 2)
             same(f"shared memory of {name}", there["ShmSize"], limits["shm_size"])
-            variables = {f"{key}={value}" for key, value in one["environment"].items()}
+            variables = {f"{key}={value}" for key, value in replica["environment"].items()}
             same(f"missing variables of {name}", variables - set(found[name]["Config"]["Env"]), set())
             mounts = {(mount["Destination"], not mount["RW"]) for mount in found[name]["Mounts"]}
-            asked = {(mount["target"], mount["read_only"]) for mount in one["mounts"]}
-            same(f"missing mounts of {name}", asked - mounts, set())
+            wanted_mounts = {(mount["target"], mount["read_only"]) for mount in replica["mounts"]}
+            same(f"missing mounts of {name}", wanted_mounts - mounts, set())
             seen += 1
     same("number of containers", seen, size)
     main = plan["replicas"][0]
@@ -386,8 +390,8 @@ def count(step: Callable[..., str]) -> tuple[str, Counts]:
 
 def processor_seconds() -> float:
     """Return the processor time that this process and all that it has started and waited for took so far."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def measure(size: int, rounds: int) -> Found:
@@ -440,7 +444,7 @@ def report(found: Found, rounds: int) -> str:
     lines.append(f"{'':14}" + "".join(f"{way:>30}" for way in COUNTED))
     for step in STEPS:
         counts = [found.counts[way, step] for way in COUNTED]
-        cells = [f"{one.banners} / {one.commands} / {one.received:,}" for one in counts]
+        cells = [f"{count.banners} / {count.commands} / {count.received:,}" for count in counts]
         lines.append(f"{step:14}" + "".join(f"{cell:>30}" for cell in cells))
     return "\n".join(lines)
 

@@ -81,13 +81,13 @@ class Group:
         del self.facts[host]
         self.why_missing[host] = why
 
-    def launch(self, owner: str = "alice", states: dict[str, int | None] | None = None, **asked: Any) -> None:
+    def launch(self, owner: str = "alice", states: dict[str, int | None] | None = None, **variables: Any) -> None:
         """Start a session.
 
         states: of replicas that do not run, their exit code, or None for one whose container is gone.
         """
         states = states or {}
-        request, session_id = self._request(asked)
+        request, session_id = self._request(variables)
         hosts = self._hosts()
         placement = place(request, hosts)
         assert isinstance(placement, Placement), (request.name, placement)
@@ -105,26 +105,26 @@ class Group:
                 facts["records"].append(encode(record))
                 facts["reservations"].append(Reservation(claims[name], COMMITTED, "boot", None).to_dict())
                 facts["objects"][session_id] = {"name": request.name, "kinds": ["container"]}
-        for one in encode(plan.replicas):
-            code = states.get(one["name"], -1)
+        for replica in encode(plan.replicas):
+            code = states.get(replica["name"], -1)
             if code is None:
                 continue
             ends = {"exit_code": code, "oom_killed": code == 137, "finished": "2026-01-01T00:00:00Z", "restarts": 3}
-            share = (one["rank"] * 37 + len(request.name) * 11) % 90 + 5
-            self.facts[one["host"]]["containers"].append(
+            share = (replica["rank"] * 37 + len(request.name) * 11) % 90 + 5
+            self.facts[replica["host"]]["containers"].append(
                 {
-                    "name": one["container"],
+                    "name": replica["container"],
                     "session_id": session_id,
                     "session_name": request.name,
-                    "replica": one["name"],
-                    "cpus": one["resources"]["cpus"],
-                    "memory": one["resources"]["memory"],
-                    "devices": one["devices"],
+                    "replica": replica["name"],
+                    "cpus": replica["resources"]["cpus"],
+                    "memory": replica["resources"]["memory"],
+                    "devices": replica["devices"],
                     "state": "running" if code < 0 else "exited",
                     "exit_code": None if code < 0 else code,
                     "usage": {
-                        "cpus": one["resources"]["cpus"] * share // 100,
-                        "memory": one["resources"]["memory"] * (100 - share) // 100,
+                        "cpus": replica["resources"]["cpus"] * share // 100,
+                        "memory": replica["resources"]["memory"] * (100 - share) // 100,
                     }
                     if code < 0
                     else None,
@@ -132,17 +132,17 @@ class Group:
                 }
             )
 
-    def wait(self, owner: str = "bob", **asked: Any) -> None:
+    def wait(self, owner: str = "bob", **variables: Any) -> None:
         """Put a session into the queue."""
-        request, session_id = self._request(asked)
+        request, session_id = self._request(variables)
         record = new_record(session_id, owner, request.to_dict())
         report = ("There was no room.",)
         waiting = advance(record, PENDING, "There was no room for it.", queue=QueueTicket(self.number), report=report)
         self._keep(waiting)
 
-    def fail(self, owner: str = "carol", **asked: Any) -> None:
+    def fail(self, owner: str = "carol", **variables: Any) -> None:
         """Record a session that a failure has ended."""
-        request, session_id = self._request(asked)
+        request, session_id = self._request(variables)
         record = new_record(session_id, owner, request.to_dict())
         why = "Replica sub1 on h2 ended with exit code 3 after 3 restarts. Its failure policy is restart."
         self._keep(advance(started(record), ERROR, why, report=(why,)))
@@ -166,9 +166,9 @@ class Group:
             entries,
         )
 
-    def _request(self, asked: dict[str, Any]) -> tuple[Request, str]:
+    def _request(self, variables: dict[str, Any]) -> tuple[Request, str]:
         self.number += 1
-        given = {"image": "registry.example.com/train:1.4", **asked}
+        given = {"image": "registry.example.com/train:1.4", **variables}
         request = parse_request({f"session_{key}": value for key, value in given.items()})
         return request, str(uuid.uuid5(uuid.NAMESPACE_URL, f"{request.name} {self.number}"))
 
@@ -244,9 +244,9 @@ def hostile() -> dict[str, Any]:
     def spoil(value: Any, key: str = "") -> Any:
         nonlocal turn
         if isinstance(value, dict):
-            return {name: spoil(one, str(name)) for name, one in value.items()}
+            return {name: spoil(inner, str(name)) for name, inner in value.items()}
         if isinstance(value, list):
-            return [spoil(one, key) for one in value]
+            return [spoil(inner, key) for inner in value]
         if isinstance(value, str) and key not in ("status", "id", "session_id", "driver", "host", "hosts"):
             turn += 1
             return f"{value}{HOSTILE[turn % len(HOSTILE)]}"

@@ -163,18 +163,18 @@ def test_a_click_shows_all_that_is_known_of_a_session(show: Show, small: dict[st
     assert rows[3][7].split("\n") == ["137", "out of memory"]
     assert rows[0][8] == "2.4 of 4"
     assert rows[0][9] == "3.2 of 8 GiB"
-    told = facts(details)
-    assert told["Id"] == session["id"]
-    assert told["Hosts"] == f"h1 {chr(215)}2\nh2 {chr(215)}2"
-    assert session["network"]["subnet"] in told["Network"]
-    assert str(session["network"]["vni"]) in told["Network"]
-    assert told["Login of the owner"] == "port 40022 of h1"
-    assert told["Images"] == f"registry.example.com/train:1.4 {groups.IMAGE}"
-    assert told["Published ports"].split("\n") == [
+    shown = facts(details)
+    assert shown["Id"] == session["id"]
+    assert shown["Hosts"] == f"h1 {chr(215)}2\nh2 {chr(215)}2"
+    assert session["network"]["subnet"] in shown["Network"]
+    assert str(session["network"]["vni"]) in shown["Network"]
+    assert shown["Login of the owner"] == "port 40022 of h1"
+    assert shown["Images"] == f"registry.example.com/train:1.4 {groups.IMAGE}"
+    assert shown["Published ports"].split("\n") == [
         f"main1 on h1: 0.0.0.0:{port} \N{RIGHTWARDS ARROW} {inside}/tcp" for port, inside in ((8080, 80), (40022, 2201))
     ]
-    assert "python train.py --epochs 3" in told["Role main"]
-    assert "variables TOKEN" in told["Role main"]
+    assert "python train.py --epochs 3" in shown["Role main"]
+    assert "variables TOKEN" in shown["Role main"]
     assert "s3cret" not in page.browser.page_source
     history = [step.text for step in every(details, ".history li")]
     assert len(history) == len(session["history"])

@@ -131,10 +131,10 @@ class Run(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.events = events
         receive, send = os.pipe()
-        told = [f"CLUSTER_COMPUTE_CONTRACT={send}", f"PYTHONPATH={PLACE}/site", "PYTHONDONTWRITEBYTECODE=1"]
-        told += ["PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"]
+        variables = [f"CLUSTER_COMPUTE_CONTRACT={send}", f"PYTHONPATH={PLACE}/site", "PYTHONDONTWRITEBYTECODE=1"]
+        variables += ["PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"]
         python = ["/usr/bin/python3", "-m", "pytest", f"--rootdir={PLACE}"]
-        command = on_host(name, *told, "sh", "-c", f'cd {PLACE} && exec "$@"', "sh", *python, *argv)
+        command = on_host(name, *variables, "sh", "-c", f'cd {PLACE} && exec "$@"', "sh", *python, *argv)
         self.process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[send]
         )

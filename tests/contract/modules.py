@@ -16,7 +16,7 @@ def run(name: str, arguments: dict[str, Any], check_mode: bool) -> dict[str, Any
     """Perform one call and return its result; raises SessionError with the message of a call that fails."""
     known = ARGUMENTS[name]["argument_spec"]
     assert arguments.keys() <= known.keys(), arguments.keys() - known.keys()
-    defaults = {argument: about.get("default") for argument, about in known.items()}
+    defaults = {argument: option.get("default") for argument, option in known.items()}
     result = program.run(name, {**defaults, **arguments}, check_mode)
     if result.get("failed"):
         raise SessionError(result.pop("msg"), result)

@@ -153,7 +153,9 @@ def _programs() -> list[str]:
         if not name:
             continue  # a thread of the kernel, or a program that has ended and that nobody has asked how
         found += [
-            one for one in dict.fromkeys((os.path.basename(name), own)) if one in PROGRAMS or one.startswith("cc-")
+            program
+            for program in dict.fromkeys((os.path.basename(name), own))
+            if program in PROGRAMS or program.startswith("cc-")
         ]
     return sorted(found)
 
@@ -215,10 +217,10 @@ class Host:
             "command": ["sleep", "8888"],
             **request,
         }
-        asked = parse_request({f"session_{key}": value for key, value in given.items()})
-        images = sorted({role.image for role in asked.roles})
-        paths = [mount.source for mount in asked.mounts if mount.source is not None]
-        own = self.call("host_info", session_name=asked.name, images=images, paths=paths)["host"]
+        wanted = parse_request({f"session_{key}": value for key, value in given.items()})
+        images = sorted({role.image for role in wanted.roles})
+        paths = [mount.source for mount in wanted.mounts if mount.source is not None]
+        own = self.call("host_info", session_name=wanted.name, images=images, paths=paths)["host"]
         assert own["usable"], own["problem"]
         facts = {HERE: own}
         for number in range(1, others + 1):
@@ -226,16 +228,16 @@ class Host:
             facts[f"there{number}"]["underlay"]["address"] = f"10.209.0.{200 + number}"
         inventory = dict.fromkeys(facts, INVENTORY)
         read = {name: read_facts(plain, name) for name, plain in facts.items()}
-        hosts = hosts_from_facts(read, inventory, asked.name)
-        placement = place(asked, hosts)
+        hosts = hosts_from_facts(read, inventory, wanted.name)
+        placement = place(wanted, hosts)
         assert isinstance(placement, Placement), placement
-        check_request_against_hosts(asked, read, placement, None, inventory)
+        check_request_against_hosts(wanted, read, placement, None, inventory)
         session_id = str(uuid.uuid4())
         free = {host.name: host.free_devices for host in hosts}
         site = Settings.from_variables(settings or {})
-        plan = build_plan(asked, placement, session_id, read, site, free_devices=free, inventory=inventory)
-        plan = with_images(plan, needs_of(images_of(plan.replicas), read, asked.image_pull))
-        record = prepared(new_record(session_id, "somebody", asked.to_dict()), encode(plan))
+        plan = build_plan(wanted, placement, session_id, read, site, free_devices=free, inventory=inventory)
+        plan = with_images(plan, needs_of(images_of(plan.replicas), read, wanted.image_pull))
+        record = prepared(new_record(session_id, "somebody", wanted.to_dict()), encode(plan))
         allocatable = {host.name: allocatable_of(host).to_dict() for host in hosts}[HERE]
         session = Session(record, allocatable, list(facts)[1:], self)
         for replica in plan.replicas:

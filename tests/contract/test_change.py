@@ -56,9 +56,9 @@ def without(plan: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return a plan without some of its replicas, and without hosts that have none then."""
     plan = copy.deepcopy(plan)
     plan["replicas"] = [replica for replica in plan["replicas"] if replica["name"] not in names]
-    for host, about in list(plan["hosts"].items()):
-        about["replicas"] = [name for name in about["replicas"] if name not in names]
-        if not about["replicas"]:
+    for host, description in list(plan["hosts"].items()):
+        description["replicas"] = [name for name in description["replicas"] if name not in names]
+        if not description["replicas"]:
             del plan["hosts"][host]
     plan["session"]["size"] = len(plan["replicas"])
     return plan
@@ -83,8 +83,10 @@ class Changing:
 
     def to(self, *missing: str) -> Record:
         """Return the next revision, in which only these replicas are missing."""
-        plan, before = without(self.full, missing), {one["name"] for one in self.session.plan["replicas"]}
-        places: dict[str, str | None] = {one["name"]: None for one in plan["replicas"] if one["name"] not in before}
+        plan, before = without(self.full, missing), {replica["name"] for replica in self.session.plan["replicas"]}
+        places: dict[str, str | None] = {
+            replica["name"]: None for replica in plan["replicas"] if replica["name"] not in before
+        }
         given = {"plan": plan, "hosts": tuple(plan["hosts"]), "change": Change(RESIZE, places)}
         return advance(self.session.record, RUNNING, "It has another size.", **given)
 
@@ -122,12 +124,15 @@ class Changing:
 
     def started(self) -> dict[str, str]:
         """Return when each replica here was started."""
-        return {name: about["State"]["StartedAt"] for name, about in self.session.containers().items()}
+        return {name: container["State"]["StartedAt"] for name, container in self.session.containers().items()}
 
     def held(self) -> dict[str, tuple[str, int, int]]:
         """Return what is held here, by whose name: stage, replicas and CPUs."""
         found = LedgerFile(str(self.host.state.root)).read().values()
-        return {one.claim.session_name: (one.stage, one.claim.replicas, one.claim.cpus) for one in found}
+        return {
+            reservation.claim.session_name: (reservation.stage, reservation.claim.replicas, reservation.claim.cpus)
+            for reservation in found
+        }
 
     def files(self) -> list[str]:
         """Return which replicas this host has keys for."""
@@ -152,7 +157,7 @@ def test_a_session_grows(host: Host) -> None:
     assert demo.held()["demo+"] == (LEASED, 1, 100)
     done = demo.amend(record, record=None, patch=patch, public_keys=new)
     assert (done["actions"], done["diff"]) == (foretold["actions"], foretold["diff"])
-    assert [one["name"] for one in done["replicas"]] == ["main1", "sub1", "sub2"]
+    assert [replica["name"] for replica in done["replicas"]] == ["main1", "sub1", "sub2"]
     assert "create container demo-sub2" in done["actions"]
     assert demo.held() == {"demo": (COMMITTED, 3, 300)}
     assert host.state.session(record.id).read_record() == record
@@ -188,6 +193,8 @@ def test_a_host_that_has_another_record_says_so(host: Host) -> None:
         demo.amend(other)
     with pytest.raises(SessionError, match="Session demo was changed while this run was at work"):
         demo.amend(record)
+    with pytest.raises(SessionError, match="Session demo has no replica on there1 any more"):
+        demo.amend(advance(other, RUNNING, "A third change."), host="there1")
 
 
 def test_a_session_shrinks(host: Host) -> None:
@@ -198,7 +205,7 @@ def test_a_session_shrinks(host: Host) -> None:
     foretold = demo.amend(record, check_mode=True, change_id=None)
     done = demo.amend(record, change_id=None)
     assert (done["actions"], done["diff"]) == (foretold["actions"], foretold["diff"])
-    assert [one["name"] for one in done["replicas"]] == ["main1", "sub1"]
+    assert [replica["name"] for replica in done["replicas"]] == ["main1", "sub1"]
     assert demo.started() == {name: before[name] for name in ("main1", "sub1")}
     assert demo.held() == {"demo": (COMMITTED, 2, 200)}
     assert demo.files() == ["main1", "sub1"]
@@ -330,18 +337,18 @@ def test_a_change_that_was_stopped_is_finished_or_refused(
     free = limits.cpus - demo.held()["demo"][2]
     other = Claim(str(uuid.uuid4()), "other", replicas=1, cpus=free)
     assert host.ledger.reserve(other, [], limits, 60, "another run").granted
-    told: dict[str, Any] = {"records": {record.id: encode(record)}, "recorded": [record.id]}
+    given: dict[str, Any] = {"records": {record.id: encode(record)}, "recorded": [record.id]}
     if is_there:
-        assert demo.session.repair(**told)["actions"]
+        assert demo.session.repair(**given)["actions"]
         assert demo.started().keys() == {"main1", "sub1", "sub2", "sub3"}
     else:
         with pytest.raises(SessionError, match=r"demo does not have the place on this host that it needs: 0\.4 CPUs"):
-            demo.session.repair(**told)
+            demo.session.repair(**given)
         with pytest.raises(SessionError, match="demo does not have the place on this host that it needs"):
             demo.amend(record)
         assert demo.started().keys() == some
         host.ledger.release(other.session_id)
-        assert demo.session.repair(**told)["actions"]
+        assert demo.session.repair(**given)["actions"]
     assert sum(cpus for _stage, _replicas, cpus in demo.held().values()) <= limits.cpus
     assert demo.held()["demo"] == (COMMITTED, 4, 400)
     assert demo.session.repair(allocatable=None)["actions"] == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import SessionDirectory
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import disk, timer
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
@@ -67,8 +67,8 @@ def test_who_is_above_its_own_limit_is_stopped_and_stays_so(host: Host, look: Lo
     write(session, "main1", "/large", 20)
     session.run_in("sub1", "dd", "if=/dev/null", "of=/sparse", "bs=1048576", "seek=100000")
     write(session, "sub2", "/dev/shm/elsewhere", 1)
-    told = host.call("session_repair", True, host=HERE, allocatable=session.allocatable)["actions"]
-    assert told[0].startswith("stop container demo-main1: It has written")
+    actions = host.call("session_repair", True, host=HERE, allocatable=session.allocatable)["actions"]
+    assert actions[0].startswith("stop container demo-main1: It has written")
     assert failures(host)["main1"] is None, "check mode stops nobody"
     stopped = look()
     assert list(stopped) == ["demo-main1"]
@@ -90,16 +90,16 @@ def test_what_the_engine_has_said_of_a_replica_is_asked_again_only_when_it_was_s
     host: Host, look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = host.launch(size=2, disk_size="8m")
-    asked: list[str] = []
+    questions: list[str] = []
     inspect = Engine.inspect
-    monkeypatch.setattr(Engine, "inspect", lambda engine, name: asked.append(name) or inspect(engine, name))
+    monkeypatch.setattr(Engine, "inspect", lambda engine, name: questions.append(name) or inspect(engine, name))
     for number in (2, 0, 0):
         assert look() == {}
-        assert len(asked) == number
-        asked.clear()
+        assert len(questions) == number
+        questions.clear()
     output_of("docker", "restart", "--time", "0", "demo-sub1")
     assert look() == {}
-    assert len(asked) == 1
+    assert len(questions) == 1
     write(session, "sub1", "/large", 20)
     write(session, "main1", "/large", 20)
     assert sorted(look()) == ["demo-main1", "demo-sub1"]
@@ -217,8 +217,8 @@ def test_it_is_stopped_where_why_cannot_be_written_down(host: Host, monkeypatch:
 
 def test_what_the_timer_runs_says_what_it_did(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     session = host.launch(disk_size="8m")
-    assert disk.look(host.state) == 0
+    assert timer.look(host.state) == 0
     assert capsys.readouterr().out == ""
     write(session, "main1", "/large", 20)
-    assert disk.look(host.state) == 0
+    assert timer.look(host.state) == 0
     assert "stop container demo-main1: It has written" in capsys.readouterr().out

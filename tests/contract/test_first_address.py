@@ -400,13 +400,15 @@ def engine_of_its_own(tmp_path: Path) -> Iterator[Engine]:
 def test_an_engine_that_does_not_see_the_host_s_files_is_refused(
     engine_of_its_own: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = r"does not see the host's folder /usr/local/lib/cluster-compute(/ssh-runtime)?, as one from a snap does not"
+    refusal = (
+        r"does not see the host's folder /usr/local/lib/cluster-compute(/ssh-runtime)?, as one from a snap does not"
+    )
     assert engine_of_its_own.process() != engine.process()
-    with pytest.raises(SessionError, match=told):
+    with pytest.raises(SessionError, match=refusal):
         engine_runtime.present_stages(engine_of_its_own)
     connect = Engine.connect
     monkeypatch.setattr(Engine, "connect", lambda *_about: engine_of_its_own)
     found = run("host_info", {}, False)["host"]
     monkeypatch.setattr(Engine, "connect", connect)
     assert not found["usable"]
-    assert re.search(told, found["problem"])
+    assert re.search(refusal, found["problem"])

@@ -72,8 +72,11 @@ class Job:
         while (found := self.read(**more))["running"]:
             assert time.monotonic() < deadline, found
             time.sleep(0.05)
-        lines = {one["replica"]: [(stream, text) for _time, stream, text in one["lines"]] for one in found["sources"]}
-        return {one["replica"]: {**one, "lines": lines[one["replica"]]} for one in found["jobs"]}
+        lines = {
+            source["replica"]: [(stream, text) for _time, stream, text in source["lines"]]
+            for source in found["sources"]
+        }
+        return {job["replica"]: {**job, "lines": lines[job["replica"]]} for job in found["jobs"]}
 
 
 def texts(outcome: Mapping[str, Any]) -> list[str]:
@@ -115,7 +118,7 @@ def test_only_replicas_of_this_host_are_started(host: Host) -> None:
     session = host.launch(name="apart", others=1, size=2, max_replicas_per_host=1)
     job = Job(session).start("echo ran", "main1", "sub1")
     assert job.answer["started"] == ["main1"]
-    assert {name: one["exit_code"] for name, one in job.end().items()} == {"main1": 0}
+    assert {name: outcome["exit_code"] for name, outcome in job.end().items()} == {"main1": 0}
 
 
 def test_check_mode_starts_nothing(work: Session) -> None:
@@ -205,10 +208,10 @@ def test_a_job_that_nobody_watches_any_more_is_lost_and_can_be_stopped(work: Ses
     job = Job(work).start("exec sleep 5551")
     while not running("^sleep 5551"):
         time.sleep(0.05)
-    about = kept(job).read_about()
-    assert about is not None
-    os.kill(about["runner"]["pid"], signal.SIGKILL)
-    os.waitpid(about["runner"]["pid"], 0)
+    description = kept(job).read_about()
+    assert description is not None
+    os.kill(description["runner"]["pid"], signal.SIGKILL)
+    os.waitpid(description["runner"]["pid"], 0)
     (found,) = job.read()["jobs"]
     assert (found["status"], found["exit_code"]) == ("LOST", None)
     assert "how it ended is not known" in found["problem"]
@@ -220,26 +223,26 @@ def test_a_job_that_nobody_watches_any_more_is_lost_and_can_be_stopped(work: Ses
 def test_a_job_is_read_while_it_runs_and_after_it_has_ended(work: Session) -> None:
     job = Job(work).start(WAITS, "main1", "sub1")
     first = job.read(wait=10)
-    while sum(len(one["lines"]) for one in first["sources"]) < 2:
+    while sum(len(source["lines"]) for source in first["sources"]) < 2:
         first = job.read()
-    assert {one["status"] for one in first["jobs"]} == {"RUNNING"}
+    assert {job["status"] for job in first["jobs"]} == {"RUNNING"}
     assert first["running"] == 2
     for name in ("main1", "sub1"):
         work.run_in(name, "touch", "/tmp/go")
     rest = job.end(positions=first["positions"])
-    assert {name: (texts(one), one["exit_code"]) for name, one in rest.items()} == {
+    assert {name: (texts(outcome), outcome["exit_code"]) for name, outcome in rest.items()} == {
         "main1": (["end"], 7),
         "sub1": (["end"], 7),
     }
-    assert {name: texts(one) for name, one in job.end().items()} == {name: ["begin", "end"] for name in rest}
-    assert [texts(one) for one in job.end(grep="^e", replicas=["sub1"]).values()] == [["end"]]
+    assert {name: texts(outcome) for name, outcome in job.end().items()} == {name: ["begin", "end"] for name in rest}
+    assert [texts(outcome) for outcome in job.end(grep="^e", replicas=["sub1"]).values()] == [["end"]]
 
 
 def test_secrets_of_a_job_are_not_written_down(work: Session) -> None:
     job = Job(work).start('printf %s "$TOKEN" | wc -c; sleep 1', env={"TOKEN": "hush-hush"})
     assert texts(job.end()["main1"]) == ["9"]
     assert "hush-hush" not in str(job.answer)
-    for path in (one for one in work.owner.state.root.rglob("*") if one.is_file()):
+    for path in (path for path in work.owner.state.root.rglob("*") if path.is_file()):
         assert b"hush-hush" not in path.read_bytes()
 
 

@@ -55,7 +55,10 @@ def files(host: Host) -> dict[str, bytes]:
 def test_a_session_begins_and_ends(host: Host, ledger: LedgerFile) -> None:
     session = host.launch(size=2)
     found = session.containers()
-    assert {name: one["State"]["Status"] for name, one in found.items()} == {"main1": "running", "sub1": "running"}
+    assert {name: container["State"]["Status"] for name, container in found.items()} == {
+        "main1": "running",
+        "sub1": "running",
+    }
     assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
     assert ledger.read()[session.id].stage == COMMITTED
     assert session.files.read_record() == session.record
@@ -93,7 +96,7 @@ def test_check_mode_tells_all_that_is_done_and_does_nothing(host: Host, engine: 
         "commit reservation",
     ]
     again = (session.bring("started"), session.bring("started", check_mode=True))
-    assert [one["actions"] for one in again] == [[], []]
+    assert [answer["actions"] for answer in again] == [[], []]
 
 
 # ---- reservation ----------------------------------------------------------------------------------------------------
@@ -101,8 +104,8 @@ def test_check_mode_tells_all_that_is_done_and_does_nothing(host: Host, engine: 
 
 def test_a_reservation_goes_through_its_stages(host: Host, ledger: LedgerFile) -> None:
     session = host.plan(size=1)
-    told = session.bring("held")
-    assert (told["changed"], told["granted"], told["reasons"], told["tentative"]) == (True, True, [], [])
+    answer = session.bring("held")
+    assert (answer["changed"], answer["granted"], answer["reasons"], answer["tentative"]) == (True, True, [], [])
     assert session.bring("held")["changed"] is False
     assert (ledger.read()[session.id].stage, ledger.read()[session.id].lease_owner) == (LEASED, LEASE_OWNER)
     assert session.bring("released", check_mode=True, lease_owner="another run")["changed"] is False
@@ -187,7 +190,7 @@ def test_a_session_whose_lease_is_given_back_while_it_is_started_does_not_say_th
 def test_keys_are_made_once_or_all_at_once_when_asked(host: Host) -> None:
     session = host.plan(size=2)
     made = session.bring("held")
-    assert made["actions"] == [f"create key {one}/{key}" for one in ("main1", "sub1") for key in KEYS]
+    assert made["actions"] == [f"create key {replica}/{key}" for replica in ("main1", "sub1") for key in KEYS]
     assert session.bring("held")["actions"] == []
     dry_run = session.bring("held", check_mode=True, regenerate_keys=True)
     assert dry_run["actions"] == made["actions"]
@@ -499,7 +502,7 @@ def test_who_comes_first_is_ready_when_the_call_returns_and_the_session_does_not
     rest = session.bring("started")
     assert rest["actions"] == ["create container demo-main1", "create record demo", "commit reservation demo"]
     assert [replica["name"] for replica in rest["replicas"]] == ["main1", "db1"]
-    address = next(one["address"] for one in session.plan["replicas"] if one["name"] == "db1")
+    address = next(entry["address"] for entry in session.plan["replicas"] if entry["name"] == "db1")
     assert session.run_in("main1", "wget", "-q", "-O-", f"http://{address}:7000/x").strip() == "hello"
 
 
@@ -543,11 +546,11 @@ def test_a_program_that_has_ended_is_told_with_its_last_words(host: Host) -> Non
 def test_what_is_verified(host: Host) -> None:
     session = host.launch(size=2)
     found = session.bring("verified")["replicas"]
-    assert [(one["name"], one["rank"], one["host"], one["status"]) for one in found] == [
+    assert [(replica["name"], replica["rank"], replica["host"], replica["status"]) for replica in found] == [
         ("main1", 0, HERE, "RUNNING"),
         ("sub1", 1, HERE, "RUNNING"),
     ]
-    assert {one["interface"] for one in found} == {"eth1"}
+    assert {replica["interface"] for replica in found} == {"eth1"}
     assert "pid" not in found[0]
 
 
@@ -593,7 +596,7 @@ def image_of(host: Host) -> Iterator[Callable[..., str]]:
 
 def usual_port(session: Session, replica: str) -> str:
     """Return what answers on port 22 of a replica's address in the session; nothing where nobody does."""
-    (address,) = (one["address"] for one in session.plan["replicas"] if one["name"] == replica)
+    (address,) = (entry["address"] for entry in session.plan["replicas"] if entry["name"] == replica)
     return session.run_in("main1", "sh", "-c", f"echo | timeout 5 nc {address} 22 || true")
 
 

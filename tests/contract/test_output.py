@@ -34,14 +34,14 @@ def say(session: Session, replica: str, text: str, stream: int = 1) -> None:
     session.run_in(replica, "sh", "-c", f"{text} >/proc/1/fd/{stream}")
 
 
-def read(session: Session, **asked: Any) -> dict[str, Any]:
+def read(session: Session, **question: Any) -> dict[str, Any]:
     """Return what the call that reads output returned."""
-    return session.call("session_output", session_id=session.id, **asked)
+    return session.call("session_output", session_id=session.id, **question)
 
 
 def lines(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Return who wrote what, in the order of its time: replica, stream, text."""
-    found = [(line, one["replica"]) for one in answer["sources"] for line in one["lines"]]
+    found = [(line, source["replica"]) for source in answer["sources"] for line in source["lines"]]
     return [(replica, line[1], line[2]) for line, replica in sorted(found)]
 
 
@@ -50,7 +50,7 @@ def test_lines_come_with_stream_and_time(chat: Session) -> None:
     for number, name in enumerate(said):
         say(chat, name, f"echo order {number}", 1 + number % 2)
     found = lines(answer := read(chat))
-    assert [one for one in found if one[2].startswith("order")] == [
+    assert [line for line in found if line[2].startswith("order")] == [
         (name, ("out", "err")[number % 2], f"order {number}") for number, name in enumerate(said)
     ]
     for rank, name in enumerate(("main1", "sub1")):
@@ -62,11 +62,11 @@ def test_what_is_read_is_narrowed(chat: Session) -> None:
     for number in range(5):
         say(chat, "sub1", f"echo grain {number}")
     assert lines(read(chat, grep=r"^grain [0-3]$", tail=2)) == [("sub1", "out", "grain 2"), ("sub1", "out", "grain 3")]
-    assert {one[0] for one in lines(read(chat, replicas=["main1"]))} == {"main1"}
+    assert {line[0] for line in lines(read(chat, replicas=["main1"]))} == {"main1"}
     stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
     say(chat, "main1", "echo after")
     assert lines(read(chat, since={"time": stamp})) == [("main1", "out", "after")]
-    assert {one[2] for one in lines(read(chat, since={"seconds": 3600}, grep="^begin"))} == {"begin 0", "begin 1"}
+    assert {line[2] for line in lines(read(chat, since={"seconds": 3600}, grep="^begin"))} == {"begin 0", "begin 1"}
 
 
 def test_each_line_is_read_once_and_as_soon_as_it_is_written(chat: Session) -> None:
@@ -107,7 +107,7 @@ def test_whatever_a_program_writes_is_read_and_bounded(chat: Session) -> None:
 def test_output_is_kept_when_the_replicas_are_removed(brief: Session) -> None:
     say(brief, "sub1", "echo farewell")
     brief.remove()
-    assert sorted(one for one in lines(read(brief)) if one[0] == "sub1") == [
+    assert sorted(line for line in lines(read(brief)) if line[0] == "sub1") == [
         ("sub1", "err", "wrong 1"),
         ("sub1", "out", "begin 1"),
         ("sub1", "out", "farewell"),
@@ -120,9 +120,9 @@ def test_output_is_kept_when_the_replicas_are_removed(brief: Session) -> None:
 
 def test_what_was_removed_by_others_is_not_kept(brief: Session) -> None:
     output_of("docker", "rm", "-f", "brief-sub1")
-    assert {one[0] for one in lines(read(brief))} == {"main1"}
+    assert {line[0] for line in lines(read(brief))} == {"main1"}
     brief.remove()
-    assert {one[0] for one in lines(read(brief))} == {"main1"}
+    assert {line[0] for line in lines(read(brief))} == {"main1"}
 
 
 def test_who_follows_reads_what_is_new_of_what_is_kept(brief: Session) -> None:
@@ -176,5 +176,5 @@ def test_output_of_a_session_that_runs_is_not_pruned(brief: Session) -> None:
 def test_output_that_cannot_be_kept_keeps_nothing_from_being_removed(brief: Session) -> None:
     (brief.owner.state.root / "output").write_text("in the way", encoding="utf-8")
     answer = brief.remove()
-    assert any("could not be kept" in one for one in answer["warnings"])
+    assert any("could not be kept" in warning for warning in answer["warnings"])
     assert brief.containers() == {}

@@ -102,7 +102,7 @@ def test_a_damaged_file_is_refused_by_name_and_kept_aside(host: Host, call: Call
     assert book.read_text(encoding="utf-8") == newer
     book.write_text("nonsense\n", encoding="utf-8")
     session.repair()
-    kept = "".join(one.read_text(encoding="utf-8") for one in (state.root / "damaged").iterdir())
+    kept = "".join(file.read_text(encoding="utf-8") for file in (state.root / "damaged").iterdir())
     assert "hostile" in kept
     assert "nonsense" in kept
     assert session.files.read_record() == session.record
@@ -121,8 +121,8 @@ def test_a_place_that_was_lost_is_taken_again_only_where_it_is_free(
     state: StateDirectory,
 ) -> None:
     session = host.launch(size=1, **request_)
-    for about in session.containers().values():
-        engine.remove_container(about["Id"])
+    for container in session.containers().values():
+        engine.remove_container(container["Id"])
     (state.root / "ledger.json").unlink()
     other = host.plan(name="other", size=1, **request_)
     assert other.bring("held")["granted"]

@@ -154,7 +154,7 @@ def test_tombstones_are_told_and_forgotten(host: Host, call: Call) -> None:
         assert call("session_record", check_mode, tombstones=[stone])["actions"] == ["set tombstone demo"]
     assert call("session_record", tombstones=[stone])["actions"] == []
     found = session.call("session_host", state="absent", session_name="demo")["tombstones"]
-    assert [(one["id"], one["name"], one["hosts"]) for one in found] == [(session.id, "demo", ["away"])]
+    assert [(known["id"], known["name"], known["hosts"]) for known in found] == [(session.id, "demo", ["away"])]
     assert call("session_record", tombstones=[{**stone, "hosts": ["too"]}])["actions"] == ["set tombstone demo"]
     assert [tombstone["hosts"] for tombstone in call("host_info")["host"]["tombstones"]] == [["away", "too"]]
     for check_mode in (True, False):

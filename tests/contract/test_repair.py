@@ -50,15 +50,15 @@ def trio(shared_host: Host) -> Session:
 def invariants(session: Session) -> dict[str, Any]:
     """Return all that has to be the same after a repair: what runs with which addresses, variables and names."""
     found: dict[str, Any] = {}
-    for name, about in session.containers().items():
+    for name, container in session.containers().items():
         addresses = {
-            key.replace(session.id[:8], ""): one["IPAddress"]
-            for key, one in about["NetworkSettings"]["Networks"].items()
+            key.replace(session.id[:8], ""): network["IPAddress"]
+            for key, network in container["NetworkSettings"]["Networks"].items()
             if not key.endswith("egress")
         }
         other = "sub1" if name == "main1" else "main1"
         look = f"cat /sys/class/net/eth1/address /proc/1/environ /etc/hosts; ssh {other} hostname"
-        found[name] = [about["State"]["Running"], addresses, session.run_in(name, "sh", "-c", look)]
+        found[name] = [container["State"]["Running"], addresses, session.run_in(name, "sh", "-c", look)]
     found["peers"] = link.read_peers(session.plan["network"]["link"])
     found["rules"] = rules()
     return found
@@ -66,7 +66,7 @@ def invariants(session: Session) -> dict[str, Any]:
 
 def shell(text: str, session: Session) -> None:
     """Run a script that knows what the session's things are called."""
-    told = {
+    variables = {
         "LINK": session.plan["network"]["link"],
         "NETWORK": session.plan["network"]["name"],
         "STATE": str(session.owner.state.root),
@@ -74,7 +74,7 @@ def shell(text: str, session: Session) -> None:
         "BUSYBOX": BUSYBOX,
     }
     done = subprocess.run(
-        ["sh", "-eu", "-c", text], env={**os.environ, **told}, capture_output=True, text=True, check=False
+        ["sh", "-eu", "-c", text], env={**os.environ, **variables}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
 
@@ -186,13 +186,13 @@ def test_a_server_that_is_newer_than_its_key_is_not_asked_for_it(
     trio: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A handshake takes a host longer than all else that it looks at of a replica that runs."""
-    asked: list[int] = []
-    monkeypatch.setattr(ssh_server, "host_key", lambda pid, *_place: asked.append(pid))
+    pids: list[int] = []
+    monkeypatch.setattr(ssh_server, "host_key", lambda pid, *_place: pids.append(pid))
     assert trio.repair(check_mode=True)["actions"] == []
-    assert asked == []
+    assert pids == []
     os.utime(trio.files.replica("sub1") / "ssh" / ssh_keys.HOST_KEY)
     assert trio.repair(check_mode=True)["actions"] == []
-    assert asked == [trio.containers()["sub1"]["State"]["Pid"]]
+    assert pids == [trio.containers()["sub1"]["State"]["Pid"]]
 
 
 def test_rules_that_are_gone_are_written(trio: Session) -> None:

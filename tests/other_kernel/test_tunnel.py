@@ -159,12 +159,12 @@ class World:
 
     def attach(self, host: str) -> None:
         """Give a replica its interface on the overlay."""
-        about, name = self.members[host], f"cct-c{host}"
+        member, name = self.members[host], f"cct-c{host}"
         run(
             f"ip netns add {name} 2>/dev/null || true\n"
             f"ip -n cct-{host} link add name mv link {self.network['link']} type macvlan mode bridge\n"
-            f"ip -n cct-{host} link set dev mv address {about['mac']} netns {name}\n"
-            f"ip -n {name} link set dev mv up; ip -n {name} address add {about['address']}/28 dev mv"
+            f"ip -n cct-{host} link set dev mv address {member['mac']} netns {name}\n"
+            f"ip -n {name} link set dev mv up; ip -n {name} address add {member['address']}/28 dev mv"
         )
 
     def ping(self, source: str, target: str, *options: str, seconds: int = 30) -> int:
@@ -175,7 +175,7 @@ class World:
 
     def names(self, host: str) -> set[str]:
         """Return the names of the links that a host has."""
-        return set(inside(host, lambda: [one["ifname"] for one in link.details()]))
+        return set(inside(host, lambda: [entry["ifname"] for entry in link.details()]))
 
 
 @pytest.fixture(scope="module")

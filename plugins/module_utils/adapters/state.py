@@ -20,6 +20,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
     drained.json                                 why this host takes no new sessions
     settings.json                                what this host was told for what it does by itself
+    use.json                                     what the sessions of each owner have used here of late
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
     damaged/<name>-<n>                           a file that could not be trusted, set aside
     .reserve                                     room for small writes on a full disk; made when hosts are prepared
@@ -251,6 +252,22 @@ class StateDirectory:
         if not check_mode and text != self.settings_text():
             write_file(self.settings_file, text, mode=0o600)
         return text
+
+    @property
+    def use_file(self) -> Path:
+        """Where it is kept what owners have used of late."""
+        return self.root / "use.json"
+
+    def read_use(self) -> Any:
+        """Return what `write_use` wrote down; None where that cannot be read."""
+        try:
+            return json.loads(self.use_file.read_text(encoding="utf-8", errors="replace"))
+        except (OSError, ValueError):
+            return None
+
+    def write_use(self, use: Mapping[str, Any]) -> None:
+        """Write down what owners have used of late (`rules.share`)."""
+        write_file(self.use_file, json.dumps(use, sort_keys=True) + "\n", mode=0o600)
 
     def remove_session(self, session_id: str) -> None:
         """Remove everything this host keeps of the session; the state directory itself belongs to the host."""

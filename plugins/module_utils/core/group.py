@@ -42,6 +42,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import Amounts, amounts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import Waiting, next_number
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import VARIABLE as FAIR_SHARE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import FairShare, Shares
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import HOST_VARIABLES
 
 SITE_VARIABLES = (
@@ -53,6 +55,7 @@ SITE_VARIABLES = (
     "cluster_compute_ssh_ports",
     "cluster_compute_image_ports",
     LIMITS,
+    FAIR_SHARE,
 )
 """Inventory variables that hold for a whole resource group."""
 
@@ -174,8 +177,8 @@ class GroupFacts:
         silent = [other for other in here if host in self.facts[other].silent_peers.get(record.id, ())]
         if host in self.facts or not others or 2 * len(silent) <= len(others):
             hear = [other for other in here if other not in silent]
-            who = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
-            return f"{host} does not count as lost, as {who}."
+            hearing = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
+            return f"{host} does not count as lost, as {hearing}."
         return ""
 
     def with_missing_hosts(self, view: ClusterState) -> list[Record]:
@@ -300,6 +303,10 @@ class GroupFacts:
                     found.setdefault(container.session_id, []).append(failure)
         return found
 
+    def shares(self, policy: FairShare) -> Shares:
+        """Return how owners stand by what the hosts have counted."""
+        return Shares.of(policy, [facts.use for facts in self.facts.values()])
+
     def used_by(self, owner: str, view: ClusterState, without_name: str) -> Amounts:
         """Return what the sessions of *owner* have, waiting ones included, the one of this name left out."""
         held: dict[str, Amounts] = {}
@@ -321,12 +328,20 @@ class GroupFacts:
         return used
 
 
-def waiting_of(records: list[Record]) -> tuple[list[Waiting], list[str]]:
-    """Return the pending sessions of *records*, and for each that cannot be read why, by name."""
+def turn_of(
+    session_id: str, request: Request, number: int, owner: str, shares: Shares, is_head: bool = False
+) -> Waiting:
+    """Return a session that wants to start as the queue sees it. shares: of owners."""
+    return Waiting(session_id, request, number, owner, shares.use.get(owner, 0.0), shares.cost(request), is_head)
+
+
+def waiting_of(records: list[Record], shares: Shares) -> tuple[list[Waiting], list[str]]:
+    """Return the pending sessions of *records*, and for each that cannot be read why, by name. shares: of owners."""
     waiting, problems = [], []
     for record in records:
         try:
-            waiting.append(Waiting(record.id, Request.from_dict(record.request), record.queue_number))
+            request = Request.from_dict(record.request)
+            waiting.append(turn_of(record.id, request, record.queue_number, record.owner, shares, record.is_head))
         except InvalidInput as error:
             problems.append(f"The pending session {record.name} is left out of the queue: {error}")
     return waiting, problems

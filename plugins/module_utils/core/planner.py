@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
     GroupFacts,
     cleanup_actions,
+    turn_of,
     waiting_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
@@ -88,7 +89,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host, Shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
     QueueEntry,
-    Waiting,
     next_number,
     schedule_queue,
 )
@@ -103,7 +103,8 @@ class Wish:
 
     min_size: it may grow by less than was asked, to no fewer replicas than this; None: by all or not at all. replaces:
     whether replicas of lost hosts find others whatever the request says. displaced: replicas whose new host failed.
-    avoid: hosts that failed. given_up: new replicas that could not be started.
+    avoid: hosts that failed. given_up: new replicas that could not be started. changes: the id of the session that this
+    is for, where another one of its name, or none, is not what was meant.
     """
 
     min_size: int | None = None
@@ -111,6 +112,7 @@ class Wish:
     displaced: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
+    changes: str = ""
 
 
 def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
@@ -248,6 +250,10 @@ class Planner:
         if work and not cleaned_up:
             return self._answer("CLEANUP", cleanup_actions=work, report=["Removing what nobody owns any more."])
         current = self._current()
+        meant = self.wish.changes
+        if meant and (current is None or (current.id, current.status) != (meant, RUNNING)):
+            why = "It was torn down or has ended meanwhile."
+            return self._answer("CANCELLED", report=[f"Session {self.request.name} is not changed.", why])
         launchers = self._launchers()
         if launchers or (current is not None and current.status == PREPARING):
             return self._answer("WAITING", record=current, launchers=launchers, report=[self._who_launches(launchers)])
@@ -392,13 +398,16 @@ class Planner:
             size = max(self.wish.min_size, min(there + short.largest_size, request.size - 1))
             if there + short.largest_size >= size > before.size:
                 return self._changed(current, before, _shortened(request, plan, size))
-        undone = [name for name in (current.change.places if current.change else {}) if name in lost]
-        if undone and all(current.change and current.change.places[name] is None for name in undone):
-            # New ones that never came to be: the change that began is undone.
+        places = current.change.places if current.change else {}
+        wanted = {name for name, _role, _index in request.replicas()}
+        unplaced = [name for name in self._unplaced(current, plan) if places[name] is None and name in wanted]
+        if unplaced:
+            # New ones that never came to be: the change that began is undone, from the first of them on, as they came
+            # together and the highest ranks go. What only lost its host has run, and waits for another.
+            first = min(entry.rank for entry in plan.replicas if entry.name in unplaced)
             keep = {**counts_of(before)}
-            for entry in plan.replicas:
-                if entry.name in undone:
-                    keep[entry.role] -= 1
+            for entry in plan.replicas[first:]:
+                keep[entry.role] -= 1
             decided = self._changed(current, before, with_counts(before, keep))
             return {**decided, "report": [*render_shortfall(short), *decided["report"]]}
         report = [
@@ -632,8 +641,11 @@ class Planner:
 
     def _queue_entry(self, session_id: str, number: int, with_tentative: bool) -> QueueEntry:
         others = [record for record in self.view.pending() if record.name != self.request.name]
-        waiting, self.problems = waiting_of(others)
-        waiting.append(Waiting(session_id, self.request, number))
+        shares = self.group.shares(self.settings.fair_share)
+        waiting, self.problems = waiting_of(others, shares)
+        own = self.view.records.get(session_id)
+        owner, is_head = (self.owner, False) if own is None else (own.owner, own.is_head)
+        waiting.append(turn_of(session_id, self.request, number, owner, shares, is_head))
         hosts = self._hosts(with_tentative)
         entries = schedule_queue(waiting, hosts, self.settings.topology_keys, self.group.known)
         return next(entry for entry in entries if entry.waiting.session_id == session_id)

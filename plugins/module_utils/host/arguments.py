@@ -36,6 +36,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "output_size": {"type": "str", "default": "16m"},
             "output_days": {"type": "int", "default": 7},
             "output_sessions": {"type": "int", "default": 50},
+            "share_half_life": {"type": "str"},
             "state_directory": STATE_DIRECTORY,
         },
         "supports_check_mode": True,

@@ -133,8 +133,10 @@ def part_times(
 
 
 def _is_kept(state: StateDirectory, record: Record) -> bool:
-    """Tell whether this host keeps time of a part that it has of a session."""
-    if record.status != RUNNING or is_stub(record) or not limits_of(record.request).exist:
+    """Tell whether this host keeps time of a part that it has of a session, or did before its limits were lifted."""
+    if record.status != RUNNING or is_stub(record):
+        return False
+    if not (limits_of(record.request).exist or state.session(record.id).times_file.exists()):
         return False
     return state.session(record.id).read_host() in record.hosts
 

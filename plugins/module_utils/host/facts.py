@@ -52,6 +52,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_
     read_failure,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import told_use
 
 
 def host_facts(
@@ -114,7 +115,7 @@ def host_facts(
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
         times = part_times(engine, state, records, usage)
-        facts["times"] = encode(times)
+        facts["times"], facts["use"] = encode(times), told_use(state)
         in_full = {
             *(session_id for session_id, part in times.items() if part.over or part.is_idle),
             *(container["session_id"] for container in facts["containers"] if container["failure"]),

@@ -213,7 +213,7 @@ def await_roles(
 
     waits: as in `wait_until_ready`. Raises VerificationFailed.
     """
-    replicas = [one for one in record.plan["replicas"] if one["host"] == host and one["role"] in roles]
+    replicas = [replica for replica in record.plan["replicas"] if replica["host"] == host and replica["role"] in roles]
     try:
         ready = wait_until_ready(engine, record.plan, replicas, time.monotonic() + timeout, waits=waits)
     except PeersSilent as error:

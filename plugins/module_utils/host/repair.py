@@ -46,6 +46,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
     firewall_rules,
     labels,
     membership,
+    use,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Standing
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
@@ -212,8 +213,10 @@ class _Repairer:
         self.result.faults += problems
 
     def keep_time(self) -> None:
-        """End what has run for long enough, or was not used for long enough."""
+        """Count what owners use, and end what has run for long enough, or was not used for long enough."""
         try:
+            if not self.check_mode:
+                use.count_use(self.state)
             done, problems = durations.keep_time(self.engine, self.state, self.check_mode)
         except (SessionError, OSError) as error:
             done, problems = [], [f"The time of sessions could not be kept: {message_of(error)}"]

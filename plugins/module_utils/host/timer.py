@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What a host's timer does, each time that it runs: look at the time of sessions, then at the disks."""
+"""What a host's timer does, each time that it runs: count what owners use, look at the time of sessions,
+then at the disks."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk import stop_who_fills_disks
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import keep_time
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use
 
 
 def look(state: StateDirectory) -> int:
@@ -22,12 +24,20 @@ def look(state: StateDirectory) -> int:
         return 0  # without an engine nothing runs, and others say so
     failed = False
     # Disks last: to walk them may take minutes.
-    for work in (_keep_time, _look_at_disks):
+    for work in (_count_use, _keep_time, _look_at_disks):
         done, problems = work(engine, state)
         for line in (*done, *problems):
             say(line)
         failed = failed or bool(problems)
     return 1 if failed else 0
+
+
+def _count_use(_engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:
+    try:
+        count_use(state)
+    except (SessionError, OSError) as error:
+        return [], [f"What owners use could not be counted: {message_of(error)}"]
+    return [], []
 
 
 def _keep_time(engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:

@@ -144,7 +144,8 @@ class HostFacts:
     session. overlays: those that containers here are kept out of. images: by the reference that was asked for, volumes
     by name, as the engine describes them. encryption: why there can be no encrypted session; None where nobody tried.
     accelerators: by class, as they were detected. batches: what can be said of batch commands, by session. times: of
-    the parts here of sessions whose time is kept, by session. public_keys, users: by session and replica. host_names:
+    the parts here of sessions whose time is kept, by session. use: what was counted here of late, by owner and
+    kind, in seconds. public_keys, users: by session and replica. host_names:
     by session, what this host is called in its plan. silent_peers: of the sessions that were asked for, run here and
     have other hosts, which of these do not answer in any way. clock: seconds since its boot, by which reservations run
     out. signature: tells whether anything has changed that a session may wait for.
@@ -177,6 +178,7 @@ class HostFacts:
     reservations: tuple[Reservation, ...] = ()
     batches: dict[str, JobOutcome] = field(default_factory=dict)
     times: dict[str, PartTimes] = field(default_factory=dict)
+    use: dict[str, dict[str, float]] = field(default_factory=dict)
     records: tuple[Record, ...] = ()
     public_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
     users: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -24,8 +24,8 @@ class Drain:
 
     def __str__(self) -> str:
         """Return it as a sentence."""
-        who = printable(f"{self.by}, {self.since}") if self.by else "nobody knows by whom"
-        return f"It is drained ({who}): {printable(self.reason)}"
+        drained_by = printable(f"{self.by}, {self.since}") if self.by else "nobody knows by whom"
+        return f"It is drained ({drained_by}): {printable(self.reason)}"
 
 
 @dataclass(frozen=True)

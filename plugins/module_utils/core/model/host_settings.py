@@ -8,12 +8,17 @@ Annotations are types here, not text, as the decoder reads them.
 """
 
 from dataclasses import dataclass
+from typing import Optional
 
 
 @dataclass(frozen=True)
 class HostSettings:
-    """How much a host keeps of the output of a session that it ends: bytes of a replica, days, sessions."""
+    """How much a host keeps of the output of a session that it ends: bytes of a replica, days, sessions.
+
+    share_half_life: seconds after which what owners have used counts half; None where that is not counted.
+    """
 
     output_size: int = 16 * 1024**2
     output_days: int = 7
     output_sessions: int = 50
+    share_half_life: Optional[int] = None

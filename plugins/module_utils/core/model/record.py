@@ -47,9 +47,13 @@ _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True)
 class QueueTicket:
-    """The place of a session in the queue. number: of sessions of one priority the lowest comes first."""
+    """The place of a session in the queue. number: of sessions of one priority the lowest comes first.
+
+    is_head: whether it was found to be the first that has no room, where owners have shares: it stays that.
+    """
 
     number: int
+    is_head: bool = field(default=False, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,11 @@ class Record:
     plan: Any
     shared_with: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     change: Optional[Change] = field(default=None, metadata=OPTIONAL)
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it is the head of the queue, whoever comes later (`rules.queue`)."""
+        return self.queue is not None and self.queue.is_head
 
     @property
     def queue_number(self) -> int:

@@ -149,8 +149,14 @@ def find_places(
     if target.homeless[0] == "main1":
         candidates = [host for host in candidates if _has_ports(request, hosts_facts[host.name])]
     shortfall: Shortfall | None = None
-    for circle in _circles(candidates, here, topology_keys):
-        found = place(asked, circle, topology_keys, known_hosts)
+    circles = _circles(candidates, here, topology_keys)
+    for circle in circles:
+        try:
+            found = place(asked, circle, topology_keys, known_hosts)
+        except InvalidInput:
+            if circle is circles[-1]:
+                raise
+            continue  # what no host near can ever give, others may
         if isinstance(found, Shortfall):
             shortfall = found
         else:

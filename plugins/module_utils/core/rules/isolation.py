@@ -119,7 +119,9 @@ class Door:
     def answers(self) -> list[tuple[tuple[str, ...], tuple[str, str]]]:
         """Who is told what: addresses of hosts, and what iptables and nftables call their answer."""
         version = 6 if self.is_ipv6 else 4
-        return [(who, what) for who, what in ((self.members, YES[version]), (self.fenced, NO[version])) if who]
+        return [
+            (members, what) for members, what in ((self.members, YES[version]), (self.fenced, NO[version])) if members
+        ]
 
 
 @dataclass(frozen=True)
@@ -323,7 +325,9 @@ def _iptables_door(found: Rules, chain: str, door: Door, ipv6: bool) -> None:
     # Of all that comes by the tunnel of a session only its own packets are looked at twice.
     found[INPUT_CHAIN if door.encrypted else f"{chain}-in"].insert(0, f"{asks} -j {own}")
     found[own] = [
-        f"-s {address} -j REJECT --reject-with {answer}" for who, (answer, _nft) in door.answers for address in who
+        f"-s {address} -j REJECT --reject-with {answer}"
+        for addresses, (answer, _nft) in door.answers
+        for address in addresses
     ]
     found[own].append("-j DROP")
 
@@ -444,7 +448,8 @@ def _nft_door(door: Door) -> list[str]:
     asks = f"udp dport {door.port} @th,64,32 {QUESTION:#x} @th,96,24 {door.vni}"
     to_us = f'iifname "{door.interface}" {family} daddr {door.local} {asks}'
     answers = [
-        f"{family} saddr {_set(who)} {to_us} reject with {icmp} type {answer}" for who, (_other, answer) in door.answers
+        f"{family} saddr {_set(addresses)} {to_us} reject with {icmp} type {answer}"
+        for addresses, (_other, answer) in door.answers
     ]
     return [*answers, f"{to_us} drop"]
 

@@ -3,17 +3,23 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The queue of a resource group: who is next, and who may go before.
 
-Sessions wait by priority, the highest first, then by the number they got when they began to wait. The first that has
-no room is the *head*: the place it would have if nothing else ran, its *kept place*, is kept for it. It follows from
-the hosts alone, so it stays the same however often it is computed and whoever computes it. Whoever is behind the head
-may start only on what is free outside the kept place. So the head waits for nobody but the sessions that ran when it
-became the head, however many come after it. (Batch systems call this backfill.)
+Sessions wait by priority, the highest first, then by the number they got when they began to wait. Where a site gives
+owners shares (`share`), those of the owner come first who has used least of late, what they ask for being counted as
+soon as they have their turn, and only then goes the number. The first that has no room is the *head*: the place it
+would have if nothing else ran, its *kept place*, is kept for it. It follows from the hosts alone, so it stays the same
+however often it is computed and whoever computes it. Whoever is behind the head may start only on what is free outside
+the kept place. So the head waits for nobody but the sessions that ran when it became the head, however many come after
+it. (Batch systems call this backfill.) With shares another owner may come before it at the next look; so that it is not
+passed again and again, who was found to be the head is marked, and stays before all others of its priority.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from itertools import groupby
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
@@ -30,11 +36,19 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 @dataclass(frozen=True)
 class Waiting:
-    """One session that wants to start. number: its place in the order of arrival."""
+    """One session that wants to start. number: its place in the order of arrival.
+
+    owner: whose it is. used: what the owner's sessions have used of late, and cost: what this one is expected to use,
+    in CPU seconds; both 0 where owners have no shares. is_head: whether it has been found to be the head before.
+    """
 
     session_id: str
     request: Request
     number: int
+    owner: str = ""
+    used: float = 0.0
+    cost: float = 0.0
+    is_head: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,7 @@ class QueueEntry:
 
     position: from 1 on. placement: where it can start now. shortfall: what it lacks, also where it would fit but for
     the place kept for *blocked_by*, the name of the session at the head. problem: why no host of the group can take it.
+    is_head: whether it is the one at the head.
     """
 
     waiting: Waiting
@@ -51,6 +66,7 @@ class QueueEntry:
     shortfall: Shortfall | None = None
     blocked_by: str | None = None
     problem: InvalidInput | None = None
+    is_head: bool = False
 
 
 def next_number(records: Iterable[Record]) -> int:
@@ -59,8 +75,37 @@ def next_number(records: Iterable[Record]) -> int:
 
 
 def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
-    """Return the queue: by priority, then by number; two launches that took the same number go by their id."""
-    return sorted(waiting, key=lambda entry: (-entry.request.priority, entry.number, entry.session_id))
+    """Return the queue: by priority, then by the use of owners, if they have shares, then by number.
+
+    Two launches that took the same number go by their id. Whoever has been the head comes first of its priority.
+    """
+    by_number = sorted(waiting, key=lambda entry: (-entry.request.priority, entry.number, entry.session_id))
+    found: list[Waiting] = []
+    charged: dict[str, float] = {}
+    for _rank, same in groupby(by_number, lambda entry: -entry.request.priority):
+        owners: dict[str, deque[Waiting]] = {}
+        entries = list(same)
+        for entry in entries:
+            if entry.is_head:
+                found.append(entry)
+                charged[entry.owner] = charged.get(entry.owner, 0.0) + entry.cost
+            else:
+                owners.setdefault(entry.owner if entry.cost else "", deque()).append(entry)
+        # The next of each owner; an owner's use grows with each turn.
+        turns = [_turn(line[0], charged, owner) for owner, line in owners.items()]
+        heapify(turns)
+        while turns:
+            owner = heappop(turns)[-1]
+            entry = owners[owner].popleft()
+            found.append(entry)
+            charged[owner] = charged.get(owner, 0.0) + entry.cost
+            if owners[owner]:
+                heappush(turns, _turn(owners[owner][0], charged, owner))
+    return found
+
+
+def _turn(entry: Waiting, charged: Mapping[str, float], owner: str) -> tuple[float, int, str, str]:
+    return entry.used + charged.get(owner, 0.0), entry.number, entry.session_id, owner
 
 
 def schedule_queue(
@@ -82,12 +127,14 @@ def schedule_queue(
             hosts = without(hosts, session.request, found)
             entries.append(QueueEntry(session, position, placement=found))
             continue
-        entries.append(QueueEntry(session, position, shortfall=found, blocked_by=head))
+        is_head = False
+        blocked_by = head
         if head is None:
             kept = place(session.request, [idle(host) for host in hosts], topology_keys, known_hosts)
             if isinstance(kept, Placement):
-                head = session.request.name
+                head, is_head = session.request.name, True
                 hosts = without(hosts, session.request, kept)
+        entries.append(QueueEntry(session, position, shortfall=found, blocked_by=blocked_by, is_head=is_head))
     return entries
 
 

@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import DRIVERS, ROOTS
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import NO_LIMITS, Limits
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import SitePorts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import NO_SHARES, FairShare
 
 HOST_VARIABLES = (
     "cluster_compute_cpus",
@@ -55,6 +56,7 @@ class Settings:
     topology_keys: tuple[str, ...] = ("zone", "rack")
     ssh_ports: str = "22000-22999"
     limits: Limits = NO_LIMITS
+    fair_share: FairShare = NO_SHARES
     image_ports: tuple[int, int] = (8480, 8489)
 
     @classmethod
@@ -79,6 +81,7 @@ class Settings:
         read("topology_keys", _topology_keys)
         read("ssh_ports", lambda variable, value: "{}-{}".format(*parse_ssh_ports(value)))
         read("limits", lambda _variable, value: Limits.from_variable(value))
+        read("fair_share", lambda _variable, value: FairShare.from_variable(value))
         read("image_ports", _port_range)
         if problems:
             raise InvalidInput(problems)

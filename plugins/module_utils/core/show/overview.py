@@ -32,12 +32,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import Shares
 
 FAILED, EXITED, MISSING, UNKNOWN, PLANNED = "FAILED", "EXITED", "MISSING", "UNKNOWN", "PLANNED"
 """Statuses of a replica beyond what the engine says of its container in capitals (RUNNING, CREATED, PAUSED, ...): ended
 by itself with an exit code other than 0 or for want of memory; ended otherwise; without a container; on a host that
 cannot be asked; not started yet."""
 
+NO_SHARES = Shares()
 _SESSION = ("id", "name", "owner", "status", "revision")
 
 
@@ -50,12 +52,13 @@ def overview(
     inventory: Mapping[str, Mapping[str, Any]],
     view: ClusterState,
     entries: Sequence[QueueEntry],
+    shares: Shares = NO_SHARES,
 ) -> dict[str, Any]:
     """Return the overview of a resource group.
 
     known: every host of the group, in inventory order. facts: of the usable ones, as host_info returns them, with whole
     records. why_missing: for each other host why it has none. unreachable: those that did not answer. inventory: the
-    variables of each host. view: what the facts say together. entries: the queue.
+    variables of each host. view: what the facts say together. entries: the queue. shares: of owners.
     """
     unreachable_hosts = set(unreachable)
     found: list[str] = []
@@ -78,7 +81,8 @@ def overview(
             session_of(record, facts)
             for record in sorted(view.records.values(), key=lambda record: (record.name, record.id))
         ],
-        "pending": [queue_entry(entry, view.records[entry.waiting.session_id]) for entry in entries],
+        "pending": [queue_entry(entry, view.records[entry.waiting.session_id], shares) for entry in entries],
+        "shares": shares.table(),
         "findings": [
             *found,
             *findings(facts, {name: why_missing[name] for name in known if name in why_missing}, view),
@@ -258,7 +262,7 @@ def _seen(container: Container | None, answers: bool) -> dict[str, Any]:
     }
 
 
-def queue_entry(entry: QueueEntry, record: Record) -> dict[str, Any]:
+def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, Any]:
     """Return what becomes of a session that waits: its place in the queue, and why it waits as lines of text."""
     request = entry.waiting.request
     if entry.placement is not None:
@@ -276,6 +280,7 @@ def queue_entry(entry: QueueEntry, record: Record) -> dict[str, Any]:
         "owner": record.owner,
         "priority": request.priority,
         "number": entry.waiting.number,
+        "share": shares.percent(record.owner),
         "size": request.size,
         "fits": entry.placement is not None,
         "reason": reason,

@@ -41,6 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     resolve_reservations,
     turns_seconds,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer as Claimed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Call,
     Outside,
@@ -116,7 +117,13 @@ def _reserve(state: State, outside: Outside) -> State:
 
 def _after_reserve(state: State, answers: Answers, outside: Outside) -> State:
     change = state["change"]
-    given = {host: answer.to_claim for host, answer in answers.items()}
+    # Who was granted a lease and could make no keys, or finds the session changed or gone, has given it back.
+    given = {
+        host: answer.to_claim
+        if answer.public_keys is not None or not answer.granted
+        else Claimed(False, (answer.why_not,))
+        for host, answer in answers.items()
+    }
     outcome = resolve_reservations(change["id"], given)
     if outcome == GRANTED:
         made = {name: keys for answer in answers.values() for name, keys in (answer.public_keys or {}).items()}

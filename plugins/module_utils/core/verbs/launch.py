@@ -170,9 +170,10 @@ def begin(
 ) -> State:
     """Return the first state.
 
-    request: of launch_request, with ``waits``, the record, where the session waits already. hosts: of the
-    resource group. attempts: how often it plans anew where others were faster. from_queue: whether a failure is an
-    outcome like others. hands_on: whether what follows in a workflow is told of the session.
+    request: of launch_request, with ``waits``, the record, where the session waits already, and ``changes``, its id,
+    where it runs and is only to be changed. hosts: of the resource group. attempts: how often it plans anew where
+    others were faster. from_queue: whether a failure is an outcome like others. hands_on: whether what follows in a
+    workflow is told of the session.
     """
     return {
         "verb": "launch",
@@ -203,6 +204,7 @@ def begin(
         "displaced": dict(request.get("displaced") or {}),
         "avoid": sorted(set((request.get("displaced") or {}).values())),
         "given_up": [],
+        "changes": request.get("changes") or "",
         "asked_peers": bool(request.get("peers_of")),
         **_look(request, hosts, request.get("peers_of") or ()),
     }
@@ -342,6 +344,7 @@ class _Launch:
                     tuple(state["displaced"]),
                     tuple(state["avoid"]),
                     tuple(state["given_up"]),
+                    state["changes"],
                 ),
                 alone=state["alone"],
             )
@@ -669,6 +672,7 @@ class _Launch:
     def _hold(self) -> State:
         """Hold the place, unless the session runs, holds it already, and has all of its keys."""
         if self.state["change"]:
+            self.state["changes"] = self.state["record"]["id"]
             return change.begin(self.state, self.outside)
         if self.state["public_keys"]:
             return self._start()

@@ -17,6 +17,7 @@ The playbook replace_lost does the first part alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState
@@ -26,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.group
     cleanup_actions,
     waiting_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model import record as records
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
     Answer,
     FactsAnswer,
@@ -33,10 +35,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING, RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import schedule_queue
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry, schedule_queue
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import queue_entry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
@@ -126,15 +128,18 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         settings = Settings.from_variables(outside.site)
         view = group.cluster_state()
         view.check_names()
-        waiting, problems = waiting_of(view.pending())
+        shares = group.shares(settings.fair_share)
+        waiting, problems = waiting_of(view.pending(), shares)
         hosts = hosts_from_facts(group.facts, group.inventory)
         entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     state["warnings"], state["host_names"] = problems + group.warnings, group.host_names
-    state["queue"] = [queue_entry(entry, view.records[entry.waiting.session_id]) for entry in entries]
+    state["queue"] = [queue_entry(entry, view.records[entry.waiting.session_id], shares) for entry in entries]
     if state["outcomes"]:
         return {**state, **step("", "", "")}
+    if settings.fair_share.half_life is not None:
+        _mark_head(view, entries)
     missing = [record.id for record in group.with_missing_hosts(view)]
     in_full = bool(state["moves_from"])
     if (missing or in_full) and state["step"] == "look" and not state["cleaned_up"]:
@@ -182,7 +187,7 @@ def _lost(
     if name and not any(record.status == RUNNING for record in view.named(name)):
         return [], [f"No session {name} runs in {', '.join(state['known'])}."]
     found = [
-        launch_request(Request.from_dict(record.request), record.owner, record.shared_with)
+        {**launch_request(Request.from_dict(record.request), record.owner, record.shared_with), "changes": record.id}
         for record in group.half_changed(view)
         if name in ("", record.name)
     ]
@@ -201,5 +206,15 @@ def _lost(
             continue
         request = Request.from_dict(record.request)
         launch = launch_request(request, record.owner, record.shared_with, replaces=True)
-        found.append({**launch, "peers_of": [record.id]})
+        found.append({**launch, "peers_of": [record.id], "changes": record.id})
     return found, problems
+
+
+def _mark_head(view: ClusterState, entries: Sequence[QueueEntry]) -> None:
+    """Have it written down who is the head, so that nobody comes before it whose owner has used less by then."""
+    for entry in entries:
+        record = view.records[entry.waiting.session_id]
+        if entry.is_head and record.queue is not None and not record.is_head:
+            why = "It is the first in the queue that has no room."
+            marked = records.advance(record, PENDING, why, queue=replace(record.queue, is_head=True))
+            view.records[record.id] = view.changed[record.id] = marked

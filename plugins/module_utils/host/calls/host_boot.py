@@ -10,7 +10,9 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import parse_half_life
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
 
 
@@ -19,8 +21,12 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     state = StateDirectory(arguments["state_directory"])
     before = after = state.settings_text()
     if arguments["state"] == "present":
+        half_life = arguments["share_half_life"]
         wanted = HostSettings(
-            parse_keep_size(arguments["output_size"]), arguments["output_days"], arguments["output_sessions"]
+            parse_keep_size(arguments["output_size"]),
+            arguments["output_days"],
+            arguments["output_sessions"],
+            parse_half_life("share_half_life", half_life) if is_given(half_life) else None,
         )
         done = boot_install.install(arguments["state_directory"], arguments["path"], check_mode)
         after = state.write_settings(wanted, check_mode)

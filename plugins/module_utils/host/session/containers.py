@@ -374,7 +374,7 @@ def _body(context: Context, replica: Replica) -> dict[str, Any]:
 def _record_label(context: Context, replica: Replica) -> dict[str, str]:
     """Return the label with the record, for the first of the replicas that a change brings to this host."""
     change = context.record.change
-    came = [one.name for one in context.replicas if change is not None and one.name in change.places]
+    came = [replica.name for replica in context.replicas if change is not None and replica.name in change.places]
     return {docker_engine.LABEL_RECORD: labels.pack(context.record)} if came[:1] == [replica.name] else {}
 
 

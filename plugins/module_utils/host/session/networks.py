@@ -188,8 +188,8 @@ def _connect(context: Context, entry: dict[str, Any], replica: Replica, network:
             interface = context.network.interface
             link.delete_interface(pid, str(replica.address))
         elif found["State"]["Running"]:
-            for address, one in link.addresses_of(pid).items():
-                if one["ifname"] == EGRESS_INTERFACE:
+            for address, found_on in link.addresses_of(pid).items():
+                if found_on["ifname"] == EGRESS_INTERFACE:
                     link.delete_interface(pid, address)
         context.engine.connect_container(entry["Id"], network, endpoints(context, replica)[network])
         if interface is not None:

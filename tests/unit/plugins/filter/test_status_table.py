@@ -57,6 +57,18 @@ def test_when_a_session_ends_by_its_time_is_told() -> None:
     assert re.search(r"Max duration +2h ", page)
 
 
+def test_the_share_of_each_owner_is_told() -> None:
+    found = groups.small()
+    assert "Use of late" not in render(found)
+    found["shares"] = [{"owner": "bob", "percent": 62, "use": 500}, {"owner": "<b>", "percent": 38, "use": 300}]
+    for entry in found["pending"]:
+        entry["share"] = 62
+    assert any(line.startswith("1. large of bob (62 % of use), priority 5, ") for line in status_table(found))
+    page = re.sub("<[^>]*>", "", render(found))
+    assert "Use of late: bob 62 %, &lt;b&gt; 38 %" in page
+    assert page.count("62 %") == 1 + len(found["pending"])
+
+
 def test_hosts_without_sessions_are_counted() -> None:
     lines = status_table(groups.empty())
     assert lines == [

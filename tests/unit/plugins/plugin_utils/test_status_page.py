@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_page import render
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_parts import Mark
 
-EMPTY = {"resource_group": "g", "hosts": [], "sessions": [], "pending": [], "findings": []}
+EMPTY = {"resource_group": "g", "hosts": [], "sessions": [], "pending": [], "shares": [], "findings": []}
 
 
 def test_the_policy_names_exactly_the_style_and_the_script_of_the_page() -> None:

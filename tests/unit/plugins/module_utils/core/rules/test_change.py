@@ -128,6 +128,16 @@ def test_the_fence_falls_for_a_host_that_is_used_again():
     kept(after, again)
 
 
+def test_what_fits_on_none_of_its_own_hosts_goes_farther():
+    facts = {**make_facts(3), **make_facts(1, cpus=2)}
+    asked = make_request(roles=[{"name": "main"}, {"name": "sub", "cpus": 4, "replicas": 1}], cpus=2)
+    plan = make_plan(asked, facts)
+    assert [entry.host for entry in plan.replicas] == ["h1", "h2"]
+    after = change(plan, asked, facts, ["sub1"], ["h2"])
+    assert after.replicas[1].host == "h3"
+    kept(plan, after, ["sub1"])
+
+
 def test_near_hosts_come_first():
     facts = make_facts(6)
     inventory = {
@@ -199,7 +209,7 @@ def test_any_series_of_changes_is_a_series_of_good_plans(data):
     facts = make_facts(number, cpus=data.draw(st.integers(2, 6)))
     capacity = sum(known["capacity"]["cpus"] // 2000 for known in facts.values())
     values = {"cpus": 2, "max_size": 13, "mode": "multi-node"}
-    size = data.draw(st.integers(1, max(1, capacity - 1)))
+    size = data.draw(st.integers(1, max(1, min(capacity, 13) - 1)))
     plan = make_plan(make_request(size=size, **values), facts)
     for _step in range(data.draw(st.integers(1, 5))):
         moved, lost_hosts = (), ()

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import patched
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Claim,
+    Reservation,
+    claims_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import closing_lines
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
@@ -111,6 +118,13 @@ def test_of_two_changes_one_goes_on() -> None:
     assert run.step == "reserve"
 
 
+def test_a_host_that_fails_once_it_has_granted_a_lease_is_no_place() -> None:
+    run = grown(attempts=1).until("reserve")
+    run.answer(h4={**BROKEN, "granted": True, "reasons": [], "tentative": []})
+    assert (run.step, hosts_of(run.state)) == ("withhold", ["h4", "h1"])
+    assert "h4: The disk is full." in run.answer().state["failure"]
+
+
 def test_new_replicas_that_cannot_be_started_are_given_up() -> None:
     run = grown().until("apply")
     changed = run.record
@@ -201,6 +215,31 @@ def test_a_change_that_ended_between_its_leases_and_the_hosts_is_gone_on_with() 
     again.until("")
     assert again.steps == ["look", "reserve", "apply"]
     assert again.record.plan["session"]["size"] == 4
+
+
+def test_a_replica_that_came_with_the_last_change_and_ran_is_not_given_up_with_its_host() -> None:
+    run = grown(before={"on_host_loss": "replace"}, hosts=4).until("").run_on()
+    session_id = run.record_of("h1").id
+    for host in ("h1", "h2", "h3"):
+        run.hosts[host]["silent_peers"] = {session_id: ["h4"]}
+    while run.step:
+        run.answer(h4=AWAY)
+    assert run.state["outcome"]["status"] == "PENDING"
+    assert "there is no room for sub3" in run.state["outcome"]["report"][0]
+
+
+def test_of_new_replicas_that_came_together_all_behind_the_first_without_a_place_are_given_up() -> None:
+    run = grown(5).until("apply")
+    changed = run.record
+    again = grown(5)
+    for host in ("h1", "h2", "h3", "h5"):
+        again.hosts[host]["records"] = encode([changed])
+    claims = claims_of(read_plan(changed.plan))
+    again.hosts["h5"]["reservations"] = [Reservation(claims["h5"], COMMITTED, "boot", None).to_dict()]
+    other = Claim("eeeeeeee-0000-4000-8000-000000000000", "other", replicas=1, cpus=2000)
+    again.hosts["h4"]["reservations"] = [Reservation(other, COMMITTED, "boot", None).to_dict()]
+    again.until("")
+    assert [replica["name"] for replica in again.record.plan["replicas"]] == ["main1", "sub1", "sub2"]
 
 
 def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_changed() -> None:

@@ -232,6 +232,47 @@ def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
         patched.pop()
 
 
+@pytest.mark.parametrize("stop", range(1, 9))
+@pytest.mark.parametrize("sizes", [(2, 5), (6, 3)])
+def test_a_resize_that_is_stopped_after_any_answer_is_finished_or_undone(
+    patched: list[World], tmp_path: Path, stop: int, sizes: tuple[int, int]
+) -> None:
+    """Nothing that the next verb does gives a place twice, or touches a replica that both sizes have."""
+    small, large = (
+        request(name="ash", size=size, max_size=6, cpus="0.5", max_replicas_per_host=2) for size in sorted(sizes)
+    )
+    before_it, after_it = (small, large) if sizes[0] < sizes[1] else (large, small)
+    verbs: dict[str, Callable[[World], object]] = {
+        "repair": lambda world: world.repair(),
+        "schedule": lambda world: world.schedule(),
+        "again": lambda world: world.launch(after_it),
+        "back": lambda world: world.launch(before_it),
+    }
+    for name, following in verbs.items():
+        world = World(tmp_path / name)
+        patched.append(world)
+        try:
+            world.launch(before_it)
+            kept = {f"ash-{member}" for member, _role, _index in small.replicas()}
+            before = {container: host for container, host in world.places("ash").items() if container in kept}
+            with suppress(Killed):
+                world.launch(after_it, stop)
+            world.now += LEASE + 1
+            world.launch(request(name="birch", size=3, cpus="0.5", max_replicas_per_host=1))
+            world.check_places()
+            with suppress(Killed):
+                following(world)
+            world.check_places()
+            world.now += DEADLINE
+            world.repair()
+            found = world.places("ash")
+            assert {container: found.get(container) for container in kept} == before, name
+            assert len(found) in sizes, name
+            end(world)
+        finally:
+            patched.pop()
+
+
 def end(world: World) -> None:
     """Bring all hosts back, and tear all down; nothing may be left then."""
     for host in world.hosts.values():
@@ -485,6 +526,40 @@ def test_what_is_torn_down_while_another_verb_is_at_work_stays_so(
             state = StateDirectory(str(host.root))
             assert [one for one in host.containers if "ash" in one] == []
             assert [one.name for one in state.records()[0] if one.name == "ash"] == []
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("kind", ["grow", "shrink", "replace"])
+@pytest.mark.parametrize("moment", range(1, 10))
+def test_what_is_torn_down_while_it_changes_stays_so(
+    patched: list[World], tmp_path: Path, kind: str, moment: int
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    asked = partial(request, name="ash", cpus="1", max_replicas_per_host=1, max_size=3, on_host_loss="replace")
+    happened: list[int] = []
+
+    def tear_down() -> None:
+        world.now += 1
+        world.teardown("ash")
+        happened.append(moment)
+
+    try:
+        world.launch(asked(size=2))
+        if kind == "replace":
+            world.hosts["h2"].is_up = False
+            world.schedule(moment, tear_down)
+        else:
+            world.launch(asked(size=3 if kind == "grow" else 1), moment, tear_down)
+        if not happened:
+            return
+        world.act("bring back", "h2", None)
+        world.now += DEADLINE + 1
+        world.repair()
+        for host in world.hosts.values():
+            assert list(host.containers) == []
+            assert StateDirectory(str(host.root)).records()[0] == []
     finally:
         patched.pop()
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
@@ -16,6 +17,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
     new_record,
     started,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    COMMITTED,
+    Claim,
+    Reservation,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
@@ -46,7 +52,8 @@ def waiting(name: str, number: int, cpus: str) -> Record:
 class Schedule:
     """One run through a queue of two hosts with two CPUs each, decision after decision."""
 
-    def __init__(self, *records: Record) -> None:
+    def __init__(self, *records: Record, **site: Any) -> None:
+        self.site = site
         self.hosts = {f"h{number}": facts(*records, number=number) for number in (1, 2)}
         self.state: State = schedule.begin(list(self.hosts))
 
@@ -63,7 +70,7 @@ class Schedule:
         good = {host: {"host": self.hosts[host]} if self.step == "look" else {"actions": []} for host in self.hosts}
         found = answers or {**good, **of_hosts}
         self.state = schedule.advance(
-            self.state, found, Outside(0.0, lambda: "", inventory={host: {} for host in self.hosts})
+            self.state, found, Outside(0.0, lambda: "", inventory={host: {} for host in self.hosts}, site=self.site)
         )
         return self
 
@@ -200,3 +207,34 @@ def test_hosts_that_are_to_be_empty_are_left_by_one_replica_after_another() -> N
     own = [replica["name"] for replica in record.plan["replicas"] if replica["host"] == "h1"]
     assert len(own) == 2
     assert [given["displaced"] for given in run.state["launchable"]] == [{name: "h1"} for name in own]
+
+
+def test_where_owners_have_shares_who_is_found_to_be_the_head_is_marked_and_stays_it() -> None:
+    big, small = waiting("big", 1, "2"), replace(waiting("small", 2, "0.5"), owner="bob")
+    site = {"cluster_compute_fair_share": {"half_life": "7d"}}
+    run = Schedule(big, small, **site)
+    claim = Claim(OTHER, "other", replicas=1, cpus=1000, memory=1)
+    run.hosts["h1"]["reservations"] = [Reservation(claim, COMMITTED, "boot", None).to_dict()]
+    run.hosts["h1"]["use"] = {"alice": {"cpus": 9e5}, "bob": {"cpus": 1e5}}
+    run.answer()
+    assert [(entry["session_name"], entry["share"]) for entry in run.state["queue"]] == [("small", 10), ("big", 90)]
+    assert (run.step, hosts_of(run.state)) == ("cleanup", ["h1", "h2"])
+    (marked,) = calls_of(run.state, "h1")[0][1]["records"]
+    assert (marked["status"], marked["queue"], marked["revision"]) == (PENDING, {"number": 1, "is_head": True}, 2)
+    run.answer()
+    for host in run.hosts.values():
+        host["records"] = [marked, encode(small)]
+    run.answer()
+    assert run.names == ["big", "small"], "bob has used less, and comes too late"
+    assert (run.step, run.state["queue"][1]["reason"][0]) == (
+        "",
+        "Room that session big is to have does not count as free.",
+    )
+
+
+def test_without_shares_nobody_is_marked() -> None:
+    run = Schedule(waiting("big", 1, "2"), replace(waiting("small", 2, "2"), owner="bob"))
+    run.hosts["h1"]["use"] = {"alice": {"cpus": 9e5}}
+    run.answer()
+    assert (run.step, run.names) == ("launch", ["big", "small"])
+    assert [entry["share"] for entry in run.state["queue"]] == [None, None]

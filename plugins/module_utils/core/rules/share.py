@@ -1,0 +1,171 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Fair share: what the sessions of each owner have used of late, which decays, and how the queue weighs it.
+
+Each host counts what sessions hold there, by owner: CPUs and accelerators by class, each times the seconds for which
+they were held. What was counted is worth half after the half-life that the site sets, of time that the host is up.
+
+Annotations are types here, not text, as the decoder reads them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    is_given,
+    parse_span,
+    parse_whole,
+)
+
+VARIABLE = "cluster_compute_fair_share"
+CPUS = "cpus"
+"""Kind of what is counted that is no class of accelerators: CPU seconds."""
+ACCELERATOR_CPUS = 8
+"""CPUs that an accelerator counts as, unless the site says otherwise of its class."""
+EXPECTED_SECONDS = 3600
+"""For how long a session that starts is expected to run, where it does not say for how long at most: of several that
+start at once, an owner's second counts the first."""
+LONGEST_GAP = 3600.0
+"""Seconds between two looks that are counted at most: what is held now was not held for ever."""
+MOST_OWNERS = 500
+"""Owners whose use a host remembers at most, those with the most of it."""
+LEAST = 1.0
+"""CPU seconds, or seconds of an accelerator, below which use is forgotten."""
+_LEAST_HALF_LIFE, _LONGEST_HALF_LIFE = 60, 365 * 24 * 3600
+
+Use = dict[str, dict[str, float]]
+"""By owner and kind, seconds of it."""
+
+
+@dataclass(frozen=True)
+class FairShare:
+    """What a site sets. half_life: seconds, None where owners have no shares. accelerators: CPUs by class, sorted."""
+
+    half_life: Optional[int] = None
+    accelerators: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def from_variable(cls, value: object) -> "FairShare":
+        """Read ``cluster_compute_fair_share``. Raises InvalidInput with every problem."""
+        if not is_given(value):
+            return cls()
+        if not isinstance(value, Mapping):
+            raise InvalidInput.single(VARIABLE, value, "It must be a mapping of half_life, accelerators.")
+        problems = []
+        for key in sorted(set(value) - {"half_life", "accelerators"}, key=str):
+            problems.append(Problem(f"{VARIABLE}.{key}", value[key], "Known are half_life, accelerators."))
+        half_life, weights = None, value.get("accelerators")
+        try:
+            if is_given(value.get("half_life")):
+                half_life = parse_half_life(f"{VARIABLE}.half_life", value["half_life"])
+        except InvalidInput as error:
+            problems += error.problems
+        found = []
+        if is_given(weights) and not isinstance(weights, Mapping):
+            message = "It must be a mapping of accelerator class to CPUs, as {gpu: 8}."
+            problems.append(Problem(f"{VARIABLE}.accelerators", weights, message))
+        for kind, weight in weights.items() if isinstance(weights, Mapping) else ():
+            try:
+                found.append((str(kind), parse_whole(f"{VARIABLE}.accelerators.{kind}", weight, 0, 10000)))
+            except InvalidInput as error:
+                problems += error.problems
+        if problems:
+            raise InvalidInput(problems)
+        return cls(half_life, tuple(sorted(found)))
+
+    def weigh(self, amounts: Mapping[str, float]) -> float:
+        """Return amounts by kind as CPUs, or seconds of them as CPU seconds."""
+        weights = {CPUS: 1, **dict(self.accelerators)}
+        return sum(amount * weights.get(kind, ACCELERATOR_CPUS) for kind, amount in amounts.items())
+
+
+NO_SHARES = FairShare()
+
+
+def parse_half_life(place: str, value: object) -> int:
+    """Return a half-life in seconds. Raises InvalidInput."""
+    return parse_span(place, value, _LEAST_HALF_LIFE, _LONGEST_HALF_LIFE)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a host remembers. boot, clock: when it looked last. owners: what their sessions have used here by then."""
+
+    boot: str
+    clock: float
+    owners: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def decayed(amount: float, seconds: float, half_life: float) -> float:
+    """Return what is left of an amount after so many seconds."""
+    return float(amount * 0.5 ** (seconds / half_life))
+
+
+def after_look(
+    before: Optional[Account], boot: str, clock: float, held: Iterable[tuple[str, Mapping[str, float]]], half_life: int
+) -> Account:
+    """Return what a host remembers after a look.
+
+    boot, clock: which boot of the host, and seconds since that. held: what sessions hold here, CPUs and accelerators by
+    class, with the owner of each. They are taken to have held it since the last look.
+    """
+    if before is None:
+        return Account(boot, clock)
+    elapsed = max(0.0, clock - before.clock) if before.boot == boot else min(clock, LONGEST_GAP)
+    found: Use = {
+        owner: {kind: decayed(amount, elapsed, half_life) for kind, amount in amounts.items()}
+        for owner, amounts in before.owners.items()
+    }
+    for owner, amounts in held:
+        used = found.setdefault(owner, {})
+        for kind, amount in amounts.items():
+            used[kind] = used.get(kind, 0.0) + amount * min(elapsed, LONGEST_GAP)
+    kept = {
+        owner: {kind: round(amount, 3) for kind, amount in amounts.items() if amount >= LEAST}
+        for owner, amounts in found.items()
+    }
+    most = sorted(filter(kept.get, kept), key=lambda owner: (-sum(kept[owner].values()), owner))[:MOST_OWNERS]
+    return Account(boot, clock, {owner: kept[owner] for owner in sorted(most)})
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How the owners of a resource group stand. use: CPU seconds of late, by owner; empty where there are no shares."""
+
+    policy: FairShare = NO_SHARES
+    use: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, policy: FairShare, told: Iterable[Mapping[str, Mapping[str, float]]]) -> "Shares":
+        """Return the shares by what each host tells."""
+        use: dict[str, float] = {}
+        for owners in told if policy.half_life is not None else ():
+            for owner, amounts in owners.items():
+                use[owner] = use.get(owner, 0.0) + policy.weigh(amounts)
+        return cls(policy, use)
+
+    def cost(self, request: Any) -> float:
+        """Return what a session is expected to use, in CPU seconds; 0 where there are no shares."""
+        if self.policy.half_life is None:
+            return 0.0
+        weight = sum(
+            role.replicas * self.policy.weigh({CPUS: role.resources.cpus / 1000, **dict(role.resources.accelerators)})
+            for role in request.roles
+        )
+        return float(weight * min(EXPECTED_SECONDS, request.max_duration or EXPECTED_SECONDS))
+
+    def percent(self, owner: str) -> Optional[int]:
+        """Return how much of all use is an owner's, in percent; None where there are no shares."""
+        if self.policy.half_life is None:
+            return None
+        total = sum(self.use.values())
+        return round(100 * self.use.get(owner, 0.0) / total) if total else 0
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return the owners, whose use is most first: ``owner``, ``percent``, ``use`` in CPU seconds."""
+        owners = sorted(self.use, key=lambda owner: (-self.use[owner], owner))
+        return [{"owner": owner, "percent": self.percent(owner), "use": round(self.use[owner])} for owner in owners]

@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Count what the sessions of each owner use here, as `rules.share` decides: what the ledger holds of those that run.
+
+The timer looks again and again, and so does each repair. What was counted outlives the sessions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile, boot_id
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import (
+    CPUS,
+    Account,
+    Use,
+    after_look,
+)
+
+
+def count_use(state: StateDirectory, clock: Callable[[], float] | None = None) -> None:
+    """Count what is held since the last look, where this host was told to. Raises LedgerError, OSError."""
+    half_life = state.read_settings().share_half_life
+    if half_life is None:
+        return
+    now = time.clock_gettime(time.CLOCK_BOOTTIME) if clock is None else clock()
+    state.write_use(encode(after_look(_read(state), boot_id(), now, _held(state), half_life)))
+
+
+def told_use(state: StateDirectory) -> Use:
+    """Return what was counted by the last look, by owner and kind; nothing where it does not count."""
+    account = _read(state) if state.read_settings().share_half_life is not None else None
+    return {} if account is None else account.owners
+
+
+def _held(state: StateDirectory) -> Iterator[tuple[str, dict[str, float]]]:
+    for session_id, held in LedgerFile(str(state.root)).read().items():
+        if held.stage != COMMITTED:
+            continue
+        try:
+            record = state.session(session_id).read_record()
+        except StateError:
+            continue  # a repair puts it right
+        if record is not None:
+            devices = {kind: float(len(names)) for kind, names in held.claim.devices if kind != PINNED}
+            yield record.owner, {CPUS: held.claim.cpus / 1000, **devices}
+
+
+def _read(state: StateDirectory) -> Account | None:
+    """Return what is remembered; None for nothing, or what cannot be read: then it begins anew."""
+    try:
+        return decode(Account, state.read_use(), "The use")
+    except CoreError:
+        return None
