@@ -193,6 +193,8 @@ def test_a_host_that_has_another_record_says_so(host: Host) -> None:
         demo.amend(other)
     with pytest.raises(SessionError, match="Session demo was changed while this run was at work"):
         demo.amend(record)
+    with pytest.raises(SessionError, match="Session demo has no replica on there1 any more"):
+        demo.amend(advance(other, RUNNING, "A third change."), host="there1")
 
 
 def test_a_session_shrinks(host: Host) -> None:

@@ -329,6 +329,30 @@ def test_who_asks_for_its_standing_is_told_it_by_the_rules_alone(
         _change("remove", form)
 
 
+def test_a_host_of_many_sessions_is_told_of_each(ears: dict[str, Path]) -> None:
+    many = """
+import sys
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Question, ask
+print(len(ask([Question("192.0.2.12", "192.0.2.11", int(sys.argv[1]), vni) for vni in range(9)])))
+"""
+    rule = [
+        "INPUT",
+        "-p",
+        "udp",
+        "--dport",
+        str(TUNNEL_PORT),
+        "-j",
+        "REJECT",
+        "--reject-with",
+        "icmp-proto-unreachable",
+    ]
+    _run(HOST, "iptables", "-A", *rule)
+    try:
+        assert _run(FOREIGN, sys.executable, "-c", many, str(TUNNEL_PORT)).strip() == "9"
+    finally:
+        _run(HOST, "iptables", "-D", *rule)
+
+
 @pytest.mark.parametrize("code", [2, 9])
 def test_nobody_answers_who_did_not_see_the_question(ears: dict[str, Path], code: int) -> None:
     argv = [sys.executable, "-c", ASK, "192.0.2.11", str(TUNNEL_PORT), str(VNI), "192.0.2.12"]

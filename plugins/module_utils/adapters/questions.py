@@ -29,9 +29,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 SECONDS = 1.0
 """For how long nothing may come before it is believed that nothing will."""
-MOST_SECONDS = 20.0
-"""For how long at most it is asked. A kernel sends a host six refusals at once and one a second from then on (Linux,
+MORE_SECONDS = 1.6
+"""The same where something has come: a kernel sends a host six refusals at once and one a second from then on (Linux,
 icmp_ratelimit), and each session has its own question to each peer."""
+MOST_SECONDS = 20.0
+"""For how long at most it is asked."""
 AGAIN_SECONDS = 0.3
 """After how long what was not answered is asked again."""
 
@@ -118,7 +120,10 @@ class _Exchange(ABC, Generic[_Wanted]):
                 poll.register(channel, select.POLLIN)
             by_number = {channel.fileno(): channel for channel in channels.values()}
             first = last = time.monotonic()
-            while channels and self.pending and time.monotonic() < min(last + SECONDS, first + most_seconds):
+            while channels and self.pending:
+                patience = MORE_SECONDS if self.found else SECONDS
+                if time.monotonic() >= min(last + patience, first + most_seconds):
+                    break
                 self._send(channels)
                 again = time.monotonic() + AGAIN_SECONDS
                 while self.pending and (left := again - time.monotonic()) > 0:

@@ -312,7 +312,7 @@ class Planner:
             decided = self._placed_already(renewed)
             return {**decided, "diff": _difference(changes)} if changes else decided
         refuse_growth(plan, max(request.size, request.max_size or 0))
-        if request.size > before.size:
+        if {*target.names} - {entry.name for entry in plan.replicas}:
             self.settings.limits.check(
                 request, current.owner, self.group.used_by(current.owner, self.view, self.request.name)
             )
@@ -367,13 +367,12 @@ class Planner:
         return [] if missing <= 0 else [f"There is room for {request.size} of {self.request.size} replicas."]
 
     def _unplaced(self, current: Record, plan: Plan) -> list[str]:
-        """Return the replicas that the last change has given a host which does not hold a place for them.
+        """Return the replicas that the last change has given a host which neither has them nor holds a place for them.
 
         So it was when a controller ended between the leases and the hosts' taking them over.
         """
-        if current.change is None:
-            return []
-        found = []
+        missing = self.group.unfinished(current)
+        found: list[str] = []
         for host in plan.hosts:
             if host not in self.facts:
                 continue
@@ -384,7 +383,7 @@ class Planner:
             ]
             here = [entry.name for entry in plan.on(host)]
             if sum(held) < len(here):
-                found += [name for name in here if name in current.change.places]
+                found += [name for name in here if name in missing]
         return found
 
     def _no_room(

@@ -208,6 +208,8 @@ def amend(
                 return _stale(found)
             record = read_record(patched(encode(found), patch.get("changes") or {}), session_id)
         _refuse_if_changed(state, ledger, record, run, check_mode)
+        if host not in record.hosts:
+            raise StateError(f"Session {record.name} has no replica on {host} any more, so nothing is changed there.")
         members = [replica["name"] for replica in record.plan["replicas"]]
         known = {**session.read_public_keys(), **public_keys}
         if patch is not None and has_ssh(record.plan) and not known.keys() >= set(members):

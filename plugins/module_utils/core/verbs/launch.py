@@ -929,11 +929,12 @@ class _Launch:
                 f"The session {name} runs on as it is; it could not be changed.", *result["reasons"]
             )
         new = [replica for replica, before in state["change"]["places"].items() if before is None]
-        if result["displaced"] and set(result["displaced"]) <= {*new}:
+        is_new = state["record"]["revision"] > state["change"]["before"]["revision"]  # else they may have run long ago
+        if result["displaced"] and set(result["displaced"]) <= {*new} and is_new:
             # New ones are given up, and with them all that came in the same change.
             state.update(given_up=new, failures=result["reasons"])
             return self._look_again()
-        if result["displaced"] and not last:
+        if result["displaced"] and not last and not set(result["displaced"]) <= {*new}:
             state["displaced"] = {**state["displaced"], **result["displaced"]}
             state["avoid"] = sorted({*state["avoid"], *result["displaced"].values()})
             return self._look_again()

@@ -94,6 +94,7 @@ class Launch:
         self.hosts = {f"h{number}": facts(number=number) for number in range(1, hosts + 1)}
         self.forks, self.check_mode, self.now = forks, check_mode, 1000.0
         self.ids = itertools.count(1)
+        self.site: dict[str, Any] = {}
         given = launch_request(
             asked or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait, min_size=min_size
         )
@@ -151,6 +152,7 @@ class Launch:
             forks=self.forks,
             check_mode=self.check_mode,
             inventory={host: {} for host in self.hosts},
+            site=self.site,
             has_ended=lambda lease_owner: lease_owner == "it has ended",
         )
         self.state = launch.advance(self.state, found, outside)

@@ -232,6 +232,41 @@ def test_a_replica_that_came_with_the_last_change_and_ran_is_not_given_up_with_i
     assert "there is no room for sub3" in run.state["outcome"]["report"][0]
 
 
+def test_a_replica_that_cannot_be_started_again_is_not_given_up() -> None:
+    run = grown().until("").run_on().until("apply")
+    assert run.state["change"]["places"] == {"sub3": None}  # its container is missing, and maybe it has run
+    run.answer(h4=BROKEN)
+    assert "begun and not finished" in run.state["failure"]
+    assert run.steps == ["look", "reserve", "apply"]
+
+
+def test_a_replica_that_runs_stays_where_it_is_when_its_host_has_lost_its_ledger() -> None:
+    first = grown().until("")
+    run = first.run_on()
+    run.hosts["h4"]["reservations"] = []
+    container = {"cpus": 1000, "memory": 0, "devices": {}, "state": "running", "exit_code": None, "failure": None}
+    named = {"name": "train-sub3", "session_id": first.record.id, "session_name": "train", "replica": "sub3"}
+    run.hosts["h4"]["containers"] = [{**container, **named}]
+    run.hosts["h4"]["capacity"]["cpus"] = 1000
+    run.until("")
+    assert run.record.plan["replicas"][3]["host"] == "h4"
+
+
+def roles(**counts: int) -> dict[str, Any]:
+    """Return a request of the role main and others, of which the first takes most."""
+    amounts = [{"name": name, "replicas": count, "cpus": 2 - 1.5 * n} for n, (name, count) in enumerate(counts.items())]
+    return {"roles": [{"name": "main"}, *amounts], "cpus": "0.5", "size": 1 + sum(counts.values())}
+
+
+def test_limits_count_what_another_role_takes_where_the_size_stays() -> None:
+    first = Launch(request(**roles(big=1, sub=2)), 5).until("")
+    for cpus, step in ((6, "reserve"), (4, "")):
+        run = first.run_on(request(**roles(big=2, sub=1)))
+        run.site = {"cluster_compute_limits": {"cpus_per_owner": cpus}}
+        assert run.answer().step == step
+    assert "cpus" in run.state["failure"]
+
+
 def test_of_new_replicas_that_came_together_all_behind_the_first_without_a_place_are_given_up() -> None:
     run = grown(5).until("apply")
     changed = run.record

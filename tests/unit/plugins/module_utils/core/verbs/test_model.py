@@ -232,6 +232,47 @@ def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
         patched.pop()
 
 
+@pytest.mark.parametrize("stop", range(1, 9))
+@pytest.mark.parametrize("sizes", [(2, 5), (6, 3)])
+def test_a_resize_that_is_stopped_after_any_answer_is_finished_or_undone(
+    patched: list[World], tmp_path: Path, stop: int, sizes: tuple[int, int]
+) -> None:
+    """Nothing that the next verb does gives a place twice, or touches a replica that both sizes have."""
+    small, large = (
+        request(name="ash", size=size, max_size=6, cpus="0.5", max_replicas_per_host=2) for size in sorted(sizes)
+    )
+    before_it, after_it = (small, large) if sizes[0] < sizes[1] else (large, small)
+    verbs: dict[str, Callable[[World], object]] = {
+        "repair": lambda world: world.repair(),
+        "schedule": lambda world: world.schedule(),
+        "again": lambda world: world.launch(after_it),
+        "back": lambda world: world.launch(before_it),
+    }
+    for name, following in verbs.items():
+        world = World(tmp_path / name)
+        patched.append(world)
+        try:
+            world.launch(before_it)
+            kept = {f"ash-{member}" for member, _role, _index in small.replicas()}
+            before = {container: host for container, host in world.places("ash").items() if container in kept}
+            with suppress(Killed):
+                world.launch(after_it, stop)
+            world.now += LEASE + 1
+            world.launch(request(name="birch", size=3, cpus="0.5", max_replicas_per_host=1))
+            world.check_places()
+            with suppress(Killed):
+                following(world)
+            world.check_places()
+            world.now += DEADLINE
+            world.repair()
+            found = world.places("ash")
+            assert {container: found.get(container) for container in kept} == before, name
+            assert len(found) in sizes, name
+            end(world)
+        finally:
+            patched.pop()
+
+
 def end(world: World) -> None:
     """Bring all hosts back, and tear all down; nothing may be left then."""
     for host in world.hosts.values():
