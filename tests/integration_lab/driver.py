@@ -60,7 +60,7 @@ LAB = str(_SITE["lab_name"])
 NETWORK = str(_SITE["lab_subnet"]).rsplit(".", 2)[0]
 """The first two bytes of the lab's addresses; other labs of the tests are beside it."""
 DIRECTORY = Path("/var/lib/cluster-compute-lab") / LAB
-ADDRESSES = {str(name): str(about["ansible_host"]) for name, about in _GROUPS["lab"]["hosts"].items()}
+ADDRESSES = {str(name): str(variables["ansible_host"]) for name, variables in _GROUPS["lab"]["hosts"].items()}
 HOSTS = tuple(ADDRESSES)
 assert HOSTS == ("n1", "n2", "n3")
 
@@ -108,11 +108,11 @@ class Run:
     def calls(self) -> dict[str, list[str]]:
         """Return the tasks in which each host of the lab was called; what the controller decides calls nobody."""
         found: dict[str, list[str]] = {}
-        for one in self.results:
-            name = one["task"].rpartition(" : ")[2]
-            decides = name.startswith(("Plan ", "Decide ", "Say ", "See ", "Choose ")) or "include" in one["values"]
-            if one["host"] in HOSTS and not decides and "ansible_facts" not in one["values"]:
-                found.setdefault(one["host"], []).append(name)
+        for result in self.results:
+            name = result["task"].rpartition(" : ")[2]
+            decides = name.startswith(("Plan ", "Decide ", "Say ", "See ", "Choose ")) or "include" in result["values"]
+            if result["host"] in HOSTS and not decides and "ansible_facts" not in result["values"]:
+                found.setdefault(result["host"], []).append(name)
         return found
 
     def actions(self) -> dict[str, list[str]]:
@@ -130,7 +130,9 @@ class Run:
     def said(self) -> list[str]:
         """The lines that end a launch: what was decided, then the table, or why the session waits."""
         return [
-            line for one in self.of("Say what runs where, or why it waits") for line in one["values"].get("msg", ())
+            line
+            for result in self.of("Say what runs where, or why it waits")
+            for line in result["values"].get("msg", ())
         ]
 
     @property
@@ -162,7 +164,7 @@ def command(
 ) -> list[str]:
     """Return the argument list of one ansible-playbook."""
     inventories = [str(inventory or INVENTORY)] + ([str(overlay)] if overlay else [])
-    argv = ["ansible-playbook", *(word for one in inventories for word in ("-i", one))]
+    argv = ["ansible-playbook", *(word for inventory in inventories for word in ("-i", inventory))]
     return [*argv, str(CHECKOUT / "playbooks" / f"{playbook}.yml"), "-e", f"@{variables}", *options]
 
 

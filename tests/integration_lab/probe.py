@@ -112,7 +112,7 @@ def main() -> None:
         "forwarding": sorted(line for line in lines("bridge", "fdb") if " dst " in line),
         "neighbours": sorted(lines("ip", "neigh", "show", "nud", "permanent")),
         "rules": rules(),
-        "state": {path: about for path, about in tree(STATE).items() if not path.startswith(KEPT)},
+        "state": {path: entry for path, entry in tree(STATE).items() if not path.startswith(KEPT)},
         "mounts": mounts,
         "programs": programs(),
         # runc-process…: what an engine was about to start when a test cut its power; a boot of a real host clears it.

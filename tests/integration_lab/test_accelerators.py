@@ -77,7 +77,7 @@ def test_cdi_devices_are_detected_handed_over_and_nobody_else_s(cards: None) -> 
     two = {**ASKED, "session_size": 2, "session_accelerators": "card=1"}
     launch({**two, "session_name": "cards"}, hosts=CDI).ok()
     found = replicas("cards")
-    assert {one.host for one in found.values()} == {"n3"}
+    assert {replica.host for replica in found.values()} == {"n3"}
     seen = {name: one.run("sh", "-c", "ls /dev/cc-*").split() for name, one in found.items()}
     assert seen == {"main1": ["/dev/cc-zero"], "sub1": ["/dev/cc-full"]}
     assert found["main1"].run("sh", "-c", "head -c 4 /dev/cc-zero | tr '\\0' z") == "zzzz"
@@ -111,7 +111,7 @@ def test_nvidia_cards_are_detected_reserved_and_asked_for(tool: None) -> None:
     asked = {**ASKED, "session_name": "cards", "session_accelerators": {"gpu": 1}, "session_size": 2}
     script("n2", f"cat >/tmp/recorded <<'END'\n{TWO_CARDS}END\necho 0 >/tmp/code")
     run = launch(asked, hosts=NVIDIA)
-    decided = [one["values"] for one in run.of("Plan the session") if one["values"].get("record")][-1]
+    decided = [result["values"] for result in run.of("Plan the session") if result["values"].get("record")][-1]
     assert [replica["devices"] for replica in decided["record"]["plan"]["replicas"]] == [
         {"gpu": [uuid]} for uuid in UUIDS
     ]

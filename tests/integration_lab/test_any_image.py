@@ -221,7 +221,11 @@ class TestLogin:
     def test_all_keys_are_made_anew_by_one_variable(self, trio: Trio) -> None:
         def public() -> set[str]:
             kinds = ("id_ed25519", "ssh_host_ed25519_key")
-            return {on(one.host, "cat", f"{one.files}/ssh/{kind}.pub") for one in found.values() for kind in kinds}
+            return {
+                on(replica.host, "cat", f"{replica.files}/ssh/{kind}.pub")
+                for replica in found.values()
+                for kind in kinds
+            }
 
         found = replicas("trio")
         before, old = public(), on(trio.main.host, "cat", f"{trio.main.files}/ssh/id_ed25519")

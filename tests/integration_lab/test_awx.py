@@ -129,10 +129,10 @@ def inventory() -> str:
         check=True,
     )
     hosts = json.loads(listed.stdout)
-    for about in hosts["_meta"]["hostvars"].values():
-        del about["ansible_ssh_private_key_file"]
+    for variables in hosts["_meta"]["hostvars"].values():
+        del variables["ansible_ssh_private_key_file"]
         # With it the agent would not be asked.
-        about["ansible_ssh_common_args"] = about["ansible_ssh_common_args"].replace("-o IdentitiesOnly=yes", "")
+        variables["ansible_ssh_common_args"] = variables["ansible_ssh_common_args"].replace("-o IdentitiesOnly=yes", "")
     return f"#!/usr/bin/env python3\nprint({json.dumps(hosts)!r})\n"
 
 

@@ -66,8 +66,8 @@ def _lasting() -> dict[str, dict[str, Any]]:
         found[host]["links"] = sorted(link for link in taken[host]["links"] if link[0].startswith("ccx"))
         # Without the time of writing; the ledger names the boot.
         found[host]["state"] = {
-            path: [*about[:3], about[4]]
-            for path, about in taken[host]["state"].items()
+            path: [*entry[:3], entry[4]]
+            for path, entry in taken[host]["state"].items()
             if not path.endswith("ledger.json")
         }
     found["record"] = record("phoenix")

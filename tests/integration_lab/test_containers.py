@@ -93,7 +93,7 @@ def held(images: None) -> Iterator[dict[str, Replica]]:
         launch(asked).ok()
         assert launch(asked).ok().changed_hosts == set()
         found = replicas("held")
-        assert {name: one.host for name, one in found.items()} == {"main1": "n1", "sub1": "n3"}
+        assert {name: replica.host for name, replica in found.items()} == {"main1": "n1", "sub1": "n3"}
         yield found
     finally:
         teardown("held").ok()

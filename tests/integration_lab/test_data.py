@@ -199,7 +199,7 @@ def test_a_session_runs_on_if_the_one_to_replace_it_has_no_such_folder(session: 
     assert "the one that runs was not touched" in run.failures
     assert differences(before, snapshot()) == []
     assert {name: replica.about["State"]["StartedAt"] for name, replica in replicas("data").items()} == {
-        name: one.about["State"]["StartedAt"] for name, one in found.items()
+        name: replica.about["State"]["StartedAt"] for name, replica in found.items()
     }
     assert probes() == ""
     assert "new" not in script("n1", "ls /srv/shared").split()

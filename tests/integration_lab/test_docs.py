@@ -242,7 +242,7 @@ def test_the_commands_of_a_document(
 ) -> None:
     if document == "docs/environment.md":
         # It goes on where the first session is running.
-        launch = next(one for one in commands(read("docs/status.md")) if "launch_cluster" in one)
+        launch = next(command for command in commands(read("docs/status.md")) if "launch_cluster" in command)
         if launch not in printed:
             printed[launch] = run(here(launch))
     if document in ("docs/login.md", "docs/logs.md"):

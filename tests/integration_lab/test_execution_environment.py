@@ -112,7 +112,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         build = ["docker", "build", "--quiet", "--network", "none"]
         on(HOST, *build, "--tag", BASE, f"{FOLDER}/base", seconds=300)
         arguments = [f"EE_BASE_IMAGE={BASE}", "ANSIBLE_GALAXY_CLI_COLLECTION_OPTS=--offline"]
-        argv = [word for one in arguments for word in ("--build-arg", one)]
+        argv = [word for argument in arguments for word in ("--build-arg", argument)]
         on(HOST, *build, *argv, "--tag", IMAGE, f"{FOLDER}/context", seconds=1200)
         yield IMAGE
     finally:
@@ -141,9 +141,9 @@ def test_it_holds_the_collection_and_what_it_needs(image: str) -> None:
 def test_a_verb_runs_in_it(image: str) -> None:
     hosts = json.loads(tool("ansible-inventory", "-i", str(INVENTORY), "--list"))
     known_hosts = (DIRECTORY / "ssh" / "known_hosts").read_text(encoding="utf-8")
-    for about in hosts["_meta"]["hostvars"].values():
-        del about["ansible_ssh_private_key_file"]
-        about["ansible_ssh_common_args"] = "-o UserKnownHostsFile=/runner/known_hosts -o StrictHostKeyChecking=yes"
+    for variables in hosts["_meta"]["hostvars"].values():
+        del variables["ansible_ssh_private_key_file"]
+        variables["ansible_ssh_common_args"] = "-o UserKnownHostsFile=/runner/known_hosts -o StrictHostKeyChecking=yes"
     files = {
         "inventory/hosts": f"#!/usr/bin/env python3\nprint({json.dumps(hosts)!r})\n",
         "known_hosts": known_hosts,

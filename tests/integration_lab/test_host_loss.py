@@ -260,7 +260,9 @@ def _elsewhere() -> dict[str, Replica]:
 def _on(host: str) -> list[Replica]:
     ids = on(host, "docker", "ps", "-aq", "--filter", "label=cluster-compute.session-name=elastic").split()
     found = json.loads(on(host, "docker", "inspect", *ids)) if ids else []
-    return [Replica(about["Config"]["Hostname"], host, about["Name"].lstrip("/"), about) for about in found]
+    return [
+        Replica(container["Config"]["Hostname"], host, container["Name"].lstrip("/"), container) for container in found
+    ]
 
 
 def _left_on(host: str) -> str:

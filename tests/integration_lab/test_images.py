@@ -308,7 +308,7 @@ class TestWithoutRegistry:
         asked = {**REQUEST, "session_image": SHIPPED, "session_image_pull": "never"}
         # n2 gets it from n1; n1, asked first for n3 as well, dies over it, and n2 takes its place.
         check = launch(asked, "--check").ok()
-        told = [line for one in check.of("Say who has got it from whom") for line in one["values"]["msg"]]
+        told = [line for result in check.of("Say who has got it from whom") for line in result["values"]["msg"]]
         assert told == [f"n2 would get {SHIPPED} from n1.", f"n3 would get {SHIPPED} from n1."]
         assert "n2" in check.changed_hosts
         for host in ("n2", "n3"):
@@ -319,7 +319,7 @@ class TestWithoutRegistry:
         replace_engine("n1", DIES)
         run = launch(asked).ok()
         assert images() == dict.fromkeys(HOSTS, shipped)
-        told = [line for one in run.of("Say who has got it from whom") for line in one["values"]["msg"]]
+        told = [line for result in run.of("Say who has got it from whom") for line in result["values"]["msg"]]
         assert told[0] == f"n3 did not get {SHIPPED} from n1: it ended before the image was whole."
         assert told[1].startswith(f"n3 got {SHIPPED} from n2 (")
         # Only the host that lacked it was sent it.
@@ -381,7 +381,9 @@ class TestWithoutRegistry:
             run = launch(asked).ok()
             assert images() == dict.fromkeys(HOSTS, shipped)
             told = [
-                line.split(" (")[0] for one in run.of("Say who has got it from whom") for line in one["values"]["msg"]
+                line.split(" (")[0]
+                for result in run.of("Say who has got it from whom")
+                for line in result["values"]["msg"]
             ]
             assert told[0] == f"n1 got {ARCHIVED} from the controller"
             assert sorted(line.split()[0] for line in told[1:]) == ["n2", "n3"]

@@ -89,15 +89,15 @@ def intact(trio: Run) -> Iterator[Snapshot]:
 def _without_starts(taken: Snapshot) -> Snapshot:
     """Leave out what a repair may change: when a container was started, and which one it is."""
     for kinds in taken.values():
-        kinds["containers"] = {name: about[1] for name, about in kinds["containers"].items()}
+        kinds["containers"] = {name: container[1] for name, container in kinds["containers"].items()}
         kinds["mounts"] = [
             path for path in kinds["mounts"] if not path.startswith(("/run/docker/", "/var/lib/docker/"))
         ]
         kinds["networks"] = sorted(line.split(" ", 1)[-1] for line in kinds["networks"])
-        kinds["addresses"] = [one[1:] for one in kinds["addresses"]]
+        kinds["addresses"] = [address[1:] for address in kinds["addresses"]]
         kinds["links"] = sorted([link[1], link[2], link[3]] for link in kinds["links"])
         kinds["state"] = {
-            path: [*about[:3], about[4]] for path, about in kinds["state"].items() if not path.endswith(".restarts")
+            path: [*entry[:3], entry[4]] for path, entry in kinds["state"].items() if not path.endswith(".restarts")
         }
     return taken
 

@@ -84,7 +84,7 @@ def test_a_session_runs_on_the_machine_s_own_engine(machine: str, untouched_lab:
     try:
         assert launched.returncode == 0, launched.stdout + launched.stderr
         found = replicas("here")
-        assert {name: one.host for name, one in found.items()} == {"main1": machine, "sub1": machine}
+        assert {name: replica.host for name, replica in found.items()} == {"main1": machine, "sub1": machine}
         found["sub1"].run("ping", "-c", "1", "-W", "3", "main1")
         assert found["sub1"].environment()["BACKENDAI_CLUSTER_MODE"] == "single-node"
         again = _play("launch_cluster", *REQUEST, *COMMAND)

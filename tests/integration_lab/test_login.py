@@ -236,13 +236,13 @@ class TestWayIn:
         folder = sessions.folder / "trio"
         assert oct(folder.stat().st_mode)[-3:] == "700"
         assert login(sessions.folder, "trio").ok().changed_hosts == set()
-        before = {one.name: one.read_text() for one in folder.iterdir()}
+        before = {file.name: file.read_text() for file in folder.iterdir()}
         shutil.rmtree(folder)
         told = login(sessions.folder, "trio", "--check", "--diff").ok()
         assert "+trio.sub2 ssh-ed25519 " in told.output
         assert not folder.exists()
         assert login(sessions.folder, "trio").ok().changed_hosts
-        assert {one.name: one.read_text() for one in folder.iterdir()} == before
+        assert {file.name: file.read_text() for file in folder.iterdir()} == before
 
 
 class TestNoOtherWay:
@@ -440,7 +440,7 @@ class TestLife:
             "update record trio",
         ]
         assert {name: replica.about["Id"] for name, replica in replicas("trio").items()} == {
-            name: one.about["Id"] for name, one in trio.items()
+            name: replica.about["Id"] for name, replica in trio.items()
         }
         for name in NAMES:
             refused = sessions.configured(name, "true")

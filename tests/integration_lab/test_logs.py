@@ -55,7 +55,7 @@ def chat(untouched_lab: Snapshot) -> Iterator[dict[str, Replica]]:
     """Run a session of one replica on each host."""
     launch(SESSION).ok()
     found = replicas("chat")
-    assert {one.host for one in found.values()} == set(HOSTS)
+    assert {replica.host for replica in found.values()} == set(HOSTS)
     yield found
     clear("chat")
     in_parallel(lambda host: script(host, f"rm -rf {STATE}/output"), HOSTS)
@@ -84,7 +84,7 @@ def kept(host: str) -> str:
 
 def notes(run: Run) -> str:
     """Return what the playbook said was missing."""
-    return "\n".join(line for one in run.of("Say what is missing") for line in one["values"].get("msg", ()))
+    return "\n".join(line for result in run.of("Say what is missing") for line in result["values"].get("msg", ()))
 
 
 def test_lines_of_all_hosts_come_in_order_of_time(chat: dict[str, Replica]) -> None:
@@ -169,7 +169,7 @@ def test_a_follow_ends_with_its_time(chat: dict[str, Replica]) -> None:
 
 def test_a_host_that_is_away_is_named_and_the_others_are_read(chat: dict[str, Replica]) -> None:
     run = play("logs", {"session_name": "chat", "session_resource_group": "leaky_pool", "logs_grep": "begin"})
-    there = {name for name, one in chat.items() if one.host in ("n1", "n2")}
+    there = {name for name, replica in chat.items() if replica.host in ("n1", "n2")}
     assert {line[0] for line in lines(run)} == there
     assert "gone: What its replicas wrote is missing. It could not be reached." in notes(run)
 

@@ -229,13 +229,13 @@ class TestShape:
             remote = [replica for replica in six.replicas.values() if replica.host != host]
             assert len(remote) == 4
             assert sorted(entry["dst"] for entry in entries if "dst" in entry) == sorted(
-                ADDRESSES[one.host] for one in remote
+                ADDRESSES[replica.host] for replica in remote
             )
             assert all(entry["mac"] != "00:00:00:00:00:00" for entry in entries)
             neighbours = json.loads(
                 on(host, "ip", "-j", "neigh", "show", "dev", links[0]["ifname"], "nud", "permanent")
             )
-            assert {one["dst"] for one in neighbours} == {six.addresses[one.name] for one in remote}
+            assert {neighbour["dst"] for neighbour in neighbours} == {six.addresses[replica.name] for replica in remote}
         assert len(identifiers) == 1
 
 
@@ -452,7 +452,7 @@ class TestNetwork:
 
     def test_published_ports_are_main1_s_alone(self, six: Six) -> None:
         bound = {name: replica.about["HostConfig"]["PortBindings"] or {} for name, replica in six.replicas.items()}
-        assert {port: [one["HostPort"] for one in entries] for port, entries in bound["main1"].items()} == {
+        assert {port: [entry["HostPort"] for entry in entries] for port, entries in bound["main1"].items()} == {
             "8888/tcp": ["8888"],
             "9998/tcp": ["9999"],
         }
@@ -657,7 +657,7 @@ class TestJobs:
 
     def test_the_demo_proof_names_every_replica_and_its_host(self, six: Six) -> None:
         run = play("demo_proof", {"session_name": "six"}).ok()
-        said = [line for one in run.of("Show what they said") for line in one["values"]["msg"]]
+        said = [line for result in run.of("Show what they said") for line in result["values"]["msg"]]
         hosts = {name: replica.host for name, replica in six.replicas.items()}
         assert said[:6] == [f"ssh {name} on host {hosts[name]}" for name in NAMES]
         assert said[6:] == [f"rank {rank} of 6: {name} on host {hosts[name]}" for rank, name in enumerate(NAMES)]

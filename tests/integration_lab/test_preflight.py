@@ -113,8 +113,10 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
     answer = _answer(run, path)
     found = [finding for finding in answer["findings"] if finding["severity"] != "ok"]
     # Nothing keeps the clock of the machine that all hosts of the lab share.
-    kept = [one for one in found if "(the kernel says that it is not synchronized)" not in one["found"]]
-    assert sorted([one["severity"], one["check"], *one["hosts"], *map(tuple, one["pairs"])] for one in kept) == [
+    kept = [finding for finding in found if "(the kernel says that it is not synchronized)" not in finding["found"]]
+    assert sorted(
+        [finding["severity"], finding["check"], *finding["hosts"], *map(tuple, finding["pairs"])] for finding in kept
+    ) == [
         ["error", "clock", "n2"],
         ["error", "data", "n2"],
         ["error", "disk", "n3"],
@@ -247,7 +249,7 @@ def test_beside_a_session_all_is_well_and_a_slow_way_is_named(session: None, tmp
         "image",
         "data",
     }
-    pairs = {(one["from"], one["to"]): one["bits_per_second"] for one in answer["matrix"]}
+    pairs = {(measured["from"], measured["to"]): measured["bits_per_second"] for measured in answer["matrix"]}
     assert set(pairs) == {(one, other) for one in HOSTS for other in HOSTS if one != other}
     limited = {("n1", "n2"), ("n1", "n3")}
     assert max(pairs[pair] for pair in limited) < 40e6 < min(pairs[pair] for pair in set(pairs) - limited) / 5
@@ -255,8 +257,8 @@ def test_beside_a_session_all_is_well_and_a_slow_way_is_named(session: None, tmp
         finding for finding in answer["findings"] if finding["check"] == "matrix" and " Mbit/s, 1/" in finding["found"]
     ]
     assert {tuple(pair) for one in slow for pair in one["pairs"]} == limited
-    assert {one["severity"] for one in slow} == {"warning"}
-    assert all(one["round_trip_seconds"] > 0 for one in answer["matrix"])
+    assert {finding["severity"] for finding in slow} == {"warning"}
+    assert all(measured["round_trip_seconds"] > 0 for measured in answer["matrix"])
     # The session works on as it did, with nothing new on its hosts.
     assert differences(before, snapshot()) == []
     assert len(_left()) == len([line for line in _left() if ":4789" in line]) > 0

@@ -82,7 +82,7 @@ def schedule(*options: str) -> Run:
 
 def shown(run: Run) -> list[str]:
     """Return the lines that schedule_pending ends with."""
-    return [line for one in run.of("Say what was launched and who waits on") for line in one["values"]["msg"]]
+    return [line for result in run.of("Say what was launched and who waits on") for line in result["values"]["msg"]]
 
 
 def in_queue(run: Run) -> list[str]:

@@ -170,7 +170,9 @@ def test_of_many_launches_as_many_run_as_have_room_and_the_others_wait(cleared: 
         assert max(sample[1] for sample in samples) == places, host
     site = {host: {"cluster_compute_cpus": f"{places * 0.2:.1f}"} for host in HOSTS}
     waiting = play("schedule_pending", {}, "--check", hosts=site).ok()
-    queue = [line for one in waiting.of("Say what was launched and who waits on") for line in one["values"]["msg"]]
+    queue = [
+        line for result in waiting.of("Say what was launched and who waits on") for line in result["values"]["msg"]
+    ]
     assert sum(line[0].isdigit() for line in queue) == LAUNCHES - places
     assert not [line for line in queue if "It can start" in line], queue
 

@@ -178,7 +178,7 @@ def untimed() -> Snapshot:
     """Take a snapshot without the times at which files were written: the ledger holds another session as well."""
     taken = snapshot()
     for kinds in taken.values():
-        kinds["state"] = {path: [*about[:3], about[4]] for path, about in kinds["state"].items()}
+        kinds["state"] = {path: [*entry[:3], entry[4]] for path, entry in kinds["state"].items()}
     return taken
 
 

@@ -185,9 +185,9 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
             time.sleep(0.05)
         yield files
     finally:
-        for one in listeners:
-            one.kill()
-            one.wait()
+        for listener in listeners:
+            listener.kill()
+            listener.wait()
         for name in LAYOUT:
             subprocess.run(["ip", "netns", "delete", name], check=False)
 

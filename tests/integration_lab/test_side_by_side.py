@@ -49,7 +49,8 @@ def sessions(untouched_lab: Snapshot) -> Iterator[Sessions]:
         launch({**BASE, "session_name": "right", "session_ports": "18080:8080"}).ok()
         found = {name: replicas(name) for name in ("left", "right")}
         assert all(
-            {name: one.host for name, one in some.items()} == {"main1": "n1", "sub1": "n3"} for some in found.values()
+            {name: replica.host for name, replica in some.items()} == {"main1": "n1", "sub1": "n3"}
+            for some in found.values()
         )
         yield found
     finally:
@@ -96,7 +97,7 @@ def test_members_reach_each_other_and_nobody_of_the_other_session(sessions: Sess
             for name in members:
                 assert _fetch(replica, name) == name
     targets = {
-        name: [one for some in members.values() for one in _addresses(some).values()]
+        name: [address for some in members.values() for address in _addresses(some).values()]
         for name, members in sessions.items()
     }
     attempts = [
@@ -131,7 +132,7 @@ def test_an_underlay_with_a_smaller_mtu_is_found_and_proven(untouched_lab: Snaps
         on("n2", "ip", "link", "set", "dev", "eth0", "mtu", "1400")
         launch({**BASE, **fresh, "session_name": "narrow", "session_hosts": "n2,n3"}).ok()
         found = replicas("narrow")
-        assert {name: one.host for name, one in found.items()} == {"main1": "n2", "sub1": "n3"}
+        assert {name: replica.host for name, replica in found.items()} == {"main1": "n2", "sub1": "n3"}
         for replica in found.values():
             assert replica.run("cat", "/sys/class/net/eth1/mtu").strip() == "1350"
         for replica, other in ((found["main1"], "sub1"), (found["sub1"], "main1")):
@@ -159,7 +160,7 @@ def test_the_end_of_one_does_not_touch_the_other(sessions: Sessions) -> None:
     gone = differences(before, after)
     assert gone
     for host in ("n1", "n3"):
-        kept = {name: about for name, about in before[host]["containers"].items() if "right" in name}
+        kept = {name: container for name, container in before[host]["containers"].items() if "right" in name}
         assert len(kept) == 1
         assert after[host]["containers"] == kept
     members = sessions["right"]

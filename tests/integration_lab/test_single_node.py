@@ -59,7 +59,7 @@ class TestPair:
     def test_both_replicas_are_on_one_host_and_the_mode_says_so(self, pair: tuple[Run, dict[str, Replica]]) -> None:
         run, found = pair
         assert list(found) == ["main1", "sub1"]
-        assert len({one.host for one in found.values()}) == 1
+        assert len({replica.host for replica in found.values()}) == 1
         for one in found.values():
             assert one.environment()["BACKENDAI_CLUSTER_MODE"] == "single-node"
             assert one.environment()["LOCAL_RANK"] == ("0" if one.name == "main1" else "1")
@@ -204,7 +204,7 @@ class TestRoles:
 
     def test_main_goes_where_it_leaves_room_for_sub(self, uneven: tuple[Run, dict[str, Replica]]) -> None:
         run, found = uneven
-        assert run.placed == {name: one.host for name, one in found.items()} == {"main1": "n2", "sub1": "n1"}
+        assert run.placed == {name: replica.host for name, replica in found.items()} == {"main1": "n2", "sub1": "n1"}
         assert found["main1"].about["HostConfig"]["CpuQuota"] == 400_000
         assert found["sub1"].about["HostConfig"]["CpuQuota"] == 600_000
         assert found["main1"].about["Config"]["Cmd"] == ["sleep", "8888"]

@@ -214,7 +214,7 @@ def test_a_plan_is_what_a_launch_in_check_mode_answers(plans: dict[str, tuple[Ru
     plan, dry = plans[name]
     (answer,) = plan.of("Put together what it would do")
     data = answer["values"]["ansible_facts"]["cluster_compute_preview"]
-    (decision,) = [one["values"] for one in dry.of("Plan the session")]
+    (decision,) = [result["values"] for result in dry.of("Plan the session")]
     assert data["status"] == decision["status"]
     assert compared(data["report"]) == compared(decision["report"])
     assert compared({host["name"]: host["changes"] for host in data["hosts"] if host["changes"]}) == compared(
