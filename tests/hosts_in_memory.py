@@ -380,7 +380,7 @@ class Host:
                 arguments = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **arguments}
                 return call_of_record.call(arguments, False)
             if module == "session_repair":
-                nothing: dict[str, Any] = {"records": {}, "known_as": {}, "recorded": [], "looked": None}
+                nothing: dict[str, Any] = {"records": {}, "known_as": {}, "recorded": [], "looked": None, "apart": []}
                 return session_repair.call({**nothing, **given, "state_directory": str(self.root)}, False)
             assert module == "session_host", module
             arguments = {**GIVEN, "state_directory": str(self.root), **given}
@@ -798,6 +798,8 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(folders, "bind_mounts", lambda _session: [])
         patch.setattr(prepare, "_keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)
+        # Nobody answers questions of membership here; a host that is back asks in World.boot.
+        patch.setattr(host_repair.membership, "standings", lambda *_given: {})
         patch.setattr(host_repair.disk, "stop_who_fills_disks", lambda *_given: ({}, []))
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)

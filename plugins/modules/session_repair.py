@@ -58,6 +58,13 @@ options:
       - Public keys of replicas, by session, as other hosts know them.
     type: dict
     default: {}
+  apart:
+    description:
+      - Ids of sessions of which the controller does not reach most of the other hosts. Whether this host still carries
+        their replicas it asks those hosts by itself, and starts nothing where they do not say so.
+    type: list
+    elements: str
+    default: []
 requirements:
   - cryptography
   - iproute2

@@ -107,6 +107,7 @@ def repair_host(
     session_name: str | None = None,
     check_mode: bool = False,
     alone: bool = False,
+    apart: Collection[str] = (),
 ) -> Repair:
     """Repair every session of this host, or only the one named *session_name*.
 
@@ -117,7 +118,8 @@ def repair_host(
     when this host was looked at, by its own clock. public_keys: by session, those of the replicas of other hosts.
     allocatable: what sessions may use of this host; a place that was lost is only taken again where it is free.
     alone: whether no controller speaks for the other hosts, so that they are asked whether this one still carries its
-    part: one that was given to others is removed.
+    part: one that was given to others is removed. apart: ids of sessions of which the controller does not reach most of
+    the other hosts either, so that it speaks for none of them.
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
@@ -140,8 +142,9 @@ def repair_host(
         if all(is_stub(copy) and copy.status not in ENDED for copy in copies.get(session_id, [])):
             copies.setdefault(session_id, []).append(record)
     right = {key: best for key in sorted(copies) if (best := latest(copies[key])) is not None}
-    if alone:
-        repairer.standings = membership.standings(state, right.values())
+    asked = [record for key, record in right.items() if alone or key in apart]
+    if asked:
+        repairer.standings = membership.standings(state, asked)
     for session_id, best in right.items():
         since = None if looked is None else looked - LOOK_SECONDS
         if session_id not in here and ledger.was_removed(best.name, session_id, since, None):

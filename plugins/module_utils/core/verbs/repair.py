@@ -157,6 +157,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
             "allocatable": allocatable[host],
             "records": records[host],
             "recorded": group.recorded[host],
+            **({"apart": apart} if (apart := _apart(group, view, host)) else {}),
         }
         for host in group.facts
     }
@@ -254,6 +255,20 @@ def _records_by_host(group: GroupFacts, view: ClusterState) -> dict[str, dict[st
                 found[host][key] = whole
             elif key in known[host] or host in knows_name or not is_kept_out(facts, stub):
                 found[host][key] = plain_stub
+    return found
+
+
+def _apart(group: GroupFacts, view: ClusterState, host: str) -> list[str]:
+    """Return the ids of a host's sessions of which this controller does not reach most of the other hosts.
+
+    It may be cut off together with the host, whose part others may have by now: the host asks by itself.
+    """
+    found = []
+    for key, record in sorted(view.records.items()):
+        others = [other for other in record.hosts if other != host]
+        reached = [other for other in others if other in group.facts]
+        if record.status == RUNNING and host in record.hosts and others and 2 * len(reached) <= len(others):
+            found.append(key)
     return found
 
 

@@ -27,6 +27,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         allocatable=Allocatable.from_dict(arguments["allocatable"]) if arguments["allocatable"] else None,
         session_name=arguments["session_name"] or None,
         check_mode=check_mode,
+        apart=arguments["apart"],
     )
     result = {
         "changed": bool(done.actions),

@@ -274,3 +274,10 @@ def test_what_cannot_be_given_back_is_asked_for_once_and_told() -> None:
     run.answer()
     assert run.step != "takeover"
     assert "h2: The disk is full." in run.state["problems"] + run.state["unremoved"]
+
+
+def test_a_host_asks_the_others_by_itself_where_the_controller_does_not_reach_most_of_them() -> None:
+    run = Repair().answer(h2=AWAY)
+    assert run.given("h1")["apart"] == [run.record["id"]]
+    assert "apart" not in run.given("h3")
+    assert "apart" not in Repair().answer().given("h1")
