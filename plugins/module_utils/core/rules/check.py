@@ -203,7 +203,8 @@ def _check_replicas(check: _Checker, plan: Plan, request: Request) -> None:
     if not check.expect(good, "node_rank", sorted(ranks.values()), "one number a host"):
         return
     places = [(replica.host, replica.local_rank) for replica in replicas]
-    good = len(set(places)) == len(places) and all(0 <= place < len(replicas) for _host, place in places)
+    # Those that stay keep theirs, so the numbers of those that went may be missing, and be higher than what is left.
+    good = len(set(places)) == len(places) and all(place >= 0 for _host, place in places)
     if not check.expect(good, "local_rank", [place for _host, place in places], "another number for each on a host"):
         return
     host_of = {replica.name: replica.host for replica in replicas}

@@ -156,9 +156,10 @@ def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, 
     Others have the record before this one, or this one already, and are told the difference.
     """
     change = state["change"]
-    before = dict.fromkeys(hosts, change["before"])
-    if change["fenced"]:
-        before.update({host: state["record"] for host in hosts if host in change["staying"]})
+    known, record = change["before"], state["record"]
+    # Once for all hosts: of thousands of replicas it takes a while.
+    patch = {"id": known["id"], "from": known["revision"], "changes": {} if whole else difference(known, record)}
+    nothing = {"id": record["id"], "from": record["revision"], "changes": {}}
     variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY, **OUTPUT}
     own = {}
     for host, given in hosts.items():
@@ -170,12 +171,7 @@ def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, 
             **({"change_id": change["id"]} if host in change["holding"] else {}),
         }
         if not whole:
-            known = before[host]
-            own[host]["patch"] = {
-                "id": known["id"],
-                "from": known["revision"],
-                "changes": difference(known, state["record"]) if known != state["record"] else {},
-            }
+            own[host]["patch"] = nothing if change["fenced"] and host in change["staying"] else patch
             own[host]["public_keys"] = change["made"]
     of_state = ["lease_owner", *(["record", "public_keys"] if whole else [])]
     return call("session_host", own, {"state": "amended", **arguments}, of_state, variables)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
@@ -126,6 +127,17 @@ def test_the_fence_falls_for_a_host_that_is_used_again():
     assert again.replicas[-1].host == "h2"
     assert again.fenced == ()
     kept(after, again)
+
+
+def test_a_replica_that_stays_alone_keeps_its_local_rank():
+    facts = make_facts(2)
+    plan = make_plan(make_request(size=2, cpus=2, max_replicas_per_host=1), facts)
+    asked = make_request(size=2, cpus=2)
+    moved = change(replace(plan, request=asked.to_dict()), asked, facts, ["main1"], ["h1"])
+    assert [(entry.host, entry.local_rank) for entry in moved.replicas] == [("h2", 1), ("h2", 0)]
+    alone = change(moved, make_request(size=1, cpus=2, mode="multi-node"), facts)
+    kept(moved, alone)
+    assert [(entry.host, entry.local_rank) for entry in alone.replicas] == [("h2", 1)]
 
 
 def test_what_fits_on_none_of_its_own_hosts_goes_farther():

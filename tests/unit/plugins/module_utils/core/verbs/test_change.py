@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Reservation,
     claims_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import change
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import closing_lines
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
@@ -279,6 +280,15 @@ def test_of_new_replicas_that_came_together_all_behind_the_first_without_a_place
     again.hosts["h4"]["reservations"] = [Reservation(other, COMMITTED, "boot", None).to_dict()]
     again.until("")
     assert [replica["name"] for replica in again.record.plan["replicas"]] == ["main1", "sub1", "sub2"]
+
+
+def test_what_changed_is_found_once_for_all_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[dict[str, Any]] = []
+    find = change.difference
+    monkeypatch.setattr(change, "difference", lambda *given: found.append(find(*given)) or found[-1])
+    run = grown().until("apply")
+    assert [run.told(host)["patch"]["changes"] for host in ("h1", "h2", "h3")] == [found[0]] * 3
+    assert len(found) == 1
 
 
 def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_changed() -> None:
