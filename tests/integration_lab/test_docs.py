@@ -112,6 +112,7 @@ EXPECTED = {
         "will be cleaned when back",
         "There is nothing that nobody owns.",
     ],
+    "docs/resize.md": ["sub1     n", "sub3     n"],
     "docs/status.md": [
         "main1    n1",
         "Variables of the request, whose values are not shown: EPOCHS.",
