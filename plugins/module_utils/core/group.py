@@ -170,16 +170,19 @@ class GroupFacts:
         """Return why a host of a session is not known to be lost, a sentence; empty where it is.
 
         It is when most of the session's other hosts say that it is silent: this controller may be the one that is cut
-        off. They have to have been asked (``peers_of`` of host_info).
+        off. They have to have been asked (``peers_of`` of host_info). Of two halves of a session on four hosts or more
+        the one with main1's host goes on, the other does not. On two hosts the other decides alone.
         """
         others = [other for other in record.hosts if other != host]
         here = [other for other in others if other in self.facts]
         silent = [other for other in here if host in self.facts[other].silent_peers.get(record.id, ())]
-        if host in self.facts or not others or 2 * len(silent) <= len(others):
-            hear = [other for other in here if other not in silent]
-            hearing = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
-            return f"{host} does not count as lost, as {hearing}."
-        return ""
+        has_main = record.plan is not None and record.plan["replicas"][0]["host"] in silent
+        is_larger = 2 * len(silent) > len(record.hosts) - has_main
+        if host not in self.facts and 2 * len(silent) > len(others) and (is_larger or len(others) == 1):
+            return ""
+        hear = [other for other in here if other not in silent]
+        who = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
+        return f"{host} does not count as lost, as {who}."
 
     def with_missing_hosts(self, view: ClusterState) -> list[Record]:
         """Return the sessions that run and of which a host has not answered."""

@@ -322,3 +322,17 @@ def test_a_replica_that_moves_is_stopped_where_it_was_before_it_starts_elsewhere
     run.until("")
     assert run.steps == ["look", "reserve", "fence", "apply"]
     assert [replica["host"] for replica in run.record.plan["replicas"]] == ["h1", "h4", "h3"]
+
+
+@pytest.mark.parametrize(("half", "goes_on"), [(["h1", "h2"], True), (["h3", "h4"], False)])
+def test_of_two_halves_the_one_with_main1_goes_on(half: list[str], goes_on: bool) -> None:
+    first = Launch(request(on_host_loss="replace", size=4, max_replicas_per_host=2, cpus="2"), 8).until("")
+    assert list(first.record.hosts) == ["h1", "h2", "h3", "h4"]
+    assert first.record.plan["replicas"][0]["host"] == "h1"
+    run, away = first.run_on(), {f"h{number}" for number in range(1, 5)} - {*half}
+    for host in half:
+        run.hosts[host]["silent_peers"] = {first.record.id: sorted(away)}
+    for _look in range(2):
+        run.answer(**dict.fromkeys(away, AWAY))
+    assert (run.step == "reserve") == goes_on
+    assert goes_on or "too few other hosts of the session can be asked" in run.state["failure"]
