@@ -783,6 +783,12 @@ def in_memory() -> Iterator[list[World]]:
             raise OSError(errno.ENOSPC, "No space left on device")
         return make_file(**given)
 
+    def remove_link(name: str) -> None:
+        NOW.host.remove_link(name)
+
+    def remove_rules(session_id: str) -> None:
+        NOW.host.remove_rules(session_id)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "mkstemp", write)
         patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: NOW.host))
@@ -792,9 +798,9 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(host_verify, "verify", verify_in_memory)
         patch.setattr(launch_steps, "wait_until_ready", wait_in_memory)
         patch.setattr(link, "session_links", lambda: dict(NOW.host.links))
-        patch.setattr(link, "delete_link", lambda name: NOW.host.remove_link(name))
+        patch.setattr(link, "delete_link", remove_link)
         patch.setattr(firewall, "sessions", lambda: dict(NOW.host.rules))
-        patch.setattr(firewall, "remove", lambda session_id: NOW.host.remove_rules(session_id))
+        patch.setattr(firewall, "remove", remove_rules)
         patch.setattr(folders, "bind_mounts", lambda _session: [])
         patch.setattr(prepare, "_keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)

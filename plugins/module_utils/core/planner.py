@@ -318,7 +318,7 @@ class Planner:
             )
         hosts = hosts_from_facts(self.facts, self.group.inventory)
         candidates = [host for host in hosts if host.name not in self.wish.avoid]
-        homes: dict[str, str] | Shortfall = {}
+        homes: dict[str, str] = {}
         if target.homeless:
             check_request_against_hosts(request, self.facts, current=plan, inventory=self.group.inventory)
             keys = self.settings.topology_keys
@@ -326,7 +326,6 @@ class Planner:
             if isinstance(found, Shortfall):
                 return self._no_room(current, before, request, plan, lost, found)
             homes = found
-        assert isinstance(homes, dict)  # noqa: S101 - for the type checker: a shortfall has returned
         free = {host.name: host.free_devices for host in hosts}
         fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
         request = Request.from_dict(_without(request, given_up).to_dict())
