@@ -358,7 +358,11 @@ class Planner:
             "claims": parts.pop("claims"),
             "change": {**parts, "before": encode(current)},
             "diff": _difference([*changes, *((name, old.get(name) or "-", homes[name]) for name in target.homeless)]),
-            "report": [*self._partly(request), f"Session {record.name} ({record.id}): {why}", *decided["report"][1:]],
+            "report": [
+                *self._partly(request),
+                f"Session {record.name} ({record.id}): {why}",
+                *_said_of_moves(change, homes),
+            ],
         }
 
     def _partly(self, request: Request) -> list[str]:
@@ -763,6 +767,14 @@ def _writers(plan: Plan, receiving: Sequence[str]) -> list[str]:
         for host, planned in plan.hosts.items()
         if any(path in read and folder.proof == WRITES for path, folder in planned.data.items())
     ]
+
+
+def _said_of_moves(change: Change, homes: Mapping[str, str]) -> list[str]:
+    """Return where replicas are that had another host, and what of them is gone."""
+    moved = [f"{name} from {before} to {homes[name]}" for name, before in change.places.items() if before is not None]
+    if not moved:
+        return []
+    return [f"It goes on elsewhere: {', '.join(moved)}. What these replicas had written outside their mounts is gone."]
 
 
 def _why_changed(before: int, after: int, lost: Sequence[str]) -> str:

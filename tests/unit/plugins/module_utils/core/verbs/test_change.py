@@ -181,6 +181,9 @@ def test_main1_goes_to_another_host_with_its_name_and_address() -> None:
     run = lost("h1", silent={"h2": ["h1"], "h3": ["h1"]}).until("")
     main = run.record.plan["replicas"][0]
     assert (main["name"], main["rank"], main["host"]) == ("main1", 0, "h4")
+    assert (
+        "main1 from h1 to h4. What these replicas had written outside their mounts is gone." in run.state["report"][1]
+    )
     assert run.state["outcome"]["status"] == "RUNNING"
 
 
