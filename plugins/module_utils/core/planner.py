@@ -81,6 +81,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     needs_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    CHANGE,
     COMMITTED,
     Claim,
     claims_of,
@@ -434,7 +435,7 @@ class Planner:
         staying = [host for host in after.hosts if host in plan.hosts]
         # Two changes at once meet at the first host that stays, whichever hosts they are about.
         holding = list(dict.fromkeys([*receiving, *staying[:1], *_writers(after, receiving)]))
-        nothing = Claim(change_id, f"{plan.session.name}+")
+        nothing = Claim(change_id, f"{plan.session.name}{CHANGE}")
         return {
             "id": change_id,
             "kind": change.kind,

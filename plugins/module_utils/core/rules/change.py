@@ -40,7 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     planned_hosts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE, Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
     Host,
     Shortfall,
@@ -326,7 +326,7 @@ def claim_beyond(claim: Claim, held: Claim | None, change_id: str) -> Claim | No
     )
     beyond = Claim(
         session_id=change_id,
-        session_name=f"{claim.session_name}+",
+        session_name=f"{claim.session_name}{CHANGE}",
         replicas=max(0, claim.replicas - mine.replicas),
         cpus=max(0, claim.cpus - mine.cpus),
         memory=max(0, claim.memory - mine.memory),

@@ -42,6 +42,9 @@ CONFIRMED = "confirmed"
 COMMITTED = "committed"
 STAGES = (LEASED, CONFIRMED, COMMITTED)
 
+CHANGE = "+"
+"""What is behind a session's name, which has none itself, in the name of a claim of a change of it."""
+
 GRANTED = "granted"
 ASK_AGAIN = "ask again"
 ROLL_BACK = "roll back"
@@ -308,7 +311,9 @@ def _collisions(claim: Claim, other: Claim) -> list[str]:
     """Return what two claims cannot both have, whatever the amounts."""
     whose = f"session {other.session_name} ({other.session_id})"
     reasons = []
-    if claim.session_name == other.session_name:
+    if claim.session_name == other.session_name and claim.session_name.endswith(CHANGE):
+        reasons.append(f"Session {claim.session_name.removesuffix(CHANGE)} is being changed by another run.")
+    elif claim.session_name == other.session_name:
         reasons.append(f"The name {claim.session_name} is taken by {whose}.")
     theirs_too = [name for _kind, names in other.devices for name in names]
     for kind, names in claim.devices:

@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     beyond,
     both,
     claims_of,
+    collisions,
     covers,
     lease,
     live,
@@ -320,3 +321,8 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
                 states[session] = "PENDING"
     assert sorted(states) == sorted(requested), "somebody waits for ever"
     assert sum(state == "RUNNING" for state in states.values()) == min(racers, slots)
+
+
+def test_of_two_changes_of_a_session_one_is_told_of_the_other() -> None:
+    mine, other = Claim("0" * 8, "demo+"), Claim("1" * 8, "demo+")
+    assert collisions(mine, [other]) == ["Session demo is being changed by another run."]

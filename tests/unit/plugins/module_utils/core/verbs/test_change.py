@@ -115,11 +115,11 @@ def test_with_a_least_size_it_takes_what_there_is() -> None:
 
 def test_of_two_changes_one_goes_on() -> None:
     run = grown().until("reserve")
-    run.answer(h1=refused("The name train+ is taken.", "00000000-0000-4000-8000-000000000000"))
+    run.answer(h1=refused("Session train is being changed by another run.", "00000000-0000-4000-8000-000000000000"))
     assert (run.step, hosts_of(run.state)) == ("withhold", ["h4", "h1"])
     assert run.answer().step == "look"
     run = grown().until("reserve")
-    run.answer(h1=refused("The name train+ is taken.", "ffffffff-0000-4000-8000-000000000000"))
+    run.answer(h1=refused("Session train is being changed by another run.", "ffffffff-0000-4000-8000-000000000000"))
     assert run.step == "reserve"
 
 
