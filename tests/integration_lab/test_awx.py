@@ -65,6 +65,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "session_info": {"session_name": SESSION},
     "schedule_pending": {},
     "repair": {"session_name": ""},
+    "replace_lost": {"session_name": ""},
     "audit": {"session_name": ""},
     "gc": {},
     "preflight": {"session_mounts": "/srv/shared:/data:ro\r\n"},
@@ -352,6 +353,7 @@ def test_what_jobs_say(outcome: Outcome) -> None:
     verbs = outcome.verbs
     assert "Everything is as recorded." in verbs["audit"].output
     assert "Nothing was missing." in verbs["repair"].output
+    assert "No session has lost anything that can be replaced now." in " ".join(verbs["replace_lost"].output.split())
     assert "The queue is empty." in verbs["schedule_pending"].output
     assert "There is nothing that nobody owns." in verbs["gc"].output
     assert f"Host {SESSION}.main1 main1" in verbs["login"].output

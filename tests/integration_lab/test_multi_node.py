@@ -140,6 +140,7 @@ def _shared(names: list[str]) -> dict[str, str]:
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_hwloc_base_binding_policy": "none",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "RESOLV_ADD_TRIM_DOMAINS": ".",
         "PET_NNODES": "6",
         "PET_NPROC_PER_NODE": "1",
         "PET_MASTER_ADDR": "main1",
