@@ -19,7 +19,7 @@ Layout below the state directory (root only, mode 0700)::
     sessions/<session id>/replicas/<name>.arriving  there until a replica that comes while the session runs was started
     sessions/<session id>/replicas/<name>.restarts  how often the replica was started again after it had failed
     drained.json                                 why this host takes no new sessions
-    settings.json                                what this host was told for what it does by itself
+    ../<its name>-settings.json                  what this host was told for what it does by itself
     use.json                                     what the sessions of each owner have used here of late
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
     damaged/<name>-<n>                           a file that could not be trusted, set aside
@@ -228,8 +228,8 @@ class StateDirectory:
 
     @property
     def settings_file(self) -> Path:
-        """Where it is kept what this host was told for what it does by itself."""
-        return self.root / "settings.json"
+        """Where it is kept what this host was told for what it does by itself: beside, as only preparing tells it."""
+        return self.root.with_name(f"{self.root.name}-settings.json")
 
     def read_settings(self) -> HostSettings:
         """Return what this host was told; the defaults where that is nothing, or cannot be read."""

@@ -32,6 +32,9 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         after = state.write_settings(wanted, check_mode)
     else:
         done = boot_install.remove(arguments["path"], check_mode)
+        after = ""
+        if not check_mode:
+            state.settings_file.unlink(missing_ok=True)
     return {
         "changed": done.changed or before != after,
         "path": arguments["path"],
