@@ -196,13 +196,19 @@ class GroupFacts:
         """Return the replicas that are not where the last change of a session that runs has given them a place."""
         if record.status != RUNNING or record.plan is None or record.change is None:
             return []
+        there = {
+            (host, container.replica)
+            for host in record.hosts
+            if host in self.facts
+            for container in self.facts[host].containers
+            if container.session_id == record.id
+        }
         return [
             replica["name"]
             for replica in record.plan["replicas"]
             if replica["name"] in record.change.places
             and replica["host"] in self.facts
-            and (record.id, replica["name"])
-            not in {(found.session_id, found.replica) for found in self.facts[replica["host"]].containers}
+            and (replica["host"], replica["name"]) not in there
         ]
 
     def half_changed(self, view: ClusterState) -> list[Record]:

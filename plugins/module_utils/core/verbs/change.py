@@ -66,7 +66,7 @@ PATIENCE = 10
 
 def begin(state: State, outside: Outside) -> State:
     """Return the first step of a change. state: that of a launch, with ``change`` and the record that is wanted."""
-    state["change"] = {**state["change"], "made": {}, "fenced": False, "stale": [], "late": []}
+    state["change"] = {**state["change"], "made": {}, "fenced": False}
     return _reserve(state, outside)
 
 
@@ -244,7 +244,6 @@ def _unless_stale(state: State, answers: Answers, outside: Outside, follow: Any)
     }
     state["change"] = {
         **change,
-        "stale": [host for host in state["change"]["stale"] if host not in stale] + stale,
         "after": state["step"],
         "answers": encode({host: answer for host, answer in answers.items() if host not in stale}),
     }
@@ -264,7 +263,7 @@ def _applied(state: State, answers: Answers, outside: Outside) -> State:
     change = state["change"]
     amended = {host: result for host, result in answers.items() if host in state["record"]["hosts"]}
     missing = _missing(amended, _actions)
-    state["replicas"] = _replicas(state, amended)
+    state["replicas"] = _replicas(amended)
     if missing:
         displaced = {
             name: host
@@ -282,7 +281,7 @@ def _applied(state: State, answers: Answers, outside: Outside) -> State:
     return _clear(state, outside)
 
 
-def _replicas(state: State, answers: Answers) -> list[dict[str, Any]]:
+def _replicas(answers: Answers) -> list[dict[str, Any]]:
     return [{**replica, "host": host} for host, answer in answers.items() for replica in answer.replicas or ()]
 
 
@@ -290,7 +289,7 @@ def _after_join(state: State, answers: Answers, outside: Outside) -> State:
     missing = _missing(answers, lambda answer: answer.replicas)
     if missing:
         return _over(state, FAILED, [f"{host}: {why}" for host, why in missing.items()])
-    state["replicas"] = [*state["replicas"], *_replicas(state, answers)]
+    state["replicas"] = [*state["replicas"], *_replicas(answers)]
     return _clear(state, outside)
 
 
