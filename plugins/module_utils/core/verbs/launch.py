@@ -95,6 +95,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     table_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import change, cleanup, images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.change import (
+    DECIDE,
+    OUTPUT,
+    PATIENCE,
+    STATE_DIRECTORY,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
@@ -107,18 +113,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 
 REFUSED = "The session cannot be launched."
-STATE_DIRECTORY = {"state_directory": "launch_state_directory"}
-OUTPUT = {
-    "output_size": "launch_output_size",
-    "output_days": "launch_output_days",
-    "output_sessions": "launch_output_sessions",
-}
-DECIDE = "Decide what follows"
 SAY = "Say what runs where, or why it waits"
 GRACE = 30
 """Seconds beyond those for which another run holds a place, for a host that answers late."""
-PATIENCE = 10
-"""Seconds for which a host that has started its part looks for peers; who is later is met in a step of its own."""
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
 
 
