@@ -789,7 +789,8 @@ def in_memory() -> Iterator[list[World]]:
     def remove_rules(session_id: str) -> None:
         NOW.host.remove_rules(session_id)
 
-    with pytest.MonkeyPatch.context() as patch:
+    removals = tempfile.TemporaryDirectory(prefix="cluster-compute-run-")
+    with pytest.MonkeyPatch.context() as patch, removals as run_directory:
         patch.setattr(tempfile, "mkstemp", write)
         patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: NOW.host))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
@@ -810,7 +811,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
-        patch.setattr(ledger_file, "REMOVALS", tempfile.mkdtemp(prefix="cluster-compute-run-"))
+        patch.setattr(ledger_file, "REMOVALS", run_directory)
         clock = SimpleNamespace(
             **{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now, "sleep": rest}
         )
