@@ -589,12 +589,12 @@ class World:
 
     def launch(
         self,
-        asked: Request,
+        request: Request,
         moment: int | None = None,
         happens: Callable[[], Any] | None = None,
         owner: str = "alice",
     ) -> State:
-        given = launch_request(asked, owner)
+        given = launch_request(request, owner)
         return self.run(launch, launch.begin(given, self.known, self.now, attempts=self.attempts), moment, happens)
 
     def launch_from_queue(self, launchable: dict[str, Any]) -> State:

@@ -224,12 +224,12 @@ def test_an_ssh_session_goes_on_when_its_server_is_started_anew(host: Host) -> N
     demo = Changing(host).start("sub2")
     command = ["docker", "exec", "-i", "demo-main1", "ssh", "sub1", "while read x; do echo $WORLD_SIZE $x; done"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as login:
-        said, heard = login.stdin, login.stdout
-        assert said is not None
+        writer, heard = login.stdin, login.stdout
+        assert writer is not None
         assert heard is not None
 
         def ask(word: str) -> str:
-            print(word, file=said, flush=True)
+            print(word, file=writer, flush=True)
             return str(heard.readline())
 
         assert ask("before") == "2 before\n"
@@ -242,7 +242,7 @@ def test_an_ssh_session_goes_on_when_its_server_is_started_anew(host: Host) -> N
         assert ask("smaller") == "2 smaller\n"
         assert demo.session.run_in("main1", "ssh", "sub1", "echo $WORLD_SIZE") == "2\n"
         assert demo.session.repair()["actions"] == []
-        said.close()
+        writer.close()
         assert login.wait() == 0
 
 

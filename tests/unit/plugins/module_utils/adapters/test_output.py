@@ -25,8 +25,8 @@ def test_what_is_kept_reads_back_and_goes(tmp_path: Path) -> None:
     output.write_info("train", ALICE, 100.0, {"main1": {"exit_code": 3}})
     assert output.containers() == [("main1", "0123456789ab")]
     assert list(output.read_container("main1", "0123456789ab")) == [LINE]
-    about = {"name": "train", **ALICE, "ended": 100.0, "replicas": {"main1": {"exit_code": 3}}}
-    assert output.read_info() == about
+    info = {"name": "train", **ALICE, "ended": 100.0, "replicas": {"main1": {"exit_code": 3}}}
+    assert output.read_info() == info
     output.write_info("train", NOBODY, 200.0, {})  # by a removal that finds no record any more
     assert output.read_info() == {"name": "train", **ALICE, "ended": 200.0, "replicas": {}}
     assert {path.stat().st_mode & 0o077 for path in tmp_path.rglob("*")} == {0}
@@ -58,15 +58,15 @@ def test_what_takes_more_than_its_share_of_the_disk_goes_the_oldest_first(tmp_pa
     for number, key in enumerate(IDS):
         directory.session(key).write_info("train", ALICE, 1000.0 + number, {})
         (directory.session(key).path / f"main1@{number}").write_bytes(b"x" * 100_000)
-    one = directory.session(IDS[0]).size()
-    assert 100_000 < one < 150_000
-    assert directory.surplus(1004.0, 100.0, 50, (), 5 * one) == []
-    assert directory.surplus(1004.0, 100.0, 50, (), 5 * one - 1) == IDS[:1]
-    assert directory.surplus(1004.0, 100.0, 50, (), 2 * one) == IDS[:3]
-    assert directory.surplus(1004.0, 100.0, 50, {IDS[0]}, 2 * one) == IDS[1:4], "what runs counts and stays"
-    assert directory.surplus(1004.0, 3.5, 50, (), 4 * one) == IDS[:1], "what goes anyway takes nothing"
+    size = directory.session(IDS[0]).size()
+    assert 100_000 < size < 150_000
+    assert directory.surplus(1004.0, 100.0, 50, (), 5 * size) == []
+    assert directory.surplus(1004.0, 100.0, 50, (), 5 * size - 1) == IDS[:1]
+    assert directory.surplus(1004.0, 100.0, 50, (), 2 * size) == IDS[:3]
+    assert directory.surplus(1004.0, 100.0, 50, {IDS[0]}, 2 * size) == IDS[1:4], "what runs counts and stays"
+    assert directory.surplus(1004.0, 3.5, 50, (), 4 * size) == IDS[:1], "what goes anyway takes nothing"
     assert directory.surplus(1004.0, 100.0, 50, (), 0) == IDS
-    assert directory.share() > 10 * one
+    assert directory.share() > 10 * size
 
 
 def test_no_path_is_made_of_what_is_no_id(tmp_path: Path) -> None:

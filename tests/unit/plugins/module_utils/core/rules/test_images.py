@@ -33,10 +33,10 @@ PINNED = f"registry.example/train@{DIGEST}"
 
 
 def host(image: str | None = None, digests: tuple[str, ...] = (), **engine: str) -> dict[str, Any]:
-    about = {"architecture": "x86_64", "image_store": "docker", **engine}
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}[about["architecture"]]
+    engine = {"architecture": "x86_64", "image_store": "docker", **engine}
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}[engine["architecture"]]
     known = None if image is None else {"id": image, "digests": list(digests), "architecture": machine}
-    return {"engine": about, "images": {NAME: known}}
+    return {"engine": engine, "images": {NAME: known}}
 
 
 def need_of(policy: str = MISSING, used: int = 2, reference: str = NAME, **facts: dict[str, Any]) -> Need:
