@@ -213,7 +213,7 @@ def test_a_session_shrinks(host: Host) -> None:
     assert demo.session.files.read_public_keys().keys() == {"main1", "sub1"}
     kept = OutputDirectory(str(host.state.root)).session(record.id)
     assert [replica for replica, _container in kept.containers()] == ["sub2"]
-    assert (kept.read_about()["ended"], kept.read_about()["replicas"]["sub2"]["exit_code"]) == (None, 3)
+    assert (kept.read_info()["ended"], kept.read_info()["replicas"]["sub2"]["exit_code"]) == (None, 3)
     sources = host.call("session_output", session_id=record.id, replicas=["sub2"])["sources"]
     assert [line[2] for source in sources for line in source["lines"]] == ["hello", "bye"]
     assert demo.session.run_in("main1", "ssh", "sub1", "echo $WORLD_SIZE") == "2\n"

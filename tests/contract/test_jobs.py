@@ -208,7 +208,7 @@ def test_a_job_that_nobody_watches_any_more_is_lost_and_can_be_stopped(work: Ses
     job = Job(work).start("exec sleep 5551")
     while not running("^sleep 5551"):
         time.sleep(0.05)
-    description = kept(job).read_about()
+    description = kept(job).read_info()
     assert description is not None
     os.kill(description["runner"]["pid"], signal.SIGKILL)
     os.waitpid(description["runner"]["pid"], 0)

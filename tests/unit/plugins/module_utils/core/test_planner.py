@@ -186,13 +186,13 @@ def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path
 
 def test_one_that_waits_is_launched_in_its_turn() -> None:
     record = waiting(request())
-    assert planner(request(), h1=host(record)).answer_to_one_that_waits(record) is None
+    assert planner(request(), h1=host(record)).answer_to_queued(record) is None
     placed = prepared(record, {"session": {"id": SESSION, "name": "train"}, "hosts": {}, "replicas": []})
-    assert planner(request(), h1=host(placed)).answer_to_one_that_waits(record) is None
+    assert planner(request(), h1=host(placed)).answer_to_queued(record) is None
 
 
 def test_one_that_was_cancelled_is_not_launched() -> None:
-    answer = planner(request(), h1=host(), h2=host()).answer_to_one_that_waits(waiting(request()))
+    answer = planner(request(), h1=host(), h2=host()).answer_to_queued(waiting(request()))
     assert answer is not None
     assert (answer["status"], answer["pending"]) == ("CANCELLED", None)
 
@@ -200,7 +200,7 @@ def test_one_that_was_cancelled_is_not_launched() -> None:
 def test_one_that_has_ended_is_not_launched() -> None:
     record = waiting(request())
     ended = advance(record, ERROR, "x", report=("Its image is gone.",))
-    answer = planner(request(), h1=host(ended)).answer_to_one_that_waits(record)
+    answer = planner(request(), h1=host(ended)).answer_to_queued(record)
     assert answer is not None
     assert (answer["status"], answer["pending"]["status"]) == ("REFUSED", ERROR)
     assert "Its image is gone." in answer["report"]
@@ -209,7 +209,7 @@ def test_one_that_has_ended_is_not_launched() -> None:
 def test_one_that_was_asked_for_differently_is_not_launched_as_it_was() -> None:
     record = waiting(request())
     changed = advance(record, PENDING, "x", request=request(priority=5).to_dict())
-    answer = planner(request(), h1=host(changed)).answer_to_one_that_waits(record)
+    answer = planner(request(), h1=host(changed)).answer_to_queued(record)
     assert answer is not None
     assert answer["status"] == "CANCELLED"
     assert "asked for differently" in answer["report"][1]
@@ -225,13 +225,11 @@ def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str)
         unreachable=["h2"] if known != "damaged" else [],
         h1=host(*copies, damaged=["The record is damaged."] if known == "damaged" else []),
     )
-    answer = looked_at.answer_to_one_that_waits(record)
+    answer = looked_at.answer_to_queued(record)
     assert answer is not None
     assert (answer["status"], answer["pending"]) == ("PENDING", encode(record))
     tombstone = [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
-    told = planner(request(priority=5), unreachable=["h2"], h1=host(tombstones=tombstone)).answer_to_one_that_waits(
-        record
-    )
+    told = planner(request(priority=5), unreachable=["h2"], h1=host(tombstones=tombstone)).answer_to_queued(record)
     assert told is not None
     assert told["status"] == "CANCELLED"
 

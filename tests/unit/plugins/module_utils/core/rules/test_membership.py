@@ -12,8 +12,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     GIVEN_AWAY,
     MEMBER,
     UNKNOWN,
+    has_peers,
     holds_back,
-    is_asked,
     judge,
     question,
     read_answer,
@@ -87,8 +87,8 @@ def test_what_kernels_and_firewalls_say_is_no_answer(version: int) -> None:
     ids=["none", "bridge", "vxlan"],
 )
 def test_only_a_session_over_several_hosts_has_whom_to_ask(network: Any, asked: bool) -> None:
-    assert is_asked({"network": network}) is asked
-    assert not is_asked(None)
+    assert has_peers({"network": network}) is asked
+    assert not has_peers(None)
 
 
 @pytest.mark.parametrize("policy", [None, *HOST_LOSS])

@@ -54,7 +54,7 @@ class Launch:
         """Take results, and return what is next."""
         step = Distribution(self.plan, typed(self.hosts), self.before, (8480, 8489), 40, self.check_mode)
         came = {kind: read_answers(ImagesAnswer, answers) for kind, answers in results.items()}
-        step.asked(came.get("asked", {}))
+        step.resolved(came.get("resolved", {}))
         step.pulled(came.get("pulled", {}))
         step.arrived(came.get("served", {}), came.get("arrived", {}))
         self.before = step.result()
@@ -64,7 +64,7 @@ class Launch:
 def test_one_asks_all_pull_and_who_cannot_is_helped() -> None:
     launch = Launch(facts())
     assert launch.step()["asks"] == {"h1": [NAME]}
-    told = launch.step(asked={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
+    told = launch.step(resolved={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
     assert set(told["pulls"]) == {"h1", "h2", "h3"}
     assert told["progress"] == "hosts: 3"
     came = {"pulled": {NAME: {"id": IMAGE, "bytes": 2_000_000, "seconds": 1.0}}, "problems": {}}
@@ -89,7 +89,7 @@ def test_one_asks_all_pull_and_who_cannot_is_helped() -> None:
 def test_a_registry_that_refuses_is_told_for_every_host() -> None:
     launch = Launch(facts())
     launch.step()
-    told = launch.step(asked={"h1": {"digests": {}, "problems": {NAME: "unauthorized"}}})
+    told = launch.step(resolved={"h1": {"digests": {}, "problems": {NAME: "unauthorized"}}})
     assert (told["asks"], told["pulls"], told["receives"]) == ({}, {}, {})
     assert all("h1 asked the registry: unauthorized" in result["msg"] for result in told["results"].values())
 
@@ -130,7 +130,7 @@ def test_who_serves_a_host_that_has_the_image_is_ended() -> None:
 def test_check_mode_tells_what_would_be_done() -> None:
     launch = Launch(facts(), check_mode=True)
     launch.step()
-    launch.step(asked={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
+    launch.step(resolved={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
     nothing: dict[str, Any] = {"pulled": {}, "problems": {}}
     told = launch.step(pulled=dict.fromkeys(("h1", "h2", "h3"), nothing))
     assert told["report"] == [f"{host} would pull registry.example/train@{DIGEST}." for host in ("h1", "h2", "h3")]
