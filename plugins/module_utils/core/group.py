@@ -186,8 +186,8 @@ class GroupFacts:
         if host not in self.facts and 2 * len(silent) > len(others) and (is_larger or len(others) == 1):
             return ""
         hear = [other for other in here if other not in silent]
-        who = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
-        return f"{host} does not count as lost, as {who}."
+        reason = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
+        return f"{host} does not count as lost, as {reason}."
 
     def with_missing_hosts(self, view: ClusterState) -> list[Record]:
         """Return the sessions that run and of which a host has not answered."""

@@ -194,14 +194,14 @@ class Planner:
         """
         self.has_waited = queued or waits is not None
         self.view.check_names()
-        answer = self.answer_to_one_that_waits(waits) if waits is not None else None
+        answer = self.answer_to_queued(waits) if waits is not None else None
         if answer is None:
             return self.run_queued(cleaned_up) if queued else self.run(cleaned_up)
         if answer["pending"] is None and not queued:
             raise InvalidInput.single("session_name", self.request.name, " ".join(answer["report"]))
         return answer
 
-    def answer_to_one_that_waits(self, waits: Record) -> dict[str, Any] | None:
+    def answer_to_queued(self, waits: Record) -> dict[str, Any] | None:
         """Return the decision where the session that waited is not to be launched, else None.
 
         waits: its record as it was last seen.
@@ -258,7 +258,7 @@ class Planner:
             return self._answer("CANCELLED", report=[f"Session {self.request.name} is not changed.", why])
         launchers = self._launchers()
         if launchers or (current is not None and current.status == PREPARING):
-            return self._answer("WAITING", record=current, launchers=launchers, report=[self._who_launches(launchers)])
+            return self._answer("WAITING", record=current, launchers=launchers, report=[self._launch_report(launchers)])
         if current is None:
             return self._new_plan(None)
         require_known(current)
@@ -364,7 +364,7 @@ class Planner:
             "report": [
                 *self._partly(request),
                 f"Session {record.name} ({record.id}): {why}",
-                *_said_of_moves(change, homes),
+                *_moves_report(change, homes),
             ],
         }
 
@@ -484,7 +484,7 @@ class Planner:
             if held.claim.session_name == self.request.name and held.expires is not None
         }
 
-    def _who_launches(self, launchers: Mapping[str, Mapping[str, Any]]) -> str:
+    def _launch_report(self, launchers: Mapping[str, Mapping[str, Any]]) -> str:
         name = self.request.name
         if not launchers:
             return f"Session {name} is being launched by another run."
@@ -772,7 +772,7 @@ def _writers(plan: Plan, receiving: Sequence[str]) -> list[str]:
     ]
 
 
-def _said_of_moves(change: Change, homes: Mapping[str, str]) -> list[str]:
+def _moves_report(change: Change, homes: Mapping[str, str]) -> list[str]:
     """Return where replicas are that had another host, and what of them is gone."""
     moved = [f"{name} from {before} to {homes[name]}" for name, before in change.places.items() if before is not None]
     if not moved:

@@ -183,8 +183,8 @@ def _object_reader(kind: Any) -> Reader:
         if missing or unknown:
             return None
         found = {
-            name: read_one(value[name], f"{place}.{name}", problems)
-            for name, read_one in readers.items()
+            name: read_field(value[name], f"{place}.{name}", problems)
+            for name, read_field in readers.items()
             if name in value
         }
         found.update(dict.fromkeys(_newer(kind), newer))

@@ -500,7 +500,7 @@ class _Launch:
             images.BATCHES * self.outside.forks,
             self.outside.check_mode,
         )
-        distribution.asked(came.get("asked", {}))
+        distribution.resolved(came.get("resolved", {}))
         distribution.pulled(came.get("pulled", {}))
         distribution.arrived(came.get("served", {}), came.get("arrived", {}))
         found = distribution.result()
@@ -539,7 +539,7 @@ class _Launch:
         return read_answers(ImagesAnswer, self.state[key] if key else self.results)
 
     def _after_ask(self) -> State:
-        return self._images({"asked": self._of_images()})
+        return self._images({"resolved": self._of_images()})
 
     def _after_pull(self) -> State:
         return self._images({"pulled": self._of_images()})
@@ -1131,7 +1131,7 @@ def _replicas(answer: SessionAnswer) -> object:
 
 def _saying(came: Mapping[str, object]) -> str:
     """Return the title under which people are told what came of a step with images."""
-    if "asked" in came:
+    if "resolved" in came:
         return "Say which image it is"
     return "Say who has pulled what" if "pulled" in came else "Say who has got it from whom"
 

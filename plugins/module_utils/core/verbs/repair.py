@@ -218,8 +218,8 @@ def _requeue(state: State, group: GroupFacts, view: ClusterState, leaving: Mappi
                 f"Session {name} stays: {host}, where its batch command runs, cannot be asked to stop it. {why}"
             )
     title = "Stop batch commands that are to begin anew elsewhere"
-    asked = {"requeue_from": [], "requeued": requeued, "unremoved": [*state["unremoved"], *stays]}
-    return {**state, **asked, **step("requeue" if calls else "", title, "Look again", calls)}
+    requeue = {"requeue_from": [], "requeued": requeued, "unremoved": [*state["unremoved"], *stays]}
+    return {**state, **requeue, **step("requeue" if calls else "", title, "Look again", calls)}
 
 
 def _after_requeue(state: State, answers: Answers, _outside: Outside) -> State:
