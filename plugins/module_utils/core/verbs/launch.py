@@ -40,6 +40,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.change_planner import ChangePlanner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import RULES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
@@ -70,7 +71,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import (
-    Planner,
     Wish,
     undetected,
     warnings_of,
@@ -324,7 +324,7 @@ class _Launch:
             if not state["from_queue"]:
                 group.require({*request.hosts} - {*request.excluded_hosts, *state["sick"]})
             waits = read_record(state["waits"]) if state["waits"] else None
-            planner = Planner(
+            planner = ChangePlanner(
                 request,
                 given["owner"],
                 given["recreate"],
