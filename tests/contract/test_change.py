@@ -41,7 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     beyond,
     claims_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import change_steps, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import launch_steps, steps
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
@@ -268,7 +268,7 @@ def test_a_refusal_leaves_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -
     output_of("docker", "rm", "demo-sub2")
     nothing_stays()
     with monkeypatch.context() as patched:
-        patched.setattr(change_steps, "make_keys", no_keys)
+        patched.setattr(launch_steps, "make_keys", no_keys)
         with pytest.raises(SessionError, match="No space left on device"):
             demo.hold(record)
     nothing_stays()

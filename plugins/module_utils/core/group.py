@@ -216,6 +216,14 @@ class GroupFacts:
             and (replica["host"], replica["name"]) not in there
         ]
 
+    def public_keys(self, record: Record) -> dict[str, Any]:
+        """Return what hosts know of the public keys of a session's replicas; each is right about its own."""
+        known = {host: facts.public_keys.get(record.id, {}) for host, facts in self.facts.items()}
+        found = {name: keys for of_host in known.values() for name, keys in of_host.items()}
+        homes = {replica["name"]: replica["host"] for replica in record.plan["replicas"]}
+        found.update({name: known[host][name] for name, host in homes.items() if name in known.get(host, ())})
+        return {name: found[name] for name in homes if name in found}
+
     def half_changed(self, view: ClusterState) -> list[Record]:
         """Return the sessions whose last change was not finished, and whose hosts are all there."""
         return [

@@ -169,6 +169,16 @@ class TestLabStamp:
         with pytest.raises(FileNotFoundError, match=r"image_archive\.py"):
             stamp.digest(tree)
 
+    def test_whoever_asks_for_anything_else_gets_no_stamp(self, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        stamp = load("lab_stamp")
+        monkeypatch.setattr(stamp, "ROOT", tree)
+        for wrong in ["--check"], ["tests"]:
+            with pytest.raises(SystemExit) as error:
+                stamp.main(wrong)
+            assert (error.value.code, (tree / stamp.STAMP).exists()) == (2, False)
+        stamp.main([])
+        assert stamp.agrees(tree)
+
     def test_the_tree_has_all_of_them(self) -> None:
         assert len(load("lab_stamp").digest(TOOLS.parent)) == 64
 

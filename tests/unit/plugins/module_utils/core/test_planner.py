@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.change_planner import ChangePlanner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
@@ -33,7 +34,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     started,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
@@ -69,13 +69,13 @@ def planner(
     shared_with: Sequence[str] = (),
     asker: Asker = ADMIN,
     **hosts: dict[str, Any],
-) -> Planner:
+) -> ChangePlanner:
     results = {
         **{name: {"host": facts} for name, facts in hosts.items()},
         **{name: {"unreachable": True} for name in unreachable},
     }
     group = GroupFacts.read(read_answers(FactsAnswer, results), {name: {} for name in results})
-    return Planner(
+    return ChangePlanner(
         wanted,
         owner,
         False,
