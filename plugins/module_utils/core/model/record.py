@@ -255,7 +255,8 @@ def tunnel_of(plan: Mapping[str, Any]) -> Optional[OverlayTunnel]:
     network = plan.get("network")
     if network is None or network["vni"] is None or network["tunnel"] is not None:
         return None
-    endpoints = tuple(str(host["underlay_address"]) for host in plan["hosts"].values())
+    # In the order in which a record is kept, so that rules stay the same when it is read back.
+    endpoints = tuple(str(host["underlay_address"]) for _name, host in sorted(plan["hosts"].items()))
     return OverlayTunnel(network["vni"], network["port"], endpoints)
 
 

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys
@@ -45,6 +44,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, durations, facts, program, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
@@ -220,29 +220,45 @@ def test_every_verb_goes_on_with_what_a_release_left(world: World, state: StateD
     assert world.copies("pair") == world.copies("wide") == {}
 
 
-NEWER: dict[str, dict[str, Any]] = {
-    "record": {"mood": "good"},
-    "request": {"mood": "good"},
-    "plan": {"mood": "good"},
-}
+def add(state: StateDirectory, record: Record, place: str) -> None:
+    """Add to a record what no release knows: to itself, or to its request or plan, as far as it has that."""
+    path = state.session(record.id).record_file
+    data = json.loads(path.read_text(encoding="utf-8"))
+    parts = {
+        "record": [data],
+        "request": [data["request"], (data["plan"] or {}).get("request")],
+        "plan": [data["plan"]],
+    }
+    for part in parts[place]:
+        if part is not None:
+            part["mood"] = "good"
+    path.write_text(json.dumps(data), encoding="utf-8")
 
 
-@pytest.mark.parametrize("place", NEWER)
+@pytest.mark.parametrize("place", ["record", "request"])
+def test_what_a_session_with_more_has_lost_is_not_replaced_or_moved(
+    world: World, state: StateDirectory, place: str
+) -> None:
+    first = records_of(state)
+    for name in ("pair", "wide"):
+        add(state, first[name], place)
+    path = state.session(first["pair"].id).record_file
+    text = path.read_bytes()
+    moved = world.run(schedule, schedule.begin(world.known, only_lost=True, moves_from=["h1"]), None, None)
+    assert "Session pair stays as it is. " in " ".join(moved["warnings"])
+    world.hosts["h2"].is_up = False
+    lost = world.run(schedule, schedule.begin(world.known, session_name="wide", only_lost=True), None, None)
+    assert (lost["launchable"], path.read_bytes()) == ([], text)
+    assert any(line.startswith("Session wide stays as it is. ") and "mood" in line for line in lost["warnings"]), lost
+
+
+@pytest.mark.parametrize("place", ["record", "request", "plan"])
 def test_a_session_with_what_a_newer_release_added_runs_on_and_can_be_torn_down(
     world: World, state: StateDirectory, place: str
 ) -> None:
     first = records_of(state)
     for name in ("pair", "waits"):
-        path = state.session(first[name].id).record_file
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if name == "waits" and place == "plan":
-            continue
-        meant = [data] if place == "record" else [data[place]]
-        if place == "request" and data["plan"]:
-            meant.append(data["plan"]["request"])
-        for part in meant:
-            part.update(NEWER[place])
-        path.write_text(json.dumps(data), encoding="utf-8")
+        add(state, first[name], place)
     path = state.session(first["pair"].id).record_file
     text, containers = path.read_bytes(), dict(world.hosts["h1"].containers)
     assert records_of(state).keys() == first.keys(), "it is not damaged"

@@ -181,9 +181,7 @@ def test_missing_and_unknown_keys_are_named(make: Any) -> None:
         with pytest.raises(InvalidRecord, match=f"lacks {key}"):
             read_record({name: value for name, value in data.items() if name != key})
     inner = {**data["history"][0], "mood": "good"}
-    with pytest.raises(
-        UnknownSchema, match=r"history\[0\] has 'mood', which is unknown\. Use the release"
-    ):
+    with pytest.raises(UnknownSchema, match=r"history\[0\] has 'mood', which is unknown\. Use the release"):
         read_record({**data, "history": [inner]})
     with pytest.raises(InvalidRecord, match="lacks revision") as error:
         read_record({**data, "history": [{"mood": "good"}]})
@@ -196,9 +194,7 @@ def test_what_a_newer_release_wrote_beside_stays_and_is_gone_on_with_by_nobody_e
     record = read_record(data, SESSION)
     assert encode(record) == data
     assert encode(stub_of(record))["newer"] == 1
-    with pytest.raises(
-        UnknownSchema, match=r"of session train has 'mood\\x1b, newer', which this release .* not"
-    ):
+    with pytest.raises(UnknownSchema, match=r"of session train has 'mood\\x1b, newer', which this release .* not"):
         require_known(record)
     require_known(make())
 
