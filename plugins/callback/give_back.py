@@ -26,6 +26,12 @@ requirements:
   - named in C(callbacks_enabled) of C(ansible.cfg), or in E(ANSIBLE_CALLBACKS_ENABLED)
 """
 
+EXAMPLES = r"""
+# In ansible.cfg:
+# [defaults]
+# callbacks_enabled = cluster_compute.session.give_back
+"""
+
 import json
 import multiprocessing
 import os

@@ -41,6 +41,12 @@ options:
         key: show
 """
 
+EXAMPLES = r"""
+# In ansible.cfg:
+# [defaults]
+# callbacks_enabled = cluster_compute.session.progress
+"""
+
 import atexit
 import os
 import sys

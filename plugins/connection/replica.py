@@ -52,6 +52,16 @@ options:
       - name: ansible_pipelining
 """
 
+EXAMPLES = r"""
+- name: Look into the replicas of a session, which the inventory plugin lists and connects by this plugin
+  hosts: session_train
+  gather_facts: false
+  tasks:
+    - name: Show the memory of each
+      ansible.builtin.command: free -m
+      changed_when: false
+"""
+
 import copy
 import os
 import random
