@@ -72,6 +72,13 @@ awx: setup ## The playbook for AWX, and the definition of the execution environm
 reference: setup ## Write docs/reference anew from the sources
 	@python tools/make_reference.py
 
+.PHONY: docs
+docs: setup ## The documentation as pages, in .cache/site: built, every link followed
+	@# Else each build says when the theme's maintenance ends, which CONTRIBUTING does.
+	@NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+	@python tools/check_site.py .cache/site
+	@echo "Read .cache/site/index.html"
+
 .PHONY: sanity
 sanity: setup ## ansible-test sanity and ansible-test units
 	@tools/need.sh shellcheck=shellcheck
@@ -117,9 +124,9 @@ build: setup ## Build the collection, install the result aside and use it from t
 	@tools/build.sh
 
 .PHONY: test
-test: setup ## Every check: contract, lint, unit, sanity, bench-smoke, molecule, awx, browser, build, integration
+test: setup ## Every check: contract, lint, unit, sanity, bench-smoke, molecule, awx, browser, build, docs, integration
 	@# The longest of them begin first, or one would run alone at the end.
-	@tools/test.sh "contract lint unit sanity bench-smoke molecule awx browser build" integration
+	@tools/test.sh "contract lint unit sanity bench-smoke molecule awx browser build docs" integration
 
 .PHONY: clean
 clean: ## Remove .venv and all that the checks made in the checkout

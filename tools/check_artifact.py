@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 
 # Of use in a checkout alone; what git knows beyond these and the files with a leading dot has to be in.
-CHECKOUT_ONLY = {"Makefile", "ansible.cfg", "galaxy.yml", "pyproject.toml", "requirements", "tools"}
+CHECKOUT_ONLY = {"Makefile", "ansible.cfg", "galaxy.yml", "mkdocs.yml", "pyproject.toml", "requirements", "tools"}
 # Written by ansible-galaxy itself.
 GENERATED = {"FILES.json", "MANIFEST.json"}
 
