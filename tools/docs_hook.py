@@ -18,8 +18,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_more: Any) -> str
         path = (Path(page.file.abs_src_path).parent / link[1]).resolve()
         if path.is_relative_to(config["docs_dir"]) or not path.exists():
             return link[0]
-        return f"]({config['extra']['repository']}/blob/main/{path.relative_to(ROOT)})"
+        return f"]({config['extra']['repository']}/blob/main/{path.relative_to(ROOT)}{link[2] or ''})"
 
     # A page has the title of its first heading only where nothing stands before it.
     text = re.sub(r"\A(<!--.*?-->\s*)+", "", markdown, flags=re.DOTALL)
-    return re.sub(r"\]\((\.\./[^)]+)\)", full, text)
+    return re.sub(r"\]\((\.\./[^)#]+)(#[^)]*)?\)", full, text)
