@@ -74,10 +74,16 @@ reference: setup ## Write docs/reference anew from the sources
 
 .PHONY: docs
 docs: setup ## The documentation as pages, in .cache/site: built, every link followed
-	@# Else each build says when the theme's maintenance ends, which CONTRIBUTING does.
-	@NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+	@# Not --quiet: warnings that are not shown do not count for --strict. What is switched off is the notice until when the
+	@# theme is maintained, which CONTRIBUTING says.
+	@NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 	@python tools/check_site.py .cache/site
 	@echo "Read .cache/site/index.html"
+
+.PHONY: pictures
+pictures: lab-up ## Make the pictures of the documentation anew, from a session on the lab
+	@tools/need.sh chromium=chromium
+	@python tools/make_pictures.py
 
 .PHONY: sanity
 sanity: setup ## ansible-test sanity and ansible-test units
