@@ -265,10 +265,10 @@ def test_the_commands_of_a_document(
     output = ""
     for command in commands(read(document)):
         if command not in ELSEWHERE and not is_left(command, document):
-            for one in expanded(command):
-                if not is_done(one, document, printed):
-                    printed[one] = run(here(one))
-                output += printed[one]
+            for part in expanded(command):
+                if not is_done(part, document, printed):
+                    printed[part] = run(here(part))
+                output += printed[part]
     place = 0
     for text in EXPECTED[document]:
         found = output.find(text, place if document == "docs/first_session.md" else 0)
