@@ -644,9 +644,9 @@ class _Launch:
         return {**self.state, **step("replace", "Remove the session that this one replaces", DECIDE, calls)}
 
     def _after_replace(self) -> State:
-        return self._bury("hold")
+        return self._write_tombstones("hold")
 
-    def _bury(self, then: str) -> State:
+    def _write_tombstones(self, then: str) -> State:
         """Remember which hosts have to be cleaned later, and go on. then: what follows, hold or undone."""
         found = tombstones_for(self.answers)
         self.state["warnings"] = found.report if found.unreachable else []
@@ -986,7 +986,7 @@ class _Launch:
     def _after_undo(self) -> State:
         # Of a session that did not come from the queue nothing stays, and a host that went away meanwhile is cleaned
         # when it is back.
-        return self._after_keep() if self.state["failed_record"] is not None else self._bury("undone")
+        return self._after_keep() if self.state["failed_record"] is not None else self._write_tombstones("undone")
 
     def _undone(self) -> State:
         state = self.state
