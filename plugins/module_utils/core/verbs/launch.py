@@ -310,7 +310,7 @@ class _Launch:
     def _look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
         peers_heard = bool(peers_of)
         look = _look(self.state["request"], self.state["known"], peers_of)
-        return {**self.state, "pause": pause, "peers_heard": asked_peers, **look}
+        return {**self.state, "pause": pause, "peers_heard": peers_heard, **look}
 
     def _after_look(self) -> State:
         return self._plan(read_answers(FactsAnswer, self.results))
