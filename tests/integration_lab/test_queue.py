@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     Snapshot,
     clear,
     differences,
+    in_parallel,
     launch,
     play,
     replicas,
@@ -44,7 +45,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "first": {"session_cpus": "1", "session_owner": "alice", "session_env": {"GREETING": "hello"}},
     "urgent": {"session_cpus": "0.5", "session_priority": 5},
     "doomed": {"session_cpus": "0.5", "session_command": ["no-such-program"]},
-    "late": {"session_cpus": "1", "session_wait": True, "session_wait_seconds": 3},
+    "late": {"session_cpus": "1", "session_owner": "bob", "session_wait": True, "session_wait_seconds": 3},
     "patient": {"session_cpus": "1", "session_wait": True, "session_wait_seconds": 240},
 }
 """Each wants a place on each host, which has two CPUs: `urgent`, `first` and `doomed` fit beside each other."""
@@ -99,7 +100,27 @@ def queue(nothing_stays: None) -> dict[str, Run]:
         assert kept("first") == {}
         runs |= {name: ask(name) for name in ("first", "urgent", "doomed", "late")}
         runs["in order"] = schedule().ok()
+        runs["by share"] = _by_share()
     return runs
+
+
+def _by_share() -> Run:
+    """Have hosts count who uses them, as the timer does that the lab's hosts have not, and look at the queue."""
+    settings = f"{STATE}-settings.json"
+    count = "/usr/local/lib/cluster-compute/host.pyz --disks"
+    told = f"""cp {settings} {settings}.before
+sed -i 's/"share_half_life": null/"share_half_life": 86400/' {settings}
+{count}; sleep 1; {count}"""
+    try:
+        in_parallel(lambda host: script(host, told), HOSTS)
+        return play(
+            "schedule_pending",
+            {},
+            "--check",
+            hosts={host: {"cluster_compute_fair_share": {"half_life": "1d"}} for host in HOSTS},
+        )
+    finally:
+        in_parallel(lambda host: script(host, f"mv {settings}.before {settings}; rm {STATE}/use.json"), HOSTS)
 
 
 def test_a_session_without_room_waits_on_every_host(queue: dict[str, Run]) -> None:
@@ -120,6 +141,13 @@ def test_the_order_is_priority_then_age_whatever_the_clocks_say(queue: dict[str,
     assert in_queue(run) == ["urgent", "first", "doomed", "late"]
     assert any("cpus" in line for line in shown(run))
     assert run.changed_hosts == set(), "where nothing can start nothing changes"
+
+
+def test_of_equal_priority_who_has_used_least_is_next(queue: dict[str, Run]) -> None:
+    run = queue["by share"].ok()
+    # All that runs is of the owner of `urgent` and `doomed`.
+    assert in_queue(run) == ["urgent", "first", "late", "doomed"]
+    assert shown(run)[0].startswith("1. urgent of root (100 % of use)")
 
 
 def test_a_launch_that_waited_in_vain_says_so_and_stays_in_the_queue(queue: dict[str, Run]) -> None:
