@@ -30,10 +30,10 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
     ALLOWED,
     GIB,
     KEY,
-    about_path,
     make_facts,
     make_plan,
     make_request,
+    path_facts,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -136,8 +136,8 @@ def test_the_fence_falls_for_a_host_that_is_used_again():
 def test_a_replica_that_stays_alone_keeps_its_local_rank():
     facts = make_facts(2)
     plan = make_plan(make_request(size=2, cpus=2, max_replicas_per_host=1), facts)
-    asked = make_request(size=2, cpus=2)
-    moved = change(replace(plan, request=asked.to_dict()), asked, facts, ["main1"], ["h1"])
+    wanted = make_request(size=2, cpus=2)
+    moved = change(replace(plan, request=wanted.to_dict()), wanted, facts, ["main1"], ["h1"])
     assert [(entry.host, entry.local_rank) for entry in moved.replicas] == [("h2", 1), ("h2", 0)]
     alone = change(moved, make_request(size=1, cpus=2, mode="multi-node"), facts)
     kept(moved, alone)
@@ -146,10 +146,10 @@ def test_a_replica_that_stays_alone_keeps_its_local_rank():
 
 def test_what_fits_on_none_of_its_own_hosts_goes_farther():
     facts = {**make_facts(3), **make_facts(1, cpus=2)}
-    asked = make_request(roles=[{"name": "main"}, {"name": "sub", "cpus": 4, "replicas": 1}], cpus=2)
-    plan = make_plan(asked, facts)
+    wanted = make_request(roles=[{"name": "main"}, {"name": "sub", "cpus": 4, "replicas": 1}], cpus=2)
+    plan = make_plan(wanted, facts)
     assert [entry.host for entry in plan.replicas] == ["h1", "h2"]
-    after = change(plan, asked, facts, ["sub1"], ["h2"])
+    after = change(plan, wanted, facts, ["sub1"], ["h2"])
     assert after.replicas[1].host == "h3"
     kept(plan, after, ["sub1"])
 
@@ -225,13 +225,13 @@ def spread(**more):
             {"ports": [("10.0.0.1", 2222, "tcp")]},
             "(session_ssh_port), is taken there.",
         ),
-        ({"mounts": ["/srv:/data"]}, {"paths": {"/srv": about_path("/srv", kind="file")}}, "/srv: It is not the same"),
+        ({"mounts": ["/srv:/data"]}, {"paths": {"/srv": path_facts("/srv", kind="file")}}, "/srv: It is not the same"),
         ({}, {"foreign_containers": ["demo-main1"]}, "It has a container named demo-main1 already."),
     ],
 )
 def test_who_does_not_fit_to_what_a_session_has_gets_no_replica_of_it(request_more, changes, why):
     asked = spread(**request_more)
-    paths = {mount.source: about_path(mount.source) for mount in asked.mounts}
+    paths = {mount.source: path_facts(mount.source) for mount in asked.mounts}
     facts = make_facts(3, encryption="", addresses=["192.0.2.1"], paths=paths, foreign_containers=[])
     plan = make_plan(asked, facts)
     if changes.get("ports") == "tunnel":
