@@ -108,11 +108,11 @@ def _by_share() -> Run:
     """Have hosts count who uses them, as the timer does that the lab's hosts have not, and look at the queue."""
     settings = f"{STATE}-settings.json"
     count = "/usr/local/lib/cluster-compute/host.pyz --disks"
-    told = f"""cp {settings} {settings}.before
+    commands = f"""cp {settings} {settings}.before
 sed -i 's/"share_half_life": null/"share_half_life": 86400/' {settings}
 {count}; sleep 1; {count}"""
     try:
-        in_parallel(lambda host: script(host, told), HOSTS)
+        in_parallel(lambda host: script(host, commands), HOSTS)
         return play(
             "schedule_pending",
             {},
@@ -120,7 +120,7 @@ sed -i 's/"share_half_life": null/"share_half_life": 86400/' {settings}
             hosts={host: {"cluster_compute_fair_share": {"half_life": "1d"}} for host in HOSTS},
         )
     finally:
-        in_parallel(lambda host: script(host, f"mv {settings}.before {settings}; rm {STATE}/use.json"), HOSTS)
+        in_parallel(lambda host: script(host, f"mv {settings}.before {settings}; rm -f {STATE}/use.json"), HOSTS)
 
 
 def test_a_session_without_room_waits_on_every_host(queue: dict[str, Run]) -> None:
