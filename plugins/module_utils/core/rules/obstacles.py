@@ -105,10 +105,10 @@ def _why_not_main(request: Request, facts: HostFacts) -> str:
     if request.ssh_port is not None:
         wanted.append(("session_ssh_port", EVERY_ADDRESS, request.ssh_port, "tcp"))
     for variable, address, number, protocol in wanted:
-        text = f"{address}:{number}/{protocol}, which main1 publishes ({variable})"
+        where = f"{address}:{number}/{protocol}"
         if not has_address(facts, address):
-            return f"It does not have the address of {text}."
+            return f"It does not have the address of {where}, which main1 publishes ({variable})."
         for taken in facts.ports:
             if ports_collide(address, number, protocol, taken.address, taken.port, taken.protocol):
-                return f"Port {text}, is taken there."
+                return f"Port {where}, which main1 publishes ({variable}), is taken there."
     return ""
