@@ -140,7 +140,7 @@ def find_places(
     wanted = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
     blocked = obstacles(plan, request, target.homeless, [host.name for host in hosts], hosts_facts)
     candidates = [
-        replace(host, max_replicas=_room_of(plan, request, host, there.get(host.name, 0), moved))
+        replace(host, max_replicas=_slots_of(plan, request, host, there.get(host.name, 0), moved))
         for host in hosts
         if host.name not in blocked
     ]
@@ -165,7 +165,7 @@ def find_places(
     return shortfall
 
 
-def _room_of(plan: Plan, request: Request, host: Host, there: int, most: int) -> int:
+def _slots_of(plan: Plan, request: Request, host: Host, there: int, most: int) -> int:
     """Return how many replicas more a host may take of the session: by the site, the request and its egress network."""
     limits = [most if host.max_replicas is None else host.max_replicas, _addresses_in(plan.egress.subnet) - there]
     if request.max_replicas_per_host is not None:
