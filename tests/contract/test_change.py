@@ -425,24 +425,6 @@ def test_a_folder_that_is_not_the_shared_one_keeps_a_session_from_a_host(host: H
     assert (folder / "from-main1").exists()
 
 
-def test_a_host_that_stays_proves_its_folder_to_those_that_come_and_keeps_nothing_of_it(
-    host: Host, folder: Path
-) -> None:
-    demo = Changing(host, others=1, max_replicas_per_host=2, mounts=[f"{folder}:/data"]).start()
-    host.call("session_host", state="released", claim=demo.session.claim, record=demo.session.record, lease_owner="x")
-    assert list(folder.iterdir()) == []
-    record = demo.to()
-    nothing = Claim(demo.change_id, "demo+").to_dict()
-    assert demo.hold(record, claim=nothing)["granted"]
-    (probe,) = folder.iterdir()
-    assert probe.read_text() == data.probe_text(LEASE_OWNER, str(folder))
-    demo.amend(record, prove=False)
-    assert probe.exists(), "others may not have read it yet"
-    demo.call("released", claim=nothing, record=record)
-    assert list(folder.iterdir()) == []
-    assert demo.held() == {"demo": (COMMITTED, 2, 200)}
-
-
 def test_a_host_that_loses_its_last_replica_keeps_its_containers_out(host: Host, keep_out: Any) -> None:
     demo = Changing(host, others=1, max_replicas_per_host=2).start()
     plan = without(demo.full, ["main1", "sub1"])
