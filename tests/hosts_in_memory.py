@@ -589,12 +589,12 @@ class World:
 
     def launch(
         self,
-        asked: Request,
+        request: Request,
         moment: int | None = None,
         happens: Callable[[], Any] | None = None,
         owner: str = "alice",
     ) -> State:
-        given = launch_request(asked, owner)
+        given = launch_request(request, owner)
         return self.run(launch, launch.begin(given, self.known, self.now, attempts=self.attempts), moment, happens)
 
     def launch_from_queue(self, launchable: dict[str, Any]) -> State:
@@ -807,7 +807,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(host_repair, "session_stages", stages_in_memory)
         # Nobody answers questions of membership here; a host that is back asks in World.boot.
         patch.setattr(host_repair.membership, "standings", lambda *_given: {})
-        patch.setattr(host_repair.disk, "stop_who_fills_disks", lambda *_given: ({}, []))
+        patch.setattr(host_repair.disk, "enforce_limits", lambda *_given: ({}, []))
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")

@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 DOCUMENTATION = r"""
 name: scrape_targets
 short_description: List what Prometheus can scrape inside sessions
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:

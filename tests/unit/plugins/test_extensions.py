@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +87,10 @@ def test_the_rulebook_waits_for_what_is_sent() -> None:
     assert prefix == events.TYPE
     assert verb in VERBS
     assert outcome in (events.SUCCEEDED, events.WAITING, events.FAILED)
+
+
+def test_users_get_what_is_for_them() -> None:
+    left_out = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text(encoding="utf-8"))["build_ignore"]
+    for path in (RULEBOOK, *MONITORING.iterdir()):
+        parts = [str(part) for part in (path.relative_to(CHECKOUT), *path.relative_to(CHECKOUT).parents)]
+        assert [pattern for pattern in left_out for part in parts if fnmatch(part, pattern)] == [], path
