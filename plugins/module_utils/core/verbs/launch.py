@@ -202,7 +202,7 @@ def begin(
         "avoid": sorted(set((request.get("displaced") or {}).values())),
         "given_up": [],
         "changes": request.get("changes") or "",
-        "asked_peers": bool(request.get("peers_of")),
+        "peers_heard": bool(request.get("peers_of")),
         **_look(request, hosts, request.get("peers_of") or ()),
     }
 
@@ -308,9 +308,9 @@ class _Launch:
     # ---- looking and planning -------------------------------------------------------------------------------------
 
     def _look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
-        asked_peers = bool(peers_of)
+        peers_heard = bool(peers_of)
         look = _look(self.state["request"], self.state["known"], peers_of)
-        return {**self.state, "pause": pause, "asked_peers": asked_peers, **look}
+        return {**self.state, "pause": pause, "peers_heard": peers_heard, **look}
 
     def _after_look(self) -> State:
         return self._plan(read_answers(FactsAnswer, self.results))
@@ -345,7 +345,7 @@ class _Launch:
                 ),
                 alone=state["alone"],
             )
-            if planner.asks_peers and not state["asked_peers"]:
+            if planner.asks_peers and not state["peers_heard"]:
                 return self._look_again(peers_of=planner.asks_peers)
             if {*planner.alone} - {*state["alone"]}:
                 # A name that is held by what is left of another session; a second look tells whether it is.
