@@ -167,15 +167,17 @@ def begin(
 ) -> State:
     """Return the first state.
 
-    request: of launch_request, with ``waits``, the record, where the session waits already, and ``changes``, its id,
-    where it runs and is only to be changed. hosts: of the resource group. attempts: how often it plans anew where
-    others were faster. from_queue: whether a failure is an outcome like others. hands_on: whether what follows in a
-    workflow is told of the session.
+    request: of launch_request, with ``waits``, the record, where the session waits already, ``changes``, its id, where
+    it runs and is only to be changed, and ``away``, hosts of which this run knows that they cannot be reached. hosts:
+    of the resource group. attempts: how often it plans anew where others were faster. from_queue: whether a failure is
+    an outcome like others. hands_on: whether what follows in a workflow is told of the session.
     """
+    away = list(request.get("away") or ())
     return {
         "verb": "launch",
         "request": dict(request),
         "known": list(hosts),
+        "away": away,
         "attempts": attempts,
         "attempt": 0,
         "asked_again": 0,
@@ -203,7 +205,7 @@ def begin(
         "given_up": [],
         "changes": request.get("changes") or "",
         "asked_peers": bool(request.get("peers_of")),
-        **_look(request, hosts, request.get("peers_of") or ()),
+        **_look(request, [host for host in hosts if host not in away], request.get("peers_of") or ()),
     }
 
 
@@ -262,6 +264,10 @@ class _Launch:
         kept = {key: value for key, value in state.items() if key not in ("diff", "lines", "saying")}
         self.state: State = {**kept, "pause": False, "warnings": []}
         self.results = {host: answers.get(host) or {} for host in hosts_of(state)}
+        if state["step"] == "look":
+            # Who was found to be away is not asked again: that takes as long as a connection may take.
+            away = dict.fromkeys(state["away"], {"unreachable": True})
+            self.results = {host: away.get(host) or self.results[host] for host in state["known"]}
         self.outside = outside
 
     @cached_property
@@ -309,7 +315,8 @@ class _Launch:
 
     def _look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
         asked_peers = bool(peers_of)
-        look = _look(self.state["request"], self.state["known"], peers_of)
+        asked = [host for host in self.state["known"] if host not in self.state["away"]]
+        look = _look(self.state["request"], asked, peers_of)
         return {**self.state, "pause": pause, "asked_peers": asked_peers, **look}
 
     def _after_look(self) -> State:

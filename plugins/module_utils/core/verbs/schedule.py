@@ -69,7 +69,7 @@ def begin(
     is whatever its request says. moves_from: hosts from which sessions move that would be replaced if these were lost.
 
     ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those, ``queue``
-    who waits, in order.
+    who waits, in order, ``away`` who could not be reached.
     """
     return {
         "verb": "schedule",
@@ -91,14 +91,14 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step; to a launch its outcome is that of ``launch``."""
     state = {**state, "warnings": []}
     if state["step"] in ("look", "losses"):
-        if state["step"] == "look":
-            state["away"] = [host for host in state["known"] if (answers.get(host) or {}).get("unreachable")]
-        # Who did not answer a moment ago is not asked again: that takes as long as a connection may take.
-        given = {host: answers.get(host) or {"unreachable": host in state["away"]} for host in state["known"]}
-        return _after_look(state, given, outside)
+        # Who did not answer is not asked again in this run: that takes as long as a connection may take.
+        silent = {host for host, answer in answers.items() if answer.get("unreachable")}
+        state["away"] = [host for host in state["known"] if host in silent or host in state["away"]]
+        away = dict.fromkeys(state["away"], {"unreachable": True})
+        return _after_look(state, {host: away.get(host) or answers.get(host) or {} for host in state["known"]}, outside)
     if state["step"] == cleanup.NAME:
         problems = cleanup.problems_of(read_answers(Answer, answers))
-        return {**state, "cleaned_up": True, "warnings": problems, **_look(state["known"])}
+        return {**state, "cleaned_up": True, "warnings": problems, **_look(_asked(state))}
     state["outcomes"] = [*state["outcomes"], dict(answers["launch"])]
     if len(state["outcomes"]) < len(state["launchable"]):
         return {**state, **_launch()}
@@ -119,7 +119,11 @@ def _launch() -> State:
 
 
 def _look_at_last(state: State) -> State:
-    return {**state, **_look(state["known"])}
+    return {**state, **_look(_asked(state))}
+
+
+def _asked(state: State) -> list[str]:
+    return [host for host in state["known"] if host not in state["away"]]
 
 
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
@@ -143,21 +147,20 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     missing = [record.id for record in group.with_missing_hosts(view)]
     in_full = bool(state["moves_from"])
     if (missing or in_full) and state["step"] == "look" and not state["cleaned_up"]:
-        return {**state, **_look([host for host in state["known"] if host not in state["away"]], missing, in_full)}
+        return {**state, **_look(_asked(state), missing, in_full)}
     lost, problems = _lost(state, group, view, outside)
     state["warnings"] += problems
     work = cleanup_actions(group, view, view.orphaned)
     if work and not state["cleaned_up"]:
         return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
-    state["launchable"] = [*lost, *_moves(state, group, view)] + [
-        {
-            **launch_request(entry.waiting.request, record.owner, record.shared_with),
-            "waits": encode(record),
-        }
+    waiting_launches = [
+        {**launch_request(entry.waiting.request, record.owner, record.shared_with), "waits": encode(record)}
         for entry in entries
         if entry.placement is not None and not state["only_lost"]
         for record in [view.records[entry.waiting.session_id]]
     ]
+    launches = [*lost, *_moves(state, group, view), *waiting_launches]
+    state["launchable"] = [{**launch, "away": state["away"]} for launch in launches]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
 
 

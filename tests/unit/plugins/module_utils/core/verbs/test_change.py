@@ -169,6 +169,17 @@ def test_a_host_that_others_still_hear_is_left_alone(silent: dict[str, list[str]
     assert "Its replicas are not given to others: h2 does not count as lost, as" in run.state["failure"]
 
 
+def test_who_is_known_to_be_away_is_not_asked_and_counts_as_out_of_reach() -> None:
+    first = Launch(request(on_host_loss="replace"), 5).until("")
+    run = first.run_on(away=["h3"], from_queue=True)
+    for host in ("h1", "h2"):
+        run.hosts[host]["silent_peers"] = {first.record.id: ["h3"]}
+    for _look in range(2):
+        assert (run.step, hosts_of(run.state)) == ("look", ["h1", "h2", "h4", "h5"])
+        run.answer()
+    assert (run.step, run.state["change"]["places"]) == ("reserve", {"sub2": "h3"})
+
+
 def test_one_that_is_to_wait_for_its_host_is_not_touched() -> None:
     first = Launch(request(), 5).until("")
     run = first.run_on()

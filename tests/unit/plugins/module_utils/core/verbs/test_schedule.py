@@ -85,6 +85,19 @@ def test_an_empty_queue_is_looked_at_once() -> None:
     assert (run.step, run.state["queue"], run.state["outcomes"]) == ("", [], [])
 
 
+def test_who_could_not_be_reached_is_not_asked_again() -> None:
+    failed = advance(new_record(OTHER, "alice", request(name="old").to_dict()), ERROR, "It failed.", report=(".",))
+    lone = new_record("00000001-0000-4000-8000-000000000000", "alice", request(name="lone", size=1).to_dict())
+    run = Schedule(advance(lone, PENDING, "It waits.", queue=QueueTicket(1), report=(".",)), failed)
+    run.hosts["h1"]["objects"] = {OTHER: {"name": "old", "kinds": ["container"]}}
+    assert run.answer(h2=AWAY).step == "cleanup"
+    assert (run.answer({"h1": {"actions": []}}).step, hosts_of(run.state)) == ("look", ["h1"])
+    run.answer({"h1": {"host": run.hosts["h1"]}})
+    assert (run.step, [launch["away"] for launch in run.state["launchable"]]) == ("launch", [["h2"]])
+    assert run.state["warnings"] == ["Hosts that could not be reached are left out: h2."]
+    assert (run.launched().step, hosts_of(run.state)) == ("look", ["h1"])
+
+
 def test_those_that_can_start_are_launched_one_after_the_other_and_then_all_is_looked_at_again() -> None:
     first, second, big = waiting("first", 1, "1"), waiting("second", 2, "1"), waiting("big", 3, "2")
     run = Schedule(first, second, big).answer()
@@ -166,6 +179,7 @@ def test_what_lost_hosts_carried_is_launched_elsewhere_before_the_queue() -> Non
     assert run.step == "launch"
     (given,) = run.state["launchable"]
     assert (given["session_name"], given["replaces"], "waits" in given) == ("train", True, False)
+    assert given["away"] == ["h2"]
 
 
 def test_hosts_that_others_hear_are_not_lost() -> None:
