@@ -192,6 +192,12 @@ class GroupFacts:
             if record.status == RUNNING and any(host not in self.facts for host in record.hosts)
         ]
 
+    def losses(self, view: ClusterState, but: str) -> list[str]:
+        """Return the ids of sessions that may have lost a host and do not wait for it. but: a name to leave out."""
+        not_waiting = {key for facts in self.facts.values() for key in facts.not_waiting}
+        missing = self.with_missing_hosts(view)
+        return [record.id for record in missing if record.id in not_waiting and record.name != but]
+
     def unfinished(self, record: Record) -> list[str]:
         """Return the replicas that are not where the last change of a session that runs has given them a place."""
         if record.status != RUNNING or record.plan is None or record.change is None:

@@ -108,6 +108,7 @@ def host_facts(
 
             facts["accelerators"] = detect(accelerators)
         facts["silent_peers"] = _silent_peers(engine, state, records, peers_of) if peers_of else {}
+        facts["not_waiting"] = [record.id for record in records if _acts_on_loss(record)]
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["drained"], facts["suspect"] = encode(state.read_drain()), encode(SuspicionFile(str(state.root)).read())
@@ -145,6 +146,11 @@ def _silent_peers(
         if entry["State"] == "running" and session_id in peers_of and session_id not in pids:
             pids[session_id] = int((engine.inspect(entry["Id"]) or {}).get("State", {}).get("Pid") or 0)
     return silent_peers(state, records, peers_of, {key: pid for key, pid in pids.items() if pid})
+
+
+def _acts_on_loss(record: Record) -> bool:
+    """Tell whether more follows from the loss of a host than that a session waits for it."""
+    return record.status == RUNNING and (record.request or {}).get("on_host_loss", "wait") != "wait"
 
 
 def image_names() -> list[str]:

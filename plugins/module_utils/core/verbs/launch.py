@@ -110,6 +110,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     call,
     hosts_of,
     step,
+    with_away,
 )
 
 REFUSED = "The session cannot be launched."
@@ -263,11 +264,9 @@ class _Launch:
     def __init__(self, state: State, answers: Answers, outside: Outside) -> None:
         kept = {key: value for key, value in state.items() if key not in ("diff", "lines", "saying")}
         self.state: State = {**kept, "pause": False, "warnings": []}
-        self.results = {host: answers.get(host) or {} for host in hosts_of(state)}
+        self.results: Answers = {host: answers.get(host) or {} for host in hosts_of(state)}
         if state["step"] == "look":
-            # Who was found to be away is not asked again: that takes as long as a connection may take.
-            away = dict.fromkeys(state["away"], {"unreachable": True})
-            self.results = {host: away.get(host) or self.results[host] for host in state["known"]}
+            self.results = with_away(answers, state["known"], state["away"])
         self.outside = outside
 
     @cached_property
@@ -352,6 +351,8 @@ class _Launch:
                 ),
                 alone=state["alone"],
             )
+            # What others have lost is seen to after this launch, by a play of its own.
+            state.update(losses=group.losses(planner.view, request.name), unreachable=group.unreachable)
             if planner.asks_peers and not state["asked_peers"]:
                 return self._look_again(peers_of=planner.asks_peers)
             if {*planner.alone} - {*state["alone"]}:

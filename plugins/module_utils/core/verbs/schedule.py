@@ -49,6 +49,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     State,
     call,
     step,
+    with_away,
 )
 
 REFUSED = "The queue cannot be read."
@@ -61,12 +62,19 @@ OUTPUT = {
 
 
 def begin(
-    hosts: Sequence[str], session_name: str = "", only_lost: bool = False, moves_from: Sequence[str] = ()
+    hosts: Sequence[str],
+    session_name: str = "",
+    only_lost: bool = False,
+    moves_from: Sequence[str] = (),
+    losses: Sequence[str] = (),
+    away: Sequence[str] = (),
 ) -> State:
     """Return the first state; hosts: of the resource group.
 
     only_lost: whether the queue is left alone. session_name: with it only what this session has lost is replaced, and
     is whatever its request says. moves_from: hosts from which sessions move that would be replaced if these were lost.
+    losses: ids of sessions of which this run knows that they miss hosts. away: hosts of which it knows that they cannot
+    be reached.
 
     ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those, ``queue``
     who waits, in order, ``away`` who could not be reached.
@@ -78,12 +86,12 @@ def begin(
         "only_lost": only_lost,
         "moves_from": list(moves_from),
         "cleaned_up": False,
-        "away": [],
+        "away": list(away),
         "launchable": [],
         "outcomes": [],
         "queue": [],
         "warnings": [],
-        **_look(hosts),
+        **_look([host for host in hosts if host not in away], losses),
     }
 
 
@@ -91,11 +99,9 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step; to a launch its outcome is that of ``launch``."""
     state = {**state, "warnings": []}
     if state["step"] in ("look", "losses"):
-        # Who did not answer is not asked again in this run: that takes as long as a connection may take.
         silent = {host for host, answer in answers.items() if answer.get("unreachable")}
         state["away"] = [host for host in state["known"] if host in silent or host in state["away"]]
-        away = dict.fromkeys(state["away"], {"unreachable": True})
-        return _after_look(state, {host: away.get(host) or answers.get(host) or {} for host in state["known"]}, outside)
+        return _after_look(state, with_away(answers, state["known"], state["away"]), outside)
     if state["step"] == cleanup.NAME:
         problems = cleanup.problems_of(read_answers(Answer, answers))
         return {**state, "cleaned_up": True, "warnings": problems, **_look(_asked(state))}

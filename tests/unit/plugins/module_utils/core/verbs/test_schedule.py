@@ -182,6 +182,17 @@ def test_what_lost_hosts_carried_is_launched_elsewhere_before_the_queue() -> Non
     assert given["away"] == ["h2"]
 
 
+def test_what_a_launch_has_seen_to_be_lost_is_not_looked_for_again() -> None:
+    run, record = with_losses(on_host_loss="replace")
+    run.state = schedule.begin(list(run.hosts), only_lost=True, losses=[record.id], away=["h2"])
+    assert (run.step, hosts_of(run.state)) == ("losses", ["h1", "h3", "h4"])
+    for host in ("h1", "h3"):
+        run.hosts[host]["silent_peers"] = {record.id: ["h2"]}
+    run.answer({host: {"host": run.hosts[host]} for host in hosts_of(run.state)})
+    assert (run.step, [launch["session_name"] for launch in run.state["launchable"]]) == ("launch", ["train"])
+    assert run.launched().step == ""
+
+
 def test_hosts_that_others_hear_are_not_lost() -> None:
     run, record = with_losses(on_host_loss="replace")
     run.answer(h2=AWAY)
