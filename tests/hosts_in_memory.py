@@ -339,7 +339,7 @@ class Host:
         image = {"id": "sha256:" + "5" * 64, "digests": [], "architecture": "amd64"}
         return facts(
             *records,
-            held=[held for held in ledger.read().values() if held.claim.replicas],
+            held=[held for held in ledger.read().values() if held.claim.replicas or held.claim.amends],
             number=self.number,
             capacity={"cpus": self.cpus, "memory": 8 << 30},
             containers=containers,

@@ -452,6 +452,11 @@ class Planner:
                 for host in holding
             },
             "allocatable": {host: allocatable[host] for host in after.hosts if host in allocatable},
+            "others": {
+                host: {"claim": lease.claim.to_dict(), "lease_owner": lease.lease_owner}
+                for host, lease in self.group.launching
+                if lease.claim.amends == plan.session.id
+            },
         }
 
     def _shared_with(self, current: Record) -> tuple[str, ...]:

@@ -204,11 +204,12 @@ def _facts(
 def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[Reservation], list[str]]:
     """Return what the ledger holds by session id, and why it cannot be read; only who repairs gets by without it.
 
-    Who holds a session's name alone, for the moment of a launch, has nothing that another could have or wait for.
+    Who holds a session's name alone, for the moment of a launch, has nothing that another could have or wait for. Who
+    changes a session keeps others from that, whatever it holds.
     """
     try:
         held = LedgerFile(str(state.root)).read()
-        return [held[key] for key in sorted(held) if held[key].claim.replicas], []
+        return [held[key] for key in sorted(held) if held[key].claim.replicas or held[key].claim.amends], []
     except DamagedLedger as error:
         if not forgiving:
             raise

@@ -478,6 +478,20 @@ class _Launch:
         longer = max(min(left / 10, 10), (now - state["awaited_since"]) / 10, 1)
         return {**self._look_again(), "pause": min(longer, max(left, 10))}
 
+    def _take_over_change(self) -> State | None:
+        """Have given back first what a change of this session holds that was ended for sure; None where nothing is."""
+        state = self.state
+        ended = {
+            host: {**lease, "host": host}
+            for host, lease in state["change"]["others"].items()
+            if self.outside.has_ended(lease["lease_owner"])
+        }
+        if not ended or self.outside.check_mode or state["attempt"] >= state["attempts"]:
+            return None
+        arguments = {"state": "released", "record": state["change"]["before"]}
+        calls = [call("session_host", ended, arguments, (), STATE_DIRECTORY)]
+        return {**state, **step("takeover", "Take over from a change that was ended", DECIDE, calls)}
+
     def _after_takeover(self) -> State:
         return self._look_again()
 
@@ -678,7 +692,7 @@ class _Launch:
         """Hold the place, unless the session runs, holds it already, and has all of its keys."""
         if self.state["change"]:
             self.state["changes"] = self.state["record"]["id"]
-            return change.begin(self.state, self.outside)
+            return self._take_over_change() or change.begin(self.state, self.outside)
         if self.state["public_keys"]:
             return self._start()
         fresh = self.state["fresh"]

@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
+    LEASED,
     Claim,
     Reservation,
     claims_of,
@@ -121,6 +122,24 @@ def test_of_two_changes_one_goes_on() -> None:
     run = grown().until("reserve")
     run.answer(h1=refused("Session train is being changed by another run.", "ffffffff-0000-4000-8000-000000000000"))
     assert run.step == "reserve"
+
+
+@pytest.mark.parametrize(("owner", "first"), [("it has ended", "takeover"), ("it is at work", "reserve")])
+def test_what_a_change_holds_that_was_killed_is_given_back_by_the_next(owner: str, first: str) -> None:
+    run = grown()
+    before = run.record_of("h1")
+    claim = Claim("aaaaaaaa-0000-4000-8000-000000000000", "train+", replicas=1, amends=before.id)
+    held = Reservation(claim, LEASED, "boot", 1000.0, owner, 0.0)
+    run.hosts["h4"]["reservations"] = [held.to_dict()]
+    assert run.answer().step == first
+    if first == "takeover":
+        assert hosts_of(run.state) == ["h4"]
+        given = run.told("h4")
+        assert (given["state"], given["claim"], given["lease_owner"]) == ("released", claim.to_dict(), owner)
+        assert given["record"] == encode(before)
+        assert run.answer().step == "look"
+        run.hosts["h4"]["reservations"] = []
+        assert run.answer().step == "reserve"
 
 
 def test_a_host_that_fails_once_it_has_granted_a_lease_is_no_place() -> None:
