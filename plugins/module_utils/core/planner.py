@@ -452,11 +452,6 @@ class Planner:
                 for host in holding
             },
             "allocatable": {host: allocatable[host] for host in after.hosts if host in allocatable},
-            "others": {
-                host: {"claim": lease.claim.to_dict(), "lease_owner": lease.lease_owner}
-                for host, lease in self.group.launching
-                if lease.claim.amends == plan.session.id
-            },
         }
 
     def _shared_with(self, current: Record) -> tuple[str, ...]:
@@ -485,6 +480,19 @@ class Planner:
             }
             for host, held, facts in ((host, held, self.facts[host]) for host, held in self.group.launching)
             if held.claim.session_name == self.request.name and held.expires is not None
+        }
+
+    def _changing(self) -> dict[str, dict[str, Any]]:
+        """Return, by host, what runs hold that may still be changing a session of this name that runs."""
+        running = {record.id: record for record in self.view.named(self.request.name) if record.status == RUNNING}
+        return {
+            host: {
+                "claim": lease.claim.to_dict(),
+                "lease_owner": lease.lease_owner,
+                "record": encode(running[lease.claim.amends]),
+            }
+            for host, lease in self.group.launching
+            if lease.claim.amends in running
         }
 
     def _who_launches(self, launchers: Mapping[str, Mapping[str, Any]]) -> str:
@@ -743,6 +751,7 @@ class Planner:
             "change": None,
             "name_claim": None,
             "launchers": {},
+            "changing": self._changing(),
             "record": encode(record),
             "pending": encode(pending),
             "cleanup_actions": None,

@@ -371,6 +371,8 @@ class _Launch:
         state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
         if found["status"] == "CLEANUP":
             return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
+        if takeover := self._take_over_change():
+            return takeover
         state["attempt"] += 1
         state["again"] = False
         if found["status"] != "SCHEDULED":
@@ -483,13 +485,13 @@ class _Launch:
         state = self.state
         ended = {
             host: {**lease, "host": host}
-            for host, lease in state["change"]["others"].items()
+            for host, lease in state["changing"].items()
             if self.outside.has_ended(lease["lease_owner"])
         }
         if not ended or self.outside.check_mode or state["attempt"] >= state["attempts"]:
             return None
-        arguments = {"state": "released", "record": state["change"]["before"]}
-        calls = [call("session_host", ended, arguments, (), STATE_DIRECTORY)]
+        state["attempt"] += 1
+        calls = [call("session_host", ended, {"state": "released"}, (), STATE_DIRECTORY)]
         return {**state, **step("takeover", "Take over from a change that was ended", DECIDE, calls)}
 
     def _after_takeover(self) -> State:
@@ -692,7 +694,7 @@ class _Launch:
         """Hold the place, unless the session runs, holds it already, and has all of its keys."""
         if self.state["change"]:
             self.state["changes"] = self.state["record"]["id"]
-            return self._take_over_change() or change.begin(self.state, self.outside)
+            return change.begin(self.state, self.outside)
         if self.state["public_keys"]:
             return self._start()
         fresh = self.state["fresh"]
