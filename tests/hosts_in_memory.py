@@ -593,8 +593,10 @@ class World:
         moment: int | None = None,
         happens: Callable[[], Any] | None = None,
         owner: str = "alice",
+        *,
+        wait: bool = False,
     ) -> State:
-        given = launch_request(asked, owner)
+        given = launch_request(asked, owner, wait=wait)
         return self.run(launch, launch.begin(given, self.known, self.now, attempts=self.attempts), moment, happens)
 
     def launch_from_queue(self, launchable: dict[str, Any]) -> State:

@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import growth_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import PartTimes, why_over
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
@@ -355,7 +356,7 @@ def waiting_of(records: list[Record], shares: Shares) -> tuple[list[Waiting], li
     waiting, problems = [], []
     for record in records:
         try:
-            request = Request.from_dict(record.request)
+            request = Request.from_dict(record.request) if record.growth is None else growth_of(record)
             waiting.append(turn_of(record.id, request, record.queue_number, record.owner, shares, record.is_head))
         except InvalidInput as error:
             problems.append(f"The pending session {record.name} is left out of the queue: {error}")

@@ -35,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     RESIZE,
     RUNNING,
     Change,
+    Growth,
     QueueTicket,
     Record,
     advance,
@@ -105,7 +106,7 @@ class Wish:
     min_size: it may grow by less than was asked, to no fewer replicas than this; None: by all or not at all. replaces:
     whether replicas of lost hosts find others whatever the request says. displaced: replicas whose new host failed.
     avoid: hosts that failed. given_up: new replicas that could not be started. changes: the id of the session that this
-    is for, where another one of its name, or none, is not what was meant.
+    is for, where another one of its name, or none, is not what was meant. waits: growth without room waits for it.
     """
 
     min_size: int | None = None
@@ -114,6 +115,7 @@ class Wish:
     avoid: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     changes: str = ""
+    waits: bool = False
 
 
 def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
@@ -227,8 +229,8 @@ class Planner:
             return self.run(cleaned_up)
         except CoreError as error:
             report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]
-            if self.group.missing:
-                # What a host that is away could give is not for this run to say.
+            if self.group.missing or self.wish.changes:
+                # What a host that is away could give is not for this run to say; what runs does not leave the queue.
                 return self._answer("PENDING", report=str(error).splitlines())
             waiting = [record for record in self.view.named(self.request.name) if record.status == PENDING]
             if not waiting:
@@ -298,9 +300,12 @@ class Planner:
                 places = {name: current.change.places[name] for name in missing}
                 parts = self._parts_of_change(plan, plan, replace(current.change, places=places))
                 return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
-            if not changes and shared_with == current.shared_with:
+            growth = current.growth if self.wish.changes else None  # the size that was asked last is right
+            if not changes and (shared_with, growth) == (current.shared_with, current.growth):
                 return self._placed_already(current)
-            why = "It is shared with others." if not changes else "What may change while it runs was changed."
+            why = "What may change while it runs was changed."
+            if not changes:
+                why = "It is shared with others." if growth == current.growth else "It is not to grow any more."
             stored = request.to_dict()
             renewed = advance(
                 current,
@@ -309,6 +314,7 @@ class Planner:
                 request=stored,
                 plan={**current.plan, "request": stored},
                 shared_with=shared_with,
+                growth=growth,
             )
             decided = self._placed_already(renewed)
             return {**decided, "diff": _difference(changes)} if changes else decided
@@ -351,6 +357,7 @@ class Planner:
             hosts=tuple(after.hosts),
             shared_with=shared_with,
             change=change,
+            growth=None if changes else current.growth,
         )
         decided = self._placed(record, after, needs, fresh=False, replaces=False)
         parts = self._parts_of_change(plan, after, change)
@@ -413,6 +420,20 @@ class Planner:
                 keep[entry.role] -= 1
             decided = self._changed(current, before, with_counts(before, keep))
             return {**decided, "report": [*render_shortfall(short), *decided["report"]]}
+        stored = request.to_dict()
+        is_known = current.growth is not None and current.growth.request == stored
+        if new > 0 and not lost and (self.wish.waits or is_known):
+            report = [
+                f"Session {self.request.name} runs on as it is, and waits for room to grow by {new}.",
+                *render_shortfall(short),
+                "The schedule_pending playbook lets it grow when there is room; a launch with its present size cancels "
+                "that.",
+            ]
+            if is_known:
+                return self._answer("PENDING", record=current, report=report, grows_later=True)
+            growth = Growth(stored, next_number(self.view.pending()))
+            renewed = advance(current, RUNNING, "It is to grow when there is room.", growth=growth)
+            return {**self._placed_already(renewed), "report": report, "grows_later": True}
         report = [
             f"Session {self.request.name} stays as it is: there is no room for {', '.join(lost) or 'more replicas'}.",
             *render_shortfall(short),
@@ -752,6 +773,7 @@ class Planner:
             "name_claim": None,
             "launchers": {},
             "changing": self._changing(),
+            "grows_later": False,
             "record": encode(record),
             "pending": encode(pending),
             "cleanup_actions": None,

@@ -121,7 +121,7 @@ def host_facts(
             *(session_id for session_id, part in times.items() if part.over or part.is_idle),
             *(container["session_id"] for container in facts["containers"] if container["failure"]),
             *facts["batches"],
-            *(record.id for record in records if state.session(record.id).expects_some),
+            *(record.id for record in records if record.growth or state.session(record.id).expects_some),
         }
         recorded = _records(state, session_name, records, whole_records, in_full)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]

@@ -89,6 +89,14 @@ class Change:
     places: dict[str, Optional[str]]
 
 
+@dataclass(frozen=True)
+class Growth:
+    """What a session that runs is to become when there is room. request: as it is then. number: as of a QueueTicket."""
+
+    request: Any
+    number: int
+
+
 RESIZE, REPLACE, MOVE = "resize", "replace", "move"
 
 
@@ -99,7 +107,7 @@ class Record:
     owner: whose it is, as limits count. shared_with: who else may change, enter and read it. status: one of STATUSES;
     empty before the first revision. queue: None unless it came from the queue. hosts: those that carry it. report: why
     it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms, or None. change: what the last
-    revision that changed a session that runs gave another place.
+    revision that changed a session that runs gave another place. growth: what one that runs waits for.
     """
 
     schema: int
@@ -117,6 +125,7 @@ class Record:
     plan: Any
     shared_with: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     change: Optional[Change] = field(default=None, metadata=OPTIONAL)
+    growth: Optional[Growth] = field(default=None, metadata=OPTIONAL)
 
     @property
     def is_head(self) -> bool:
@@ -126,6 +135,8 @@ class Record:
     @property
     def queue_number(self) -> int:
         """The number in the queue, 0 of a session that did not come from there."""
+        if self.growth is not None:
+            return self.growth.number
         return 0 if self.queue is None else self.queue.number
 
 
@@ -166,10 +177,10 @@ def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:
     """Return the next revision of a record.
 
     reason: one sentence for the history. changes: fields that get a new value: queue, hosts, report, request, plan,
-    change. One that ends so is a line of it.
+    change, growth. One that ends so is a line of it.
     """
     if status != RUNNING:
-        changes["change"] = None
+        changes.update(change=None, growth=None)
     revision = record.revision + 1
     history = (*record.history, HistoryEntry(revision, status, reason))[-LONGEST_HISTORY:]
     return line_of(replace(record, **changes, status=status, revision=revision, history=history))
@@ -208,7 +219,15 @@ def stub_of(record: Record) -> Record:
     """
     status = RUNNING if record.status == PREPARING else record.status
     tunnel = tunnel_of(record.plan) if record.plan else record.tunnel
-    return replace(record, status=status, tunnel=tunnel, request=None, plan=None, report=(), history=(), change=None)
+    nothing: dict[str, Any] = {
+        "request": None,
+        "plan": None,
+        "report": (),
+        "history": (),
+        "change": None,
+        "growth": None,
+    }
+    return replace(record, status=status, tunnel=tunnel, **nothing)
 
 
 def says_the_same(found: Record, stub: Record) -> bool:
@@ -286,6 +305,7 @@ def _problems(record: Record) -> Iterator[str]:
         "tunnel": record.tunnel is None or _is_tunnel(record.tunnel),
         "request": record.request is None or isinstance(record.request, Mapping),
         "plan": record.plan is None or _is_plan(record.plan, record),
+        "growth": record.growth is None or isinstance(record.growth.request, Mapping),
     }
     yield from (f"{name} is {show(encode(getattr(record, name)))}" for name, good in is_good.items() if not good)
     if isinstance(record.request, Mapping) and record.request.get("name") != record.name:

@@ -348,6 +348,7 @@ class _Launch:
                     tuple(state["avoid"]),
                     tuple(state["given_up"]),
                     state["changes"],
+                    bool(given.get("wait")),
                 ),
                 alone=state["alone"],
             )
@@ -405,6 +406,8 @@ class _Launch:
 
     def _not_placed(self, found: Mapping[str, Any], silent: list[str]) -> State:
         """Follow a plan that has no place for the session."""
+        if found["grows_later"] and not self.state["from_queue"]:
+            return self._await_room()
         if found["launchers"] and not self.state["from_queue"]:
             return self._await_launch(found)
         if found["status"] == "WAITING" and self.state["attempt"] < self.state["attempts"]:
@@ -903,6 +906,8 @@ class _Launch:
         state = self.state
         state["replicas"] = sorted(replicas, key=lambda replica: int(replica["rank"]))
         record = state["record"]
+        if state["grows_later"]:
+            return self._await_room()
         if record["request"]["batch_command"] is None:
             return self._over(self._running(), state["report"])
         host = record["plan"]["replicas"][0]["host"]
@@ -1093,6 +1098,11 @@ class _Launch:
         claim = {"state": "released", "claim": self.state["name_claim"]}
         return call("session_host", hosts, claim, ["lease_owner"], STATE_DIRECTORY)
 
+    def _await_room(self) -> State:
+        """Wait until a session that runs can grow, where that is to be waited for; its hosts have written it down."""
+        self.state["pending"] = self.state["record"]
+        return self._after_queue()
+
     def _is_kept_everywhere(self) -> bool:
         return all(self.state["pending"]["id"] in ids for ids in self.state["recorded"].values())
 
@@ -1108,7 +1118,7 @@ class _Launch:
                 return self._fail(REFUSED, *reasons)
             state["warnings"] = reasons
         if not self._waits():
-            return self._over(state["pending"]["status"], state["report"])
+            return self._over(PENDING if state["grows_later"] else state["pending"]["status"], state["report"])
         if state["wait_until"] <= self.outside.now:
             self.state["hands_on"] = False  # what was handed on is right: it waits
             return self._fail(

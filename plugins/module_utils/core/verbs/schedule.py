@@ -35,7 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING, RUNNING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING, RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry, schedule_queue
@@ -160,7 +160,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     if work and not state["cleaned_up"]:
         return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
     waiting_launches = [
-        {**launch_request(entry.waiting.request, record.owner, record.shared_with), "waits": encode(record)}
+        _launch_of(entry.waiting.request, record)
         for entry in entries
         if entry.placement is not None and not state["only_lost"]
         for record in [view.records[entry.waiting.session_id]]
@@ -168,6 +168,14 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     launches = [*lost, *_moves(state, group, view), *waiting_launches]
     state["launchable"] = [{**launch, "away": state["away"]} for launch in launches]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
+
+
+def _launch_of(request: Request, record: Record) -> dict[str, Any]:
+    """Return the launch of a session that waits to start, or to grow."""
+    if record.growth is not None:
+        grown = Request.from_dict(record.growth.request)
+        return {**launch_request(grown, record.owner, record.shared_with), "changes": record.id}
+    return {**launch_request(request, record.owner, record.shared_with), "waits": encode(record)}
 
 
 def _moves(state: State, group: GroupFacts, view: ClusterState) -> list[dict[str, Any]]:
@@ -223,7 +231,7 @@ def _mark_head(view: ClusterState, entries: Sequence[QueueEntry]) -> None:
     """Have it written down who is the head, so that nobody comes before it whose owner has used less by then."""
     for entry in entries:
         record = view.records[entry.waiting.session_id]
-        if entry.is_head and record.queue is not None and not record.is_head:
+        if entry.is_head and record.status == PENDING and record.queue is not None and not record.is_head:
             why = "It is the first in the queue that has no room."
             marked = records.advance(record, PENDING, why, queue=replace(record.queue, is_head=True))
             view.records[record.id] = view.changed[record.id] = marked

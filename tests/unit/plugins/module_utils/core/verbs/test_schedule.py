@@ -12,6 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
+    Growth,
     QueueTicket,
     Record,
     advance,
@@ -150,6 +151,32 @@ def test_hosts_that_are_away_are_left_out_and_none_at_all_fails_it() -> None:
     run = Schedule().answer(h1=AWAY, h2=AWAY)
     assert run.step == ""
     assert run.state["failure"].startswith("The queue cannot be read.\n")
+
+
+# ---- growth --------------------------------------------------------------------------------------------------------
+
+
+def test_growth_that_waits_is_in_the_queue_and_launched_when_it_has_room() -> None:
+    first = Launch(request(cpus="1", max_replicas_per_host=2), 3).until("")
+    again = first.run_on()
+    grown = request(size=5, cpus="1", max_replicas_per_host=2)
+    waits = replace(started(first.record), growth=Growth(grown.to_dict(), 9))
+    run = Schedule()
+    run.hosts = dict(again.hosts)
+
+    def look(*records: Record) -> State:
+        for host in run.hosts:
+            run.hosts[host]["records"] = encode(records)
+        run.state = schedule.begin(list(run.hosts))
+        return run.answer().state
+
+    state = look(waits, waiting("other", 8, "1"))
+    assert run.names == ["other", "train"]
+    assert [launch["session_name"] for launch in state["launchable"]] == ["other"], "one place is left"
+    state = look(waits)
+    assert state["queue"][0]["reason"] == ["It runs, and waits for room for 2 more replicas.", "It can start on h3."]
+    (given,) = state["launchable"]
+    assert (given["changes"], given["request"], "waits" in given) == (waits.id, grown.to_dict(), False)
 
 
 # ---- lost hosts ----------------------------------------------------------------------------------------------------
