@@ -589,14 +589,14 @@ class World:
 
     def launch(
         self,
-        asked: Request,
+        request: Request,
         moment: int | None = None,
         happens: Callable[[], Any] | None = None,
         owner: str = "alice",
         *,
         wait: bool = False,
     ) -> State:
-        given = launch_request(asked, owner, wait=wait)
+        given = launch_request(request, owner, wait=wait)
         return self.run(launch, launch.begin(given, self.known, self.now, attempts=self.attempts), moment, happens)
 
     def launch_from_queue(self, launchable: dict[str, Any]) -> State:
@@ -791,7 +791,8 @@ def in_memory() -> Iterator[list[World]]:
     def remove_rules(session_id: str) -> None:
         NOW.host.remove_rules(session_id)
 
-    with pytest.MonkeyPatch.context() as patch:
+    removals = tempfile.TemporaryDirectory(prefix="cluster-compute-run-")
+    with pytest.MonkeyPatch.context() as patch, removals as run_directory:
         patch.setattr(tempfile, "mkstemp", write)
         patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: NOW.host))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
@@ -808,11 +809,11 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(host_repair, "session_stages", stages_in_memory)
         # Nobody answers questions of membership here; a host that is back asks in World.boot.
         patch.setattr(host_repair.membership, "standings", lambda *_given: {})
-        patch.setattr(host_repair.disk, "stop_who_fills_disks", lambda *_given: ({}, []))
+        patch.setattr(host_repair.disk, "enforce_limits", lambda *_given: ({}, []))
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)
         patch.setattr(ledger_file, "boot_id", lambda: "boot")
-        patch.setattr(ledger_file, "REMOVALS", tempfile.mkdtemp(prefix="cluster-compute-run-"))
+        patch.setattr(ledger_file, "REMOVALS", run_directory)
         clock = SimpleNamespace(
             **{**vars(ledger_file.time), "clock_gettime": lambda _which: worlds[-1].now, "sleep": rest}
         )

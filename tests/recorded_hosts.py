@@ -36,7 +36,7 @@ RECORDED: dict[str, dict[str, Any]] = json.loads((_HERE / "recorded_hosts.json")
 
 
 def launch(
-    asked: Mapping[str, Any],
+    given: Mapping[str, Any],
     inventory: Mapping[str, Mapping[str, Any]] | None = None,
     facts: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
@@ -45,10 +45,10 @@ def launch(
     inventory: variables of single hosts, beside the lab's. facts: what single hosts answer otherwise.
     """
     hostvars = {
-        host: {**_SITE, **_GROUPS["lab"]["hosts"][host], **((inventory or {}).get(host) or {}), **asked}
+        host: {**_SITE, **_GROUPS["lab"]["hosts"][host], **((inventory or {}).get(host) or {}), **given}
         for host in HOSTS
     }
-    variables = {**asked, "groups": GROUPS, "hostvars": hostvars}
+    variables = {**given, "groups": GROUPS, "hostvars": hostvars}
     request = run_action(session_request.ActionModule, {}, variables)
     if request.get("failed"):
         return request

@@ -185,10 +185,10 @@ def playbook(name: str, known_roles: Mapping[str, Any]) -> list[str]:
     """Return what a playbook does, on which hosts, and what it reads."""
     text = (CHECKOUT / "playbooks" / f"{name}.yml").read_text(encoding="utf-8")
     comment = re.match(r"(?:# SPDX.*\n)*---\n((?:# .*\n)*)", text)
-    said = " ".join(line[2:] for line in comment.group(1).splitlines()) if comment else ""
+    comment_text = " ".join(line[2:] for line in comment.group(1).splitlines()) if comment else ""
     plays = yaml.safe_load(text)
     used = [role for role in roles_of(plays) if role in known_roles]
-    lines = [f"## {name}", "", f"{purpose_of(plays)}. {said}".strip(), ""]
+    lines = [f"## {name}", "", f"{purpose_of(plays)}. {comment_text}".strip(), ""]
     requests = [str(only) for only in requests_of(plays)]
     reads = {"launch": "all of the request", "name": "`session_name`, `session_resource_group`"}
     reads["group"] = "`session_resource_group`; `session_name`, to mean one session alone"

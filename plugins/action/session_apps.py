@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import resource_group
 
 REFUSED = "The app cannot be opened; no host was touched."
-ASKED = ("app", "app_directory", TABLE)
+VARIABLES = ("app", "app_directory", TABLE)
 
 
 class ActionModule(ActionBase):
@@ -49,4 +49,4 @@ class ActionModule(ActionBase):
         """Return what is asked for, as the first host of the group has it: the site's table may be in the inventory."""
         variables = {"session_resource_group": self._templar.template(task_vars.get("session_resource_group"))}
         _group, hosts = resource_group(variables, task_vars["groups"])
-        return pick(task_vars["hostvars"][hosts[0]], ASKED)
+        return pick(task_vars["hostvars"][hosts[0]], VARIABLES)

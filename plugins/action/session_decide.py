@@ -29,8 +29,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
+    read_asker,
     resource_group,
-    who_asks,
 )
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identity import has_ended, this_run
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
@@ -178,7 +178,7 @@ class ActionModule(ActionBase):
             read_archive=_read_archive,
             run=this_run(),
             has_ended=has_ended,
-            asker=who_asks(task_vars, self._templar.template),
+            asker=read_asker(task_vars, self._templar.template),
         )
 
     def _result(self, verb: Any, state: State, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,8 +188,8 @@ class ActionModule(ActionBase):
         is_over = not state["step"]
         if is_over and arguments["says"]:
             # As ansible.builtin.debug shows it; what is handed on was so before, or it would be shown as well.
-            said = {"changed": False, "msg": spoken(verb.closing_lines(state)), "_ansible_verbose_always": True}
-            return {**said, "warnings": spoken(state["warnings"])} if state.get("warnings") else said
+            shown = {"changed": False, "msg": spoken(verb.closing_lines(state)), "_ansible_verbose_always": True}
+            return {**shown, "warnings": spoken(state["warnings"])} if state.get("warnings") else shown
         result: dict[str, Any] = {"changed": False, **state}
         result.update({key: spoken(result[key]) for key in SPOKEN & result.keys()})
         if is_over and state.get("hands_on"):

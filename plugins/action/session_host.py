@@ -41,7 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_progr
     text_behind,
     the_program,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import who_asks
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
 
 TURNED_AWAY = "exchange_identification:"
 """What ssh(1) says where the server closed the connection before both sides had told who they are."""
@@ -82,7 +82,7 @@ class ActionModule(ActionBase):
         checked, arguments = self.validate_argument_spec(spec, required_if=declared.get("required_if"))
         if self.asks and "asker" in arguments and arguments["session_name"] is not None:
             try:
-                asker = who_asks(task_vars or {}, self._templar.template)
+                asker = read_asker(task_vars or {}, self._templar.template)
             except CoreError as error:
                 return {"failed": True, "msg": str(error)}
             arguments["asker"] = None if asker.is_admin else asker.name

@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
     check_login,
     client_files,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import who_asks
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import read_asker
 
 
 class ActionModule(ActionBase):
@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
         )
         directory = os.path.abspath(os.path.expanduser(arguments["directory"]))
         try:
-            asker = who_asks(task_vars, self._templar.template)
+            asker = read_asker(task_vars, self._templar.template)
             group = GroupFacts.read(read_answers(FactsAnswer, arguments["hosts"]), task_vars["hostvars"])
             name = arguments["session_name"]
             record = check_login(_record(group, name), name, arguments["resource_group"], asker)

@@ -21,9 +21,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import launch_request
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     group_variables,
+    read_asker,
     session_name,
     session_owner,
-    who_asks,
 )
 
 OF_SITE = (
@@ -58,14 +58,14 @@ class ActionModule(ActionBase):
             if arguments["own"]:
                 variables = {**{name: variables[name] for name in OF_SITE if name in variables}, **arguments["own"]}
             if arguments["only"] == "group" and not is_given(variables.get("session_name")):
-                owner = who_asks(task_vars, self._templar.template).name
+                owner = read_asker(task_vars, self._templar.template).name
                 return {"changed": False, "session_name": "", "resource_group": group, "owner": owner}
             if arguments["only"] != "launch":
                 name = session_name(variables)
                 return {"changed": False, "session_name": name, "resource_group": group}
             request = parse_request(variables)
             _group, site = group_variables(ADMINS, task_vars, self._templar.template)
-            asker = who_asks({**task_vars, **site}, self._templar.template)
+            asker = read_asker({**task_vars, **site}, self._templar.template)
             _group, shared = group_variables(SHARED_WITH, task_vars, self._templar.template)
             return {
                 "changed": False,

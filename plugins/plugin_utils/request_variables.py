@@ -82,7 +82,7 @@ def asker_of(variables: Mapping[str, Any], admins: object) -> Asker:
     return Asker(name, name in (parse_users(ADMINS, admins) if is_given(admins) else DEFAULT_ADMINS))
 
 
-def who_asks(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Asker:
+def read_asker(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> Asker:
     """Return who runs this task. template: of the action's templar. Raises InvalidInput."""
     known = {name: template(task_vars[name]) for name in (*OF_AWX, ADMINS) if name in task_vars}
     return asker_of(known, known.get(ADMINS))

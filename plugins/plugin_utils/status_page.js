@@ -17,21 +17,21 @@
   let chosen = null;
 
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-  const isShown = (one) => one.getClientRects().length > 0;
+  const isShown = (item) => item.getClientRects().length > 0;
 
   function count(nodes, what) {
-    const shown = nodes.filter((one) => !one.hidden).length;
+    const shown = nodes.filter((item) => !item.hidden).length;
     return `${shown} of ${nodes.length} ${what}`;
   }
 
   function applyFilter() {
     const asked = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const one of all("[data-search]")) {
-      one.hidden = !asked.every((word) => one.dataset.search.includes(word));
+    for (const item of all("[data-search]")) {
+      item.hidden = !asked.every((word) => item.dataset.search.includes(word));
     }
     if (idle) {
       const inside = all(".host", idle);
-      idle.hidden = inside.every((one) => one.hidden);
+      idle.hidden = inside.every((item) => item.hidden);
       if (asked.length && !idle.hidden) idle.open = true;
     }
     found.value = asked.length
@@ -48,9 +48,9 @@
     chosen = session;
     if (!fabric) return;
     let any = false;
-    for (const one of all(".group")) {
-      const is = one.dataset.session === session;
-      one.classList.toggle("choice", is);
+    for (const item of all(".group")) {
+      const is = item.dataset.session === session;
+      item.classList.toggle("choice", is);
       any ||= is;
     }
     fabric.classList.toggle("chosen", any);
@@ -69,9 +69,9 @@
     if (!fabric) return;
     wires.replaceChildren();
     const parts = all(".group[data-net=overlay]").filter(isShown);
-    const sessions = [...new Set(parts.map((one) => one.dataset.session))];
+    const sessions = [...new Set(parts.map((item) => item.dataset.session))];
     const isSmall = all(".host").filter(isShown).length <= WIRED_HOSTS && sessions.length <= WIRED_SESSIONS;
-    const wanted = isSmall ? sessions : sessions.filter((one) => one === chosen);
+    const wanted = isSmall ? sessions : sessions.filter((item) => item === chosen);
     const lanes = isSmall ? wanted.length : 0;
     fabric.style.setProperty("--gap", lanes ? `${lanes * LANE + 18}px` : "");
     fabric.style.setProperty("--below", lanes ? `${lanes * LANE + 6}px` : "");
@@ -79,14 +79,14 @@
     fabric.style.setProperty("padding-left", lanes && hasRows(wanted, parts) ? `${lanes * RAIL + 4}px` : "");
     const origin = fabric.getBoundingClientRect();
     wanted.forEach((session, lane) => {
-      const mine = parts.filter((one) => one.dataset.session === session);
+      const mine = parts.filter((item) => item.dataset.session === session);
       wire(mine, lane, origin, isSmall);
     });
   }
 
   function hasRows(wanted, parts) {
     return wanted.some((session) => {
-      const tops = parts.filter((one) => one.dataset.session === session).map(rowOf);
+      const tops = parts.filter((item) => item.dataset.session === session).map(rowOf);
       return new Set(tops).size > 1;
     });
   }
@@ -109,8 +109,8 @@
     const buses = [];
     for (const [row, some] of rows) {
       const below = Math.max(
-        ...all(".host").filter((one) => isShown(one) && Math.round(one.getBoundingClientRect().top) === row)
-          .map((one) => one.getBoundingClientRect().bottom),
+        ...all(".host").filter((item) => isShown(item) && Math.round(item.getBoundingClientRect().top) === row)
+          .map((item) => item.getBoundingClientRect().bottom),
       ) - origin.top;
       const y = below + (isSmall ? 14 + step * LANE : 4);
       const xs = [];
@@ -171,11 +171,11 @@
     });
   }
   // Where not all wires are drawn, those of the session are that the mouse or the keyboard is at.
-  for (const one of all(".group")) {
-    one.addEventListener("mouseenter", () => choose(one.dataset.session));
-    one.addEventListener("mouseleave", () => choose(document.querySelector(".drawer:popover-open")?.id ?? null));
-    one.addEventListener("focusin", () => choose(one.dataset.session));
-    one.addEventListener("focusout", () => choose(document.querySelector(".drawer:popover-open")?.id ?? null));
+  for (const item of all(".group")) {
+    item.addEventListener("mouseenter", () => choose(item.dataset.session));
+    item.addEventListener("mouseleave", () => choose(document.querySelector(".drawer:popover-open")?.id ?? null));
+    item.addEventListener("focusin", () => choose(item.dataset.session));
+    item.addEventListener("focusout", () => choose(document.querySelector(".drawer:popover-open")?.id ?? null));
   }
   idle?.addEventListener("toggle", draw);
   window.addEventListener("resize", draw);

@@ -55,7 +55,7 @@ def main() -> int:
     options = parser.parse_args()
     runs, number, size = (1, 100, 41) if options.smoke else (options.runs, 10_000, 4096)
     few = size // 40
-    one = {"size": size, "cpus": 2}
+    small = {"size": size, "cpus": 2}
     own = {"roles": [{"name": "main", "cpus": 8, "memory": "16g"}, {"name": "sub", "replicas": size - 1, "cpus": 2}]}
     three = {"roles": [{"name": "main", "cpus": 8}, {"name": "ps", "replicas": few, "cpus": 3},
                        {"name": "worker", "replicas": size - 1 - few, "cpus": 2}]}  # fmt: skip
@@ -68,7 +68,7 @@ def main() -> int:
             keys,
             True,
         )
-        for shape, request in (("one shape", one), ("main with its own", own))
+        for shape, request in (("one shape", small), ("main with its own", own))
         for hosts in ("alike", "mixed", "mixed and busy")
         for policy in ("pack", "spread", "inventory")
         for keys in ((), ("zone", "rack"))

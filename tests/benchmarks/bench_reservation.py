@@ -56,14 +56,14 @@ def reserve(sessions: int, rounds: int) -> tuple[list[float], list[float]]:
         for number in range(sessions):
             ledger.commit(claim(number), None)
         for number in range(rounds):
-            one = claim(sessions + number)
+            part = claim(sessions + number)
             begin = time.perf_counter()
-            answer = ledger.reserve(one, [], allocatable, 60, "bench")
+            answer = ledger.reserve(part, [], allocatable, 60, "bench")
             taken.append(time.perf_counter() - begin)
             if not answer.granted:
                 raise RuntimeError(str(answer.reasons))
             begin = time.perf_counter()
-            ledger.release(one.session_id, "bench")
+            ledger.release(part.session_id, "bench")
             given.append(time.perf_counter() - begin)
     return taken, given
 

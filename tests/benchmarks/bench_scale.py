@@ -180,7 +180,7 @@ def inventory(folder: Path, count: int) -> Path:
         for number in range(count)
     }
     options = f"-o UserKnownHostsFile={folder}/known_hosts -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes"
-    about = {
+    variables = {
         "ansible_port": 2222,
         "ansible_user": "root",
         "ansible_python_interpreter": sys.executable,
@@ -189,7 +189,7 @@ def inventory(folder: Path, count: int) -> Path:
         "ansible_ssh_pipelining": True,
     }
     path = folder / f"inventory{count}.json"
-    group = {"cluster_compute_hosts": {"hosts": hosts, "vars": about}}
+    group = {"cluster_compute_hosts": {"hosts": hosts, "vars": variables}}
     path.write_text(json.dumps({"all": {"children": group}}), encoding="utf-8")
     return path
 
@@ -214,8 +214,8 @@ def measured(argv: list[str]) -> dict[str, float]:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, **given)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
-        said = done.stdout.partition("PLAY RECAP")[0]  # which has a line for each host
-        sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{said[-4000:]}{done.stderr[-2000:]}")
+        output = done.stdout.partition("PLAY RECAP")[0]  # which has a line for each host
+        sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{output[-4000:]}{done.stderr[-2000:]}")
     return {
         "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "wall": time.monotonic() - start,

@@ -217,12 +217,12 @@ def large(hosts: int = 300) -> dict[str, Any]:
         names[f"node{number:03d}"] = variables
     group = Group(names, 64, 256)
     for number in range(1, 61):
-        asked: dict[str, Any] = {"name": f"job-{number:02d}", "owner": f"user{number % 7}", "memory": "8g", "cpus": 8}
+        options: dict[str, Any] = {"name": f"job-{number:02d}", "owner": f"user{number % 7}", "memory": "8g", "cpus": 8}
         if number % 3 == 0:
-            asked.update(size=number % 16 + 8, cpus=32, memory="64g")
+            options.update(size=number % 16 + 8, cpus=32, memory="64g")
         elif number % 3 == 1:
-            asked.update(size=4)
-        group.launch(states={"sub2": None} if number in (15, 42) else None, **asked)
+            options.update(size=4)
+        group.launch(states={"sub2": None} if number in (15, 42) else None, **options)
     group.launch(name="vast", size=120, cpus=48, memory="100g", owner="grace")
     for number in range(1, 6):
         group.wait(name=f"waits-{number}", size=500 + number, cpus=64, memory="32g", priority=number)

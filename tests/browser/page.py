@@ -45,8 +45,8 @@ class Page:
 
     def emulate(self, **media: str) -> None:
         """Pretend that the user prefers something, such as ``prefers_color_scheme="dark"``; no motion ever."""
-        asked = {"prefers_reduced_motion": "reduce", **media}
-        features = [{"name": name.replace("_", "-"), "value": value} for name, value in asked.items()]
+        preferences = {"prefers_reduced_motion": "reduce", **media}
+        features = [{"name": name.replace("_", "-"), "value": value} for name, value in preferences.items()]
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     def resize(self, width: int, height: int) -> None:

@@ -22,17 +22,17 @@ from selenium.webdriver.remote.webelement import WebElement
 Show = Callable[[Mapping[str, Any]], Page]
 CONTRAST = """
 const luminance = ([r, g, b]) => [r, g, b]
-  .map((one) => one / 255).map((one) => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4)
-  .reduce((sum, one, place) => sum + one * [0.2126, 0.7152, 0.0722][place], 0);
+  .map((item) => item / 255).map((item) => item <= 0.04045 ? item / 12.92 : ((item + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, item, place) => sum + item * [0.2126, 0.7152, 0.0722][place], 0);
 const colour = (text) => {
   const numbers = text.match(/[\\d.]+(?:e-?\\d+)?/g).map(Number);
   const [r, g, b, a = 1] = numbers;
   return text.startsWith("color(") ? [r * 255, g * 255, b * 255, a] : [r, g, b, a];
 };
-const over = (front, back) => [0, 1, 2].map((one) => front[one] * front[3] + back[one] * (1 - front[3]));
+const over = (front, back) => [0, 1, 2].map((item) => front[item] * front[3] + back[item] * (1 - front[3]));
 const behind = (node) => {
   const layers = [];
-  for (let one = node; one; one = one.parentElement) layers.push(colour(getComputedStyle(one).backgroundColor));
+  for (let item = node; item; item = item.parentElement) layers.push(colour(getComputedStyle(item).backgroundColor));
   return layers.reverse().reduce((back, front) => over(front, back), [255, 255, 255]);
 };
 const poor = [];
@@ -64,7 +64,7 @@ def large() -> dict[str, Any]:
     return groups.large()
 
 
-def one(page: Page | WebElement, selector: str) -> WebElement:
+def only(page: Page | WebElement, selector: str) -> WebElement:
     """Return the only element of a selector."""
     found = every(page, selector)
     assert len(found) == 1, f"{selector}: {len(found)}"
@@ -88,7 +88,7 @@ def opener(page: Page, session: str, within: str = "#sessions ~ .scroll") -> Web
 
 def drawer(page: Page) -> WebElement:
     """Return the details that are open."""
-    return one(page, ".drawer:popover-open")
+    return only(page, ".drawer:popover-open")
 
 
 def press(page: Page, *keys: str) -> None:
@@ -99,26 +99,26 @@ def press(page: Page, *keys: str) -> None:
 
 def facts(details: WebElement) -> dict[str, str]:
     """Return terms and what is said of them."""
-    return {one(row, "dt").text: one(row, "dd").text for row in every(details, ".facts > div")}
+    return {only(row, "dt").text: only(row, "dd").text for row in every(details, ".facts > div")}
 
 
 def test_hosts_are_drawn_with_the_replicas_networks_and_room_that_they_have(show: Show, small: dict[str, Any]) -> None:
     page = show(small)
-    assert [one(host, "h3 .name").text for host in every(page, ".host")] == ["h1", "h2", "h3"]
-    third = one(page, '.host[data-host="h3"]')
-    assert [one(group, ".name").text for group in every(third, ".group")] == ["explore", "notebook"]
+    assert [only(host, "h3 .name").text for host in every(page, ".host")] == ["h1", "h2", "h3"]
+    third = only(page, '.host[data-host="h3"]')
+    assert [only(group, ".name").text for group in every(third, ".group")] == ["explore", "notebook"]
     notebook = every(third, ".group")[1]
     assert [chip.text.split()[-1] for chip in every(notebook, ".chips li")] == ["main1", "sub1"]
-    assert one(notebook, ".net").text.startswith("bridge 10.213.")
+    assert only(notebook, ".net").text.startswith("bridge 10.213.")
     assert "3 of 8 free" in third.text
-    assert "Use of CPU and memory measured 2026-01-02 10:30 UTC." in one(page, "body > header").text
+    assert "Use of CPU and memory measured 2026-01-02 10:30 UTC." in only(page, "body > header").text
     assert "1 of 2 free" in third.text
-    train = one(page, '.host[data-host="h1"] .group')
-    assert one(train, ".net").text.startswith("overlay 10.213.")
-    colour = page.script("return getComputedStyle(arguments[0]).borderTopColor", one(train, ".net"))
-    other = page.script("return getComputedStyle(arguments[0]).borderTopColor", one(notebook, ".net"))
+    train = only(page, '.host[data-host="h1"] .group')
+    assert only(train, ".net").text.startswith("overlay 10.213.")
+    colour = page.script("return getComputedStyle(arguments[0]).borderTopColor", only(train, ".net"))
+    other = page.script("return getComputedStyle(arguments[0]).borderTopColor", only(notebook, ".net"))
     assert colour != other
-    assert one(train, ".mark").text != one(notebook, ".mark").text, "colour alone tells sessions apart"
+    assert only(train, ".mark").text != only(notebook, ".mark").text, "colour alone tells sessions apart"
 
 
 def test_an_overlay_is_a_wire_between_the_hosts_that_it_joins_and_no_others(show: Show, small: dict[str, Any]) -> None:
@@ -128,13 +128,13 @@ def test_an_overlay_is_a_wire_between_the_hosts_that_it_joins_and_no_others(show
         return [...document.querySelectorAll(".wires circle")].map((end) => {
           const [x, y] = ["cx", "cy"].map((key) => Number(end.getAttribute(key)));
           return document.elementsFromPoint(x + origin.left + 6, y + origin.top)
-            .find((one) => one.matches(".host, .host *")).closest(".host").dataset.host;
+            .find((item) => item.matches(".host, .host *")).closest(".host").dataset.host;
         });"""
     )
     assert ends == ["h1", "h2"]
-    assert "overlay 10.213." in one(page, ".wires text").text
+    assert "overlay 10.213." in only(page, ".wires text").text
     page.resize(500, 900)
-    assert len(set(page.script("return [...document.querySelectorAll('.host')].map((one) => one.offsetLeft)"))) == 1
+    assert len(set(page.script("return [...document.querySelectorAll('.host')].map((item) => item.offsetLeft)"))) == 1
     assert len(every(page, ".wires circle")) == 2
     inside = page.script(
         """const box = document.querySelector(".wires path").getBoundingClientRect();
@@ -146,10 +146,10 @@ def test_an_overlay_is_a_wire_between_the_hosts_that_it_joins_and_no_others(show
 def test_a_click_shows_all_that_is_known_of_a_session(show: Show, small: dict[str, Any]) -> None:
     page = show(small)
     assert every(page, ".drawer:popover-open") == []
-    chip = one(page, '.host[data-host="h1"] .group .chips li:first-child')
+    chip = only(page, '.host[data-host="h1"] .group .chips li:first-child')
     ActionChains(page.browser).move_to_element(chip).click().perform()
     details = drawer(page)
-    assert one(details, "h2").text == "train"
+    assert only(details, "h2").text == "train"
     rows = [[cell.text for cell in every(row, "th, td")] for row in every(details, "tbody tr")]
     session = next(session for session in small["sessions"] if session["name"] == "train")
     assert [row[0] for row in rows] == ["main1", "sub1", "sub2", "sub3"]
@@ -179,7 +179,7 @@ def test_a_click_shows_all_that_is_known_of_a_session(show: Show, small: dict[st
     history = [step.text for step in every(details, ".history li")]
     assert len(history) == len(session["history"])
     assert all(entry["reason"] in step for entry, step in zip(session["history"], history))
-    one(details, ".close").click()
+    only(details, ".close").click()
     assert every(page, ".drawer:popover-open") == []
 
 
@@ -188,21 +188,21 @@ def test_a_session_that_waits_says_why(show: Show, small: dict[str, Any]) -> Non
     first, second = every(page, "#waiting ~ .scroll tbody tr")
     assert [cell.text for cell in every(first, "th, td")][:5] == ["1", "large", "16 replicas", "5", "bob"]
     assert "16 replicas asked, mode multi-node: not enough room now." in first.text
-    one(second, "button").click()
+    only(second, "button").click()
     details = drawer(page)
-    assert one(details, "h2").text == "later"
+    assert only(details, "h2").text == "later"
     for line in small["pending"][1]["reason"]:
-        assert line in one(details, ".report").text
+        assert line in only(details, ".report").text
     assert "6 replicas" not in facts(details)["Role main"]
     assert "5 replicas" in facts(details)["Role sub"]
 
 
 def test_a_session_that_ended_says_how(show: Show, small: dict[str, Any]) -> None:
     page = show(small)
-    assert "1 error" in one(page, ".tiles").text
+    assert "1 error" in only(page, ".tiles").text
     opener(page, "broken").click()
-    assert "exit code 3 after 3 restarts" in one(drawer(page), ".report").text
-    assert [one(step, ".badge").text.split()[-1] for step in every(drawer(page), ".history li")] == ["ERROR"]
+    assert "exit code 3 after 3 restarts" in only(drawer(page), ".report").text
+    assert [only(step, ".badge").text.split()[-1] for step in every(drawer(page), ".history li")] == ["ERROR"]
 
 
 def test_everything_can_be_done_with_the_keyboard(show: Show, small: dict[str, Any]) -> None:
@@ -213,7 +213,7 @@ def test_everything_can_be_done_with_the_keyboard(show: Show, small: dict[str, A
     assert page.browser.switch_to.active_element.get_attribute("id") == "filter"
     press(page, *"train")
     assert shown(page, "#sessions ~ .scroll tbody th .name") == ["train"]
-    assert one(page, "#filter").get_attribute("value") == "train"
+    assert only(page, "#filter").get_attribute("value") == "train"
     press(page, Keys.ESCAPE)
     assert len(shown(page, "#sessions ~ .scroll tbody th")) == 4
     reached = []
@@ -227,7 +227,7 @@ def test_everything_can_be_done_with_the_keyboard(show: Show, small: dict[str, A
             break
     assert "train" in reached
     press(page, Keys.ENTER)
-    assert one(drawer(page), "h2").text == "notebook"
+    assert only(drawer(page), "h2").text == "notebook"
     assert page.browser.switch_to.active_element.get_attribute("aria-label") == "Close"
     press(page, Keys.ESCAPE)
     assert every(page, ".drawer:popover-open") == []
@@ -236,10 +236,10 @@ def test_everything_can_be_done_with_the_keyboard(show: Show, small: dict[str, A
 
 def test_the_filter_leaves_what_every_word_of_it_is_found_in(show: Show, small: dict[str, Any]) -> None:
     page = show(small)
-    field = one(page, "#filter")
+    field = only(page, "#filter")
     field.send_keys("H3 rack")
     assert shown(page, ".host h3 .name") == ["h3"]
-    assert one(page, "#found").text == "1 of 3 hosts, 0 of 4 sessions, 0 of 2 waiting"
+    assert only(page, "#found").text == "1 of 3 hosts, 0 of 4 sessions, 0 of 2 waiting"
     field.clear()
     field.send_keys("error")
     assert shown(page, "#sessions ~ .scroll tbody th .name") == ["broken"]
@@ -254,14 +254,14 @@ def test_the_filter_leaves_what_every_word_of_it_is_found_in(show: Show, small: 
 def test_three_hundred_hosts_can_be_looked_through(show: Show, large: dict[str, Any]) -> None:
     page = show(large)
     assert len(every(page, ".host")) == 300
-    idle = one(page, "details.idle")
+    idle = only(page, "details.idle")
     folded = len(every(idle, ".host"))
     assert folded == sum(1 for host in large["hosts"] if host["usable"] and not host["used"]["replicas"])
     assert not any(host.is_displayed() for host in every(idle, ".host"))
-    assert one(idle, "summary").text.startswith(f"{folded} idle hosts: ")
-    unusable = [one(host, "h3 .name").text for host in every(page, ".host.unusable")]
+    assert only(idle, "summary").text.startswith(f"{folded} idle hosts: ")
+    unusable = [only(host, "h3 .name").text for host in every(page, ".host.unusable")]
     assert unusable == ["node007", "node299"]
-    assert "connection refused" in one(page, ".problems").text
+    assert "connection refused" in only(page, ".problems").text
     assert page.script("return document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the window"
     spent = page.script(
         """const field = document.getElementById("filter");
@@ -274,7 +274,7 @@ def test_three_hundred_hosts_can_be_looked_through(show: Show, large: dict[str, 
     job = next(session for session in large["sessions"] if session["name"] == "job-15")
     assert shown(page, ".host h3 .name") == [host["name"] for host in large["hosts"] if host["name"] in job["hosts"]]
     opener(page, "job-15").click()
-    assert one(drawer(page), "h2").text == "job-15"
+    assert only(drawer(page), "h2").text == "job-15"
     assert "MISSING" in drawer(page).text
     assert len(every(page, ".group.choice")) == len(job["hosts"])
     assert len(every(page, ".wires circle")) == len(job["hosts"])
@@ -282,15 +282,15 @@ def test_three_hundred_hosts_can_be_looked_through(show: Show, large: dict[str, 
 
 def test_a_wire_lies_between_hosts_and_its_name_beside_it(show: Show, large: dict[str, Any]) -> None:
     page = show(large)
-    one(page, "#filter").send_keys("job-15")
+    only(page, "#filter").send_keys("job-15")
     found = page.script(
         """const boxes = (selector) => [...document.querySelectorAll(selector)]
-          .map((one) => one.getBoundingClientRect()).filter((box) => box.width);
+          .map((item) => item.getBoundingClientRect()).filter((box) => box.width);
         const apart = (a, b) => a.bottom <= b.top || b.bottom <= a.top || a.right <= b.left || b.right <= a.left;
         const line = document.querySelector(".wires path").getAttribute("d");
         const origin = document.querySelector(".fabric").getBoundingClientRect();
         const buses = [...line.matchAll(/M([0-9.]+) ([0-9.]+)H([0-9.]+)(?![0-9.V])/g)]
-          .map((one) => one.slice(1).map(Number));
+          .map((item) => item.slice(1).map(Number));
         const hosts = boxes(".host");
         const crosses = ([from, y, to], host) => y + origin.top >= host.top && y + origin.top <= host.bottom;
         const label = document.querySelector(".wires text").getBoundingClientRect();
@@ -307,13 +307,13 @@ def test_a_wire_lies_between_hosts_and_its_name_beside_it(show: Show, large: dic
 
 def test_idle_hosts_unfold_by_click_and_where_the_filter_finds_them(show: Show, large: dict[str, Any]) -> None:
     page = show(large)
-    idle = one(page, "details.idle")
-    first = one(idle, ".host:first-child")
-    one(idle, "summary").click()
+    idle = only(page, "details.idle")
+    first = only(idle, ".host:first-child")
+    only(idle, "summary").click()
     assert first.is_displayed()
-    one(idle, "summary").click()
+    only(idle, "summary").click()
     assert not first.is_displayed()
-    one(page, "#filter").send_keys(str(first.get_attribute("data-host")))
+    only(page, "#filter").send_keys(str(first.get_attribute("data-host")))
     assert first.is_displayed()
 
 
@@ -325,8 +325,8 @@ def test_no_value_becomes_anything_but_text(show: Show) -> None:
     assert len(every(page, "svg")) == page.script("return document.querySelectorAll('svg.bar, svg.wires').length")
     for button in every(page, "tbody .open"):
         page.script("arguments[0].click()", button)
-        assert one(drawer(page), "h2").is_displayed()
-        one(drawer(page), ".close").click()
+        assert only(drawer(page), "h2").is_displayed()
+        only(drawer(page), ".close").click()
     text = page.script("return document.body.textContent")
     for value in groups.HOSTILE:
         assert value.encode("unicode_escape").decode().replace("\\u0645\\u0631\\u062d\\u0628\\u0627", "مرحبا") in text
@@ -367,8 +367,8 @@ def test_all_text_can_be_read_by_day_and_by_night(
 
 def test_who_does_not_see_the_page_is_told_the_same(show: Show, small: dict[str, Any]) -> None:
     page = show(small)
-    assert one(page, "html").get_attribute("lang") == "en"
-    assert one(page, "h1").text == "cluster_compute_hosts"
+    assert only(page, "html").get_attribute("lang") == "en"
+    assert only(page, "h1").text == "cluster_compute_hosts"
     assert len(every(page, "main")) == 1
     ids = [element.get_attribute("id") for element in every(page, "[id]")]
     assert len(ids) == len(set(ids))
@@ -379,14 +379,14 @@ def test_who_does_not_see_the_page_is_told_the_same(show: Show, small: dict[str,
         assert heading.get_attribute("scope") in ("col", "row")
     for control in every(page, "search input, search a, main button, main summary"):
         assert control.accessible_name, control.get_attribute("outerHTML")
-    group = one(page, '.host[data-host="h2"] .group button')
+    group = only(page, '.host[data-host="h2"] .group button')
     assert group.accessible_name == "D train 2 replicas, failed"
-    chips = page.script("return arguments[0].textContent", one(page, '.host[data-host="h2"] .chips'))
+    chips = page.script("return arguments[0].textContent", only(page, '.host[data-host="h2"] .chips'))
     assert "failed sub3" in chips
     opener(page, "train").click()
     assert drawer(page).aria_role == "dialog"
     assert drawer(page).accessible_name == "train"
-    assert one(drawer(page), ".close").accessible_name == "Close"
+    assert only(drawer(page), ".close").accessible_name == "Close"
     for control in every(page, "main button, .drawer:popover-open button"):
         if control.is_displayed():
             assert min(control.rect["width"], control.rect["height"]) >= 24, control.accessible_name  # WCAG 2.2, 2.5.8
@@ -397,14 +397,14 @@ def test_details_need_no_script(show: Show, page: Page, small: dict[str, Any]) -
     try:
         show(small)
         opener(page, "train").click()
-        assert one(drawer(page), "h2").text == "train"
+        assert only(drawer(page), "h2").text == "train"
     finally:
         page.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
 def test_a_group_without_sessions_says_so(show: Show) -> None:
     page = show(groups.empty())
-    assert "Idle" in one(page, ".host").text
-    assert "2 of 2 free" in one(page, ".host").text
-    assert "Nobody waits." in one(page, "main").text
-    assert "No session has a place." in one(page, "main").text
+    assert "Idle" in only(page, ".host").text
+    assert "2 of 2 free" in only(page, ".host").text
+    assert "Nobody waits." in only(page, "main").text
+    assert "No session has a place." in only(page, "main").text

@@ -139,7 +139,7 @@ class Run(threading.Thread):
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[send]
         )
         os.close(send)
-        self.told = os.fdopen(receive, encoding="utf-8")
+        self.messages = os.fdopen(receive, encoding="utf-8")
 
     def run(self) -> None:
         """Hand on events until pytest has ended, then how it ended."""
@@ -147,7 +147,7 @@ class Run(threading.Thread):
         assert self.process.stdout is not None
         reader = threading.Thread(target=lambda stream: output.append(stream.read()), args=(self.process.stdout,))
         reader.start()
-        for line in self.told:
+        for line in self.messages:
             self.events.put((self.name, json.loads(line)))
         code = self.process.wait()
         reader.join()

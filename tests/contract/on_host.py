@@ -73,9 +73,9 @@ class _Teller:
         os.set_inheritable(descriptor, False)
         self.stream = os.fdopen(descriptor, "w", encoding="utf-8")
 
-    def tell(self, kind: str, **about: Any) -> None:
+    def tell(self, kind: str, **values: Any) -> None:
         """Write one event."""
-        print(json.dumps({"kind": kind, **about}), file=self.stream, flush=True)
+        print(json.dumps({"kind": kind, **values}), file=self.stream, flush=True)
 
     def report(self, kind: str, report: Any) -> None:
         """Write an event with a report."""

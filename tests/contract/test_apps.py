@@ -37,8 +37,8 @@ def work(shared_host: Host) -> Session:
 
 def open_app(session: Session, name: str, check_mode: bool = False, **more: Any) -> dict[str, Any]:
     """Open an app of the table as the controller has the host do it."""
-    asked = parse_app_request({"app": name, "session_apps": TABLE})
-    given = {"ways": [way.to_dict() for way in asked.ways], "app": name, "host": HERE, "session_id": session.id, **more}
+    app = parse_app_request({"app": name, "session_apps": TABLE})
+    given = {"ways": [way.to_dict() for way in app.ways], "app": name, "host": HERE, "session_id": session.id, **more}
     return session.call("session_app", check_mode, session_name=session.name, **given)
 
 

@@ -41,7 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     beyond,
     claims_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import change_steps, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import launch_steps, steps
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
@@ -213,7 +213,7 @@ def test_a_session_shrinks(host: Host) -> None:
     assert demo.session.files.read_public_keys().keys() == {"main1", "sub1"}
     kept = OutputDirectory(str(host.state.root)).session(record.id)
     assert [replica for replica, _container in kept.containers()] == ["sub2"]
-    assert (kept.read_about()["ended"], kept.read_about()["replicas"]["sub2"]["exit_code"]) == (None, 3)
+    assert (kept.read_info()["ended"], kept.read_info()["replicas"]["sub2"]["exit_code"]) == (None, 3)
     sources = host.call("session_output", session_id=record.id, replicas=["sub2"])["sources"]
     assert [line[2] for source in sources for line in source["lines"]] == ["hello", "bye"]
     assert demo.session.run_in("main1", "ssh", "sub1", "echo $WORLD_SIZE") == "2\n"
@@ -224,12 +224,12 @@ def test_an_ssh_session_goes_on_when_its_server_is_started_anew(host: Host) -> N
     demo = Changing(host).start("sub2")
     command = ["docker", "exec", "-i", "demo-main1", "ssh", "sub1", "while read x; do echo $WORLD_SIZE $x; done"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as login:
-        said, heard = login.stdin, login.stdout
-        assert said is not None
+        writer, heard = login.stdin, login.stdout
+        assert writer is not None
         assert heard is not None
 
         def ask(word: str) -> str:
-            print(word, file=said, flush=True)
+            print(word, file=writer, flush=True)
             return str(heard.readline())
 
         assert ask("before") == "2 before\n"
@@ -242,7 +242,7 @@ def test_an_ssh_session_goes_on_when_its_server_is_started_anew(host: Host) -> N
         assert ask("smaller") == "2 smaller\n"
         assert demo.session.run_in("main1", "ssh", "sub1", "echo $WORLD_SIZE") == "2\n"
         assert demo.session.repair()["actions"] == []
-        said.close()
+        writer.close()
         assert login.wait() == 0
 
 
@@ -268,7 +268,7 @@ def test_a_refusal_leaves_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -
     output_of("docker", "rm", "demo-sub2")
     nothing_stays()
     with monkeypatch.context() as patched:
-        patched.setattr(change_steps, "make_keys", no_keys)
+        patched.setattr(launch_steps, "make_keys", no_keys)
         with pytest.raises(SessionError, match="No space left on device"):
             demo.hold(record)
     nothing_stays()

@@ -34,7 +34,7 @@ def look(host: Host) -> Look:
     def look_once(**measured: int) -> dict[str, str]:
         nothing = {"size": 100 * MIB, "free": 100 * MIB, "files": 0, "files_free": 0}
         given = {"measure": lambda _path: {**nothing, **measured}} if measured else {}
-        done, problems = disk.stop_who_fills_disks(host.engine, host.state, **given)
+        done, problems = disk.enforce_limits(host.engine, host.state, **given)
         assert problems == []
         assert all(until(lambda name=name: has_ended(name)) for name in done)
         return done
@@ -154,7 +154,7 @@ def test_who_has_too_much_open_to_be_looked_through_is_stopped_for_what_is_seen(
     session = host.launch(size=2, disk_size="8m")
     write(session, "main1", "/large", 20)
     monkeypatch.setattr(disk, "HELD_SECONDS", -1)
-    done, problems = disk.stop_who_fills_disks(host.engine, host.state)
+    done, problems = disk.enforce_limits(host.engine, host.state)
     assert list(done) == ["demo-main1"]
     assert [problem.split(":")[0] for problem in problems] == [
         f"What demo-{name} has removed and holds open is not known in full" for name in ("main1", "sub1")
@@ -209,7 +209,7 @@ def test_it_is_stopped_where_why_cannot_be_written_down(host: Host, monkeypatch:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(SessionDirectory, "write_stop", full)
-    done, problems = disk.stop_who_fills_disks(host.engine, host.state)
+    done, problems = disk.enforce_limits(host.engine, host.state)
     assert done == {}
     assert "it is stopped, but why could not be written down" in problems[0]
     assert not session.containers()["main1"]["State"]["Running"]

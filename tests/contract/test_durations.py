@@ -67,8 +67,8 @@ def test_one_that_has_run_for_its_time_is_warned_and_then_ended(host: Host, look
     assert look() == []
     assert look(3000) == []
     assert look(3300, check_mode=True)[0].startswith("warn session demo")
-    (told,) = look(3300)
-    assert told.startswith("warn session demo, which ends in 300 s: its session_max_duration is 1h")
+    (warning,) = look(3300)
+    assert warning.startswith("warn session demo, which ends in 300 s: its session_max_duration is 1h")
     for replica in ("main1", "sub1"):
         assert until(lambda replica=replica: "warned" in session.run_in(replica, "ls", "/tmp").split())
         warned = json.loads(session.run_in(replica, "cat", "/etc/cluster-compute/end_warning.json"))

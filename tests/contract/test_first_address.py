@@ -355,7 +355,7 @@ def test_the_entry_comes_and_goes_and_what_the_site_set_stays(host: Host, settin
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reason"),
     [
         ("{", "are no JSON"),
         ('{"runtimes": []}', "no object with runtimes"),
@@ -364,13 +364,13 @@ def test_the_entry_comes_and_goes_and_what_the_site_set_stays(host: Host, settin
     ],
 )
 def test_settings_that_cannot_be_used_stay_as_they_are(
-    text: str, told: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    text: str, reason: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert settings
     monkeypatch.setattr(engine_runtime, "_RELOAD_SECONDS", 1.0)
     runtime("absent")
     SETTINGS.write_text(text, encoding="utf-8")
-    with pytest.raises(SessionError, match=told):
+    with pytest.raises(SessionError, match=reason):
         runtime("present")
     assert SETTINGS.read_text(encoding="utf-8") == text
 
@@ -407,7 +407,7 @@ def test_an_engine_that_does_not_see_the_host_s_files_is_refused(
     with pytest.raises(SessionError, match=refusal):
         engine_runtime.present_stages(engine_of_its_own)
     connect = Engine.connect
-    monkeypatch.setattr(Engine, "connect", lambda *_about: engine_of_its_own)
+    monkeypatch.setattr(Engine, "connect", lambda *_arguments: engine_of_its_own)
     found = run("host_info", {}, False)["host"]
     monkeypatch.setattr(Engine, "connect", connect)
     assert not found["usable"]

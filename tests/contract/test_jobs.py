@@ -208,7 +208,7 @@ def test_a_job_that_nobody_watches_any_more_is_lost_and_can_be_stopped(work: Ses
     job = Job(work).start("exec sleep 5551")
     while not running("^sleep 5551"):
         time.sleep(0.05)
-    description = kept(job).read_about()
+    description = kept(job).read_info()
     assert description is not None
     os.kill(description["runner"]["pid"], signal.SIGKILL)
     os.waitpid(description["runner"]["pid"], 0)
@@ -285,13 +285,13 @@ def test_a_batch_command_that_is_to_begin_anew_is_stopped_and_what_it_wrote_set_
     session.remove()
 
 
-@pytest.mark.parametrize("asked_first", [False, True])
+@pytest.mark.parametrize("stopped_first", [False, True])
 def test_what_has_ended_by_itself_does_not_begin_anew_nor_what_was_stopped_for_good(
-    asked_first: bool, host: Host
+    stopped_first: bool, host: Host
 ) -> None:
     session = host.launch(size=1)
-    job = Job(session).start("exec sleep 8887" if asked_first else "sleep 8887 & echo begun; exit 5")
-    if asked_first:
+    job = Job(session).start("exec sleep 8887" if stopped_first else "sleep 8887 & echo begun; exit 5")
+    if stopped_first:
         kept(job).ask_to_end(requeue=False)
     else:  # its command has ended, and what it left behind holds its output open
         assert until(lambda: any(source["lines"] for source in job.read()["sources"]))
@@ -299,7 +299,7 @@ def test_what_has_ended_by_itself_does_not_begin_anew_nor_what_was_stopped_for_g
     session.call("session_job", state="stopped", session_id=session.id, job=job.id, requeue=True)
     (outcome,) = jobs.outcomes(kept(job))
     assert (outcome["status"], outcome["requeue"]) == ("ENDED", False)
-    assert outcome["exit_code"] == (143 if asked_first else 5)
+    assert outcome["exit_code"] == (143 if stopped_first else 5)
     session.remove()
 
 

@@ -363,20 +363,20 @@ def test_a_container_of_another_session_of_the_name_is_refused(host: Host, engin
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "reason"),
     [
         (["bridge"], "exists and is not a VXLAN device"),
         (["vxlan", "id", "77", "dstport", "4799"], "that belongs to somebody else; it is not touched"),
     ],
     ids=["of another kind", "of somebody else"],
 )
-def test_a_foreign_link_is_refused_and_left_alone(kind: list[str], told: str, host: Host, engine: Engine) -> None:
+def test_a_foreign_link_is_refused_and_left_alone(kind: list[str], reason: str, host: Host, engine: Engine) -> None:
     session = host.plan(size=2, others=1, max_replicas_per_host=1)
     session.bring("held")
     name = session.plan["network"]["link"]
     output_of("ip", "link", "add", name, "type", *kind)
     before = things(engine)
-    with pytest.raises(SessionError, match=told):
+    with pytest.raises(SessionError, match=reason):
         session.bring("started")
     assert things(engine) == before
     output_of("ip", "link", "delete", name)
@@ -555,7 +555,7 @@ def test_what_is_verified(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reason"),
     [
         ("docker rm -f demo-sub1", "The container demo-sub1 on here does not exist: somebody has removed it."),
         ("docker kill demo-sub1", "sub1 on here is not running: .* is exited, exit code 137"),
@@ -566,13 +566,13 @@ def test_what_is_verified(host: Host) -> None:
     ],
     ids=["removed", "killed", "not ready in time", "another interface", "no address", "no SSH server"],
 )
-def test_what_does_not_work_is_told(damage: str, told: str, host: Host) -> None:
+def test_what_does_not_work_is_told(damage: str, reason: str, host: Host) -> None:
     session = host.launch(size=2)
     pid = session.containers()["sub1"]["State"]["Pid"]
     end = f"p=$(pgrep -P {pid} sshd || pgrep -P {pid} -f sshd); kill $p; while kill -0 $p; do sleep 0.05; done"
     damage = damage.replace("$IN", f"nsenter -t {pid} -n").replace("$PID", str(pid)).replace("$END", end)
     output_of("sh", "-euc", damage)
-    with pytest.raises(SessionError, match=told):
+    with pytest.raises(SessionError, match=reason):
         session.bring("verified", timeout=1)
 
 
@@ -773,8 +773,8 @@ def test_session_run_with_a_shell_that_prints_when_it_starts(host: Host, image_o
     first.remove()
     session = host.launch(size=2, image=image)
     assert "Welcome" in session.run_in("main1", "ssh", "sub1", "true")
-    said = session.run_in("main1", "session-run", "hostname").splitlines()
-    assert sorted(said) == ["main1: main1", "sub1: sub1"]
+    output = session.run_in("main1", "session-run", "hostname").splitlines()
+    assert sorted(output) == ["main1: main1", "sub1: sub1"]
 
 
 def test_what_a_failed_command_of_session_run_has_started_is_ended(host: Host) -> None:
@@ -793,9 +793,9 @@ def test_processes_of_session_run_find_their_place_as_slurm_tells_it(host: Host)
     tell += "; scontrol show hostnames"
     run = ["session-run", "--on", "sub", "-n", "2", "sh", "-c", tell]
     for replica in ("main1", "sub2"):
-        said = session.run_in(replica, *run).splitlines()
+        output = session.run_in(replica, *run).splitlines()
         for rank, name in enumerate(("sub1.0", "sub1.1", "sub2.0", "sub2.1")):
-            assert [line for line in said if line.startswith(name)] == [
+            assert [line for line in output if line.startswith(name)] == [
                 f"{name}: {rank} {rank // 2} {rank % 2} 4 8 2(x2)",
                 f"{name}: sub1",
                 f"{name}: sub2",

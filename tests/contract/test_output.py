@@ -46,12 +46,12 @@ def lines(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def test_lines_come_with_stream_and_time(chat: Session) -> None:
-    said = ["sub1", "main1", "sub1", "sub1", "main1"]
-    for number, name in enumerate(said):
+    writers = ["sub1", "main1", "sub1", "sub1", "main1"]
+    for number, name in enumerate(writers):
         say(chat, name, f"echo order {number}", 1 + number % 2)
     found = lines(answer := read(chat))
     assert [line for line in found if line[2].startswith("order")] == [
-        (name, ("out", "err")[number % 2], f"order {number}") for number, name in enumerate(said)
+        (name, ("out", "err")[number % 2], f"order {number}") for number, name in enumerate(writers)
     ]
     for rank, name in enumerate(("main1", "sub1")):
         assert {(name, "out", f"begin {rank}"), (name, "err", f"wrong {rank}")} <= set(found)
@@ -86,7 +86,7 @@ def test_more_than_an_engine_is_asked_for_first_is_read_on_to_the_end(
     monkeypatch.setattr(output, "FEW", 10)
     first = read(chat)
     say(chat, "main1", "seq 100")
-    assert [one[2] for one in lines(read(chat, positions=first["positions"]))] == [str(one) for one in range(1, 101)]
+    assert [n[2] for n in lines(read(chat, positions=first["positions"]))] == [str(n) for n in range(1, 101)]
 
 
 def test_whatever_a_program_writes_is_read_and_bounded(chat: Session) -> None:

@@ -36,7 +36,7 @@ from ansible_collections.cluster_compute.session.tests.contract.on_host import (
 
 EATS = ["sh", "-c", "until [ -e /tmp/eat ]; do sleep 0.1; done; rm /tmp/eat; exec tail /dev/zero"]
 """A program that takes all memory it may have, once it is told to."""
-TOLD = ("known_hosts", "authorized_keys")
+SSH_FILES = ("known_hosts", "authorized_keys")
 
 
 @pytest.fixture(scope="module")
@@ -258,7 +258,7 @@ def test_replicas_are_told_of_a_new_key_on_another_host(trio: Session, tmp_path:
     old = trio.public_keys["sub2"]
     made, _names = ssh_keys.converge_keys(tmp_path / "new", False, False)
     trio.public_keys["sub2"] = made
-    wanted = [f"update file SESSION/replicas/{name}/ssh/{file}" for name in ("main1", "sub1") for file in TOLD]
+    wanted = [f"update file SESSION/replicas/{name}/ssh/{file}" for name in ("main1", "sub1") for file in SSH_FILES]
     assert plain(trio.repair()["actions"], trio) == [*wanted, "update file SESSION/public_keys.json"]
     assert str(made["host"]) in trio.run_in("main1", "cat", "/etc/cluster-compute/ssh/known_hosts")
     assert trio.repair()["actions"] == []

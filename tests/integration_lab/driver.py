@@ -292,13 +292,13 @@ def wrong_clock(seconds: int) -> str:
 
 
 @contextmanager
-def told_another_time(host: str, seconds: int) -> Iterator[None]:
+def clock_ahead(host: str, seconds: int) -> Iterator[None]:
     """Have the programs of a host be told a time that is *seconds* late; all hosts of a lab share one clock."""
     path = WRONG_CLOCK
     on(host, "tee", path, stdin=wrong_clock(seconds))
     try:
-        told = float(on(host, "python3", "-c", "import time; print(time.time())"))
-        assert told > time.time() + 0.9 * seconds
+        clock = float(on(host, "python3", "-c", "import time; print(time.time())"))
+        assert clock > time.time() + 0.9 * seconds
         yield
     finally:
         on(host, "rm", path)
@@ -415,7 +415,7 @@ def replicas(session: str) -> dict[str, Replica]:
         if not ids:
             return []
         found = json.loads(on(host, "docker", "inspect", *ids))
-        return [Replica(one["Config"]["Hostname"], host, one["Name"].lstrip("/"), one) for one in found]
+        return [Replica(entry["Config"]["Hostname"], host, entry["Name"].lstrip("/"), entry) for entry in found]
 
     with ThreadPoolExecutor(len(HOSTS)) as pool:
         found = [replica for some in pool.map(look, HOSTS) for replica in some]
@@ -432,12 +432,12 @@ def record(session: str, whole: bool = True) -> dict[str, Any]:
     for host in HOSTS:
         text = script(host, f"cat {STATE}/sessions/*/record.json 2>/dev/null || true")
         found += [json.loads(line) for line in text.splitlines() if line]
-    mine = [one for one in found if one["name"] == session and one["plan"] is not None]
+    mine = [copy for copy in found if copy["name"] == session and copy["plan"] is not None]
     assert mine, f"no host has a record of {session}"
     if not whole:
-        return dict(max(mine, key=lambda one: int(one["revision"])))
+        return dict(max(mine, key=lambda copy: int(copy["revision"])))
     assert len(mine) == len(mine[0]["hosts"])
-    assert all(one == mine[0] for one in mine)
+    assert all(copy == mine[0] for copy in mine)
     return dict(mine[0])
 
 
@@ -450,8 +450,8 @@ def snapshot(hosts: Iterable[str] = HOSTS) -> Snapshot:
     probe = (HERE / "probe.py").read_text(encoding="utf-8")
     with ThreadPoolExecutor(len(hosts)) as pool:
         taken = list(pool.map(lambda host: json.loads(on(host, "python3", "-", stdin=probe)), hosts))
-    for one in taken:
-        assert one["engine"], "the engine of a host does not answer"
+    for state in taken:
+        assert state["engine"], "the engine of a host does not answer"
     return dict(zip(hosts, taken))
 
 

@@ -71,7 +71,7 @@ def programs() -> list[str]:
                     own = file.read().strip()
             except OSError:
                 continue
-            found += [one for one in (name, own) if one in OURS or one.startswith("cc-")]
+            found += [program for program in (name, own) if program in OURS or program.startswith("cc-")]
     return sorted(found)
 
 
@@ -102,9 +102,9 @@ def main() -> None:
             for link in links
         ),
         "addresses": sorted(
-            [one["ifname"], info["local"], info["prefixlen"]]
-            for one in data("ip", "-j", "-4", "address")
-            for info in one.get("addr_info", [])
+            [interface["ifname"], info["local"], info["prefixlen"]]
+            for interface in data("ip", "-j", "-4", "address")
+            for info in interface.get("addr_info", [])
         ),
         "routes": sorted(
             line.replace(" linkdown", "").strip() for line in lines("ip", "-4", "route", "show", "table", "all")

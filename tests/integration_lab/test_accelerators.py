@@ -39,7 +39,7 @@ CDI = {"n3": {"cluster_compute_accelerators": {"card": {"cdi": KIND}}}}
 NVIDIA = {"n2": {"cluster_compute_accelerators": {"gpu": "nvidia"}}}
 UUIDS = ["GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43", "GPU-d6de6afc-bdfe-75c4-5273-0544439153fc"]
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
-ASKED: dict[str, Any] = {
+REQUEST: dict[str, Any] = {
     "session_image": BUSYBOX,
     "session_cpus": "0.2",
     "session_memory": "16m",
@@ -74,11 +74,11 @@ def cards(untouched_lab: Snapshot) -> Iterator[None]:
 
 
 def test_cdi_devices_are_detected_handed_over_and_nobody_else_s(cards: None) -> None:
-    two = {**ASKED, "session_size": 2, "session_accelerators": "card=1"}
+    two = {**REQUEST, "session_size": 2, "session_accelerators": "card=1"}
     launch({**two, "session_name": "cards"}, hosts=CDI).ok()
     found = replicas("cards")
     assert {replica.host for replica in found.values()} == {"n3"}
-    seen = {name: one.run("sh", "-c", "ls /dev/cc-*").split() for name, one in found.items()}
+    seen = {name: replica.run("sh", "-c", "ls /dev/cc-*").split() for name, replica in found.items()}
     assert seen == {"main1": ["/dev/cc-zero"], "sub1": ["/dev/cc-full"]}
     assert found["main1"].run("sh", "-c", "head -c 4 /dev/cc-zero | tr '\\0' z") == "zzzz"
     assert "No space left" in found["sub1"].attempt("sh", "-c", "echo lost >/dev/cc-full").stderr
@@ -108,9 +108,9 @@ def tool(untouched_lab: Snapshot) -> Iterator[None]:
 
 
 def test_nvidia_cards_are_detected_reserved_and_asked_for(tool: None) -> None:
-    asked = {**ASKED, "session_name": "cards", "session_accelerators": {"gpu": 1}, "session_size": 2}
+    request = {**REQUEST, "session_name": "cards", "session_accelerators": {"gpu": 1}, "session_size": 2}
     script("n2", f"cat >/tmp/recorded <<'END'\n{TWO_CARDS}END\necho 0 >/tmp/code")
-    run = launch(asked, hosts=NVIDIA)
+    run = launch(request, hosts=NVIDIA)
     decided = [result["values"] for result in run.of("Plan the session") if result["values"].get("record")][-1]
     assert [replica["devices"] for replica in decided["record"]["plan"]["replicas"]] == [
         {"gpu": [uuid]} for uuid in UUIDS
@@ -125,8 +125,8 @@ def test_nvidia_cards_are_detected_reserved_and_asked_for(tool: None) -> None:
 
 def test_cards_that_the_tool_cannot_tell_are_no_cards_and_it_is_said_why(tool: None) -> None:
     script("n2", f"echo '{MISMATCH}' >/tmp/recorded; echo 18 >/tmp/code")
-    asked = {**ASKED, "session_name": "cards", "session_accelerators": {"gpu": 1}}
-    broken = launch(asked, "--check", hosts=NVIDIA)
+    request = {**REQUEST, "session_name": "cards", "session_accelerators": {"gpu": 1}}
+    broken = launch(request, "--check", hosts=NVIDIA)
     assert broken.code != 0
     assert "session_accelerators.gpu is '1'" in broken.failures
     why = f"Accelerators gpu of n2 were not detected: 'nvidia-smi -L' failed with status 18: {MISMATCH}"

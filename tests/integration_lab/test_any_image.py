@@ -60,8 +60,8 @@ def images(untouched_lab: object) -> Iterator[None]:
     """Give every host the same images, made from the one that holds busybox alone."""
     try:
         for name, changes in MADE.items():
-            told = " ".join(f"--change {shlex.quote(change)}" for change in changes)
-            commit = f"docker commit {told} made {name}"
+            options = " ".join(f"--change {shlex.quote(change)}" for change in changes)
+            commit = f"docker commit {options} made {name}"
             alone = f"docker cp made:/bin/busybox /root/busybox; tar -C /root -c busybox | docker import - {name}"
             make = f"docker create --name made {BUSYBOX} >/dev/null; {{ {commit if changes else alone}; }} >/dev/null"
             tidy = "docker rm made >/dev/null; rm -f /root/busybox"
@@ -79,7 +79,7 @@ class Trio:
 
     replicas: dict[str, Replica]
     uid: str
-    asked: dict[str, object]
+    variables: dict[str, object]
 
     @property
     def main(self) -> Replica:
@@ -91,10 +91,10 @@ class Trio:
 def trio(request: pytest.FixtureRequest) -> Iterator[Trio]:
     """Launch three replicas, one on each host, of an image that knows nothing of SSH."""
     image, uid = request.param
-    asked = {**BASE, "session_name": "trio", "session_image": image, "session_command": "sleep 8888"}
+    variables = {**BASE, "session_name": "trio", "session_image": image, "session_command": "sleep 8888"}
     try:
-        launch(asked).ok()
-        yield Trio(replicas("trio"), uid, asked)
+        launch(variables).ok()
+        yield Trio(replicas("trio"), uid, variables)
     finally:
         removed = teardown("trio")
     assert removed.code == 0, removed.output
@@ -111,8 +111,8 @@ class TestLogin:
     @pytest.mark.parametrize("name", NAMES)
     def test_every_replica_reaches_every_other_as_the_image_s_user(self, trio: Trio, name: str) -> None:
         logins = "".join(f"ssh {other} 'echo $(hostname) $(id -u) $RANK' </dev/null\n" for other in NAMES)
-        said = trio.replicas[name].run("sh", "-ec", logins).splitlines()
-        assert said == [f"{other} {trio.uid} {rank}" for rank, other in enumerate(NAMES)]
+        output = trio.replicas[name].run("sh", "-ec", logins).splitlines()
+        assert output == [f"{other} {trio.uid} {rank}" for rank, other in enumerate(NAMES)]
 
     def test_files_are_copied_by_scp_and_sftp(self, trio: Trio) -> None:
         trio.main.run(
@@ -128,9 +128,9 @@ class TestLogin:
         assert path.split(":")[-1] == "/opt/cluster-compute/bin"
 
     def test_one_command_runs_in_all_replicas_and_ends_all_when_one_fails(self, trio: Trio) -> None:
-        said = trio.main.run("session-run", "sh", "-c", "echo $(hostname) $(id -u) $RANK of $WORLD_SIZE in $(pwd)")
+        output = trio.main.run("session-run", "sh", "-c", "echo $(hostname) $(id -u) $RANK of $WORLD_SIZE in $(pwd)")
         where = trio.main.run("pwd").strip()
-        assert sorted(said.splitlines()) == [
+        assert sorted(output.splitlines()) == [
             f"{name}: {name} {trio.uid} {rank} of 3 in {where}" for rank, name in enumerate(NAMES)
         ]
         some = trio.replicas["sub1"].run("session-run", "--on", "sub", "-n", "2", "sh", "-c", "echo $RANK $LOCAL_RANK")
@@ -194,27 +194,27 @@ class TestLogin:
 
     def test_a_replica_with_another_host_key_is_refused(self, trio: Trio) -> None:
         """The key on the replica's host is replaced, as somebody would who wants to answer in its place."""
-        one = trio.replicas["sub2"]
-        keys = f"{one.files}/ssh"
+        sub2 = trio.replicas["sub2"]
+        keys = f"{sub2.files}/ssh"
         again = ["sh", "-ec", f"kill $(pidof sshd); sleep 0.2; exec {SERVER}"]
         try:
-            script(one.host, f"cp -p {keys}/ssh_host_ed25519_key /root/genuine")
-            script(one.host, f"cat {keys}/id_ed25519 >{keys}/ssh_host_ed25519_key")
-            one.run(*again)
+            script(sub2.host, f"cp -p {keys}/ssh_host_ed25519_key /root/genuine")
+            script(sub2.host, f"cat {keys}/id_ed25519 >{keys}/ssh_host_ed25519_key")
+            sub2.run(*again)
             refused = trio.main.attempt("ssh", "sub2", "true")
         finally:
-            script(one.host, f"cat /root/genuine >{keys}/ssh_host_ed25519_key; rm /root/genuine")
-            one.run(*again)
+            script(sub2.host, f"cat /root/genuine >{keys}/ssh_host_ed25519_key; rm /root/genuine")
+            sub2.run(*again)
         assert refused.returncode == 255
         assert "Host key verification failed" in refused.stderr
         assert trio.main.run("ssh", "sub2", "hostname").strip() == "sub2"
 
     def test_a_server_that_is_gone_is_put_back_and_nothing_else(self, trio: Trio) -> None:
-        one = trio.replicas["sub1"]
-        on(one.host, "docker", "restart", "-t", "0", one.container)
+        sub1 = trio.replicas["sub1"]
+        on(sub1.host, "docker", "restart", "-t", "0", sub1.container)
         assert trio.main.attempt("ssh", "sub1", "true").returncode == 255
         run = play("repair", {"session_name": "trio"}).ok()
-        assert run.actions() == {one.host: ["start SSH server trio-sub1"]}
+        assert run.actions() == {sub1.host: ["start SSH server trio-sub1"]}
         assert trio.main.run("ssh", "sub1", "hostname").strip() == "sub1"
         assert play("repair", {"session_name": "trio"}).ok().actions() == {}
 
@@ -229,7 +229,7 @@ class TestLogin:
 
         found = replicas("trio")
         before, old = public(), on(trio.main.host, "cat", f"{trio.main.files}/ssh/id_ed25519")
-        launch({**trio.asked, "session_regenerate_keys": True}).ok()
+        launch({**trio.variables, "session_regenerate_keys": True}).ok()
         assert (len(public()), before & public()) == (6, set())
         logins = "".join(f"ssh {other} hostname </dev/null\n" for other in NAMES)
         for name, replica in replicas("trio").items():
@@ -241,7 +241,7 @@ class TestLogin:
             refused = trio.main.attempt("ssh", *bare, "-o", "UserKnownHostsFile=/dev/null", name, "true")
             assert refused.returncode == 255
             assert "Permission denied (publickey)" in refused.stderr
-        assert launch(trio.asked).ok().changed_hosts == set()
+        assert launch(trio.variables).ok().changed_hosts == set()
 
     def test_the_session_stays_while_the_runtime_is_renewed(self, trio: Trio) -> None:
         host = trio.main.host
@@ -256,9 +256,9 @@ class TestLogin:
 
 def test_the_image_s_own_program_runs_as_without_us() -> None:
     """Arguments, folder, user, environment, signals and exit code are the image's own business."""
-    asked = {**BASE, "session_name": "own", "session_image": OWN, "session_failure_policy": "keep"}
+    variables = {**BASE, "session_name": "own", "session_image": OWN, "session_failure_policy": "keep"}
     try:
-        launch(asked).ok()
+        launch(variables).ok()
         for replica in replicas("own").values():
             assert on(replica.host, "docker", "logs", replica.container) == "main two words as 0 in /var with hello\n"
             bare = script(
@@ -278,13 +278,13 @@ def test_the_image_s_own_program_runs_as_without_us() -> None:
 
 
 def test_a_command_runs_everywhere_in_an_image_with_neither_shell_nor_python() -> None:
-    asked = {**BASE, "session_name": "bare", "session_image": BARE, "session_command": ["/busybox", "sleep", "8888"]}
+    request = {**BASE, "session_name": "bare", "session_image": BARE, "session_command": ["/busybox", "sleep", "8888"]}
     try:
-        launch(asked).ok()
+        launch(request).ok()
         found = replicas("bare")
         assert try_on(found["main1"].host, ["docker", "run", "--rm", BARE, "/bin/sh"]).returncode == 127
-        said = found["main1"].run("session-run", "/busybox", "hostname")
-        assert sorted(said.splitlines()) == [f"{name}: {name}" for name in NAMES]
+        output = found["main1"].run("session-run", "/busybox", "hostname")
+        assert sorted(output.splitlines()) == [f"{name}: {name}" for name in NAMES]
         failed = found["sub2"].attempt("session-run", "/busybox", "false")
         assert failed.returncode == 1
     finally:
@@ -294,14 +294,14 @@ def test_a_command_runs_everywhere_in_an_image_with_neither_shell_nor_python() -
 def test_a_host_without_the_runtime_is_left_out_and_says_what_to_do() -> None:
     on("n2", "mv", f"{RUNTIME}/manifest", "/root/manifest")
     try:
-        asked = {
+        variables = {
             **BASE,
             "session_name": "without",
             "session_image": BUSYBOX,
             "session_hosts": ["n2"],
             "session_size": 1,
         }
-        run = launch(asked)
+        run = launch(variables)
     finally:
         on("n2", "mv", "/root/manifest", f"{RUNTIME}/manifest")
     assert run.code != 0

@@ -82,7 +82,7 @@ class Owner:
 
     folder: Path
 
-    def asked(self, app: str, session: str = "lab-book") -> dict[str, Any]:
+    def variables(self, app: str, session: str = "lab-book") -> dict[str, Any]:
         """Return the variables of open_app."""
         return {
             "session_name": session,
@@ -94,7 +94,7 @@ class Owner:
 
     def open(self, app: str, **more: Any) -> Opened:
         """Open an app, as the playbook does."""
-        run = play("open_app", {**self.asked(app), **more}).ok()
+        run = play("open_app", {**self.variables(app), **more}).ok()
         line, url = (self.folder / f"lab-book/app-{app}").read_text(encoding="utf-8").splitlines()
         return Opened(line, url, run)
 
@@ -180,7 +180,7 @@ def owner(untouched_lab: object, tmp_path_factory: pytest.TempPathFactory) -> It
     try:
         play(own_playbook("notebook_image"), seconds=600).ok()
         add_notebook()
-        in_parallel(lambda asked: launch(asked).ok(), [book, other])
+        in_parallel(lambda request: launch(request).ok(), [book, other])
         main = replicas("lab-book")["main1"]
         cell = {"cell_type": "code", "source": CELL, "metadata": {}, "outputs": [], "execution_count": None}
         kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
@@ -231,7 +231,7 @@ def run_cell(browser: Chrome) -> bool:
 
 def printed(browser: Chrome) -> str:
     """Return what the cells of the notebook have printed."""
-    return "".join(one.text for one in browser.find_elements(By.CSS_SELECTOR, ".jp-OutputArea-output pre")).strip()
+    return "".join(cell.text for cell in browser.find_elements(By.CSS_SELECTOR, ".jp-OutputArea-output pre")).strip()
 
 
 class TestOwner:
@@ -273,10 +273,10 @@ class TestOwner:
     def test_its_token_is_shown_nowhere(self, owner: Owner, notebook: Opened) -> None:
         path = owner.folder / "lab-book/app-jupyter"
         assert path.stat().st_mode & 0o777 == 0o600
-        said = play("open_app", owner.asked("jupyter"), "-vvvv", "--diff").ok()
+        run = play("open_app", owner.variables("jupyter"), "-vvvv", "--diff").ok()
         logs = play("logs", {"session_name": "lab-book"}).ok()
-        assert str(path) in said.output
-        assert f"http://127.0.0.1:{notebook.port}/tree" in said.output
+        assert str(path) in run.output
+        assert f"http://127.0.0.1:{notebook.port}/tree" in run.output
         listed = [script(host, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '") for host in HOSTS]
         assert "-m notebook --no-browser" in listed[0]
         own = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
@@ -284,7 +284,7 @@ class TestOwner:
         written = script(
             "n1", "docker logs lab-book-main1 2>&1; cat /var/log/syslog /var/log/docker* 2>/dev/null || true"
         )
-        places = [said.output, json.dumps(said.results), json.dumps(notebook.run.results), notebook.run.output]
+        places = [run.output, json.dumps(run.results), json.dumps(notebook.run.results), notebook.run.output]
         for place in [*places, logs.output, *listed, own, described, written]:
             assert notebook.token not in place
 
@@ -335,22 +335,22 @@ class TestRefusals:
     """What is refused, and that nothing was touched then."""
 
     def test_an_app_that_nobody_knows_and_a_bad_table(self, owner: Owner) -> None:
-        run = play("open_app", owner.asked("jupiter"))
+        run = play("open_app", owner.variables("jupiter"))
         assert "There is no such app. Did you mean jupyter?" in run.failures
         assert not set(run.recap) & set(HOSTS)
         table = {"mine": {"command": "serve {port} {token}"}}
-        run = play("open_app", {**owner.asked("jupyter"), "session_apps": table})
+        run = play("open_app", {**owner.variables("jupyter"), "session_apps": table})
         assert "A command line can be read by others" in run.failures
         assert not set(run.recap) & set(HOSTS)
 
     def test_an_image_without_the_program(self, owner: Owner) -> None:
-        run = play("open_app", owner.asked("vscode"))
+        run = play("open_app", owner.variables("vscode"))
         assert "Looked for: code-server, openvscode-server." in run.failures
         assert run.changed_hosts == set()
         assert not (owner.folder / "lab-book/app-vscode").exists()
 
     def test_a_session_without_a_way_in(self, owner: Owner) -> None:
-        run = play("open_app", owner.asked("jupyter", "stranger"))
+        run = play("open_app", owner.variables("jupyter", "stranger"))
         assert "launched without session_authorized_keys" in run.failures
         assert run.changed_hosts == set()
 

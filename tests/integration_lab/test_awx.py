@@ -293,11 +293,11 @@ def test_every_template_is_run(awx: Awx, outcome: Outcome) -> None:
 def test_every_job_succeeds_and_writes_nothing_to_the_project(outcome: Outcome) -> None:
     every = {**outcome.nodes, **outcome.verbs}
     assert len(every) > 10
-    failed = [f"{name}:\n{one.output[-3000:]}" for name, one in every.items() if one.status != "successful"]
+    failed = [f"{name}:\n{job.output[-3000:]}" for name, job in every.items() if job.status != "successful"]
     assert not failed, "\n".join(failed)
-    for name, one in every.items():
-        assert WRITES not in one.output, name
-        assert one.events[-1]["event"] == "playbook_on_stats"
+    for name, job in every.items():
+        assert WRITES not in job.output, name
+        assert job.events[-1]["event"] == "playbook_on_stats"
 
 
 def test_a_survey_launches_a_session(outcome: Outcome) -> None:

@@ -215,8 +215,8 @@ def test_hosts_that_cannot_carry_sessions_are_named_with_the_reason(untouched_la
     _add_user()
     try:
         left_out = play("plan_cluster", {**BASE, "session_size": 2}).ok()
-        asked = {**BASE, "session_size": 6, "session_hosts": "n1,n2,n3"}
-        runs = in_parallel(lambda case: launch(asked, hosts=case[0]), UNFIT.values())
+        request = {**BASE, "session_size": 6, "session_hosts": "n1,n2,n3"}
+        runs = in_parallel(lambda case: launch(request, hosts=case[0]), UNFIT.values())
         assert differences(before, snapshot(others)) == []
     finally:
         _remove_user()

@@ -77,24 +77,24 @@ def _lasting() -> dict[str, dict[str, Any]]:
 def _assert_lasting(before: dict[str, dict[str, Any]]) -> None:
     after = _lasting()
     assert {key for key in before if after.get(key) != before[key]} == set(), [
-        (key, kind, about[kind], after[key].get(kind))
-        for key, about in before.items()
-        for kind in about
-        if about[kind] != after[key].get(kind)
+        (key, kind, state[kind], after[key].get(kind))
+        for key, state in before.items()
+        for kind in state
+        if state[kind] != after[key].get(kind)
     ]
 
 
-def _lasting_of(one: Replica) -> dict[str, Any]:
-    interface = one.run("ip", "-o", "link", "show", "dev", "eth1").split()
-    keys = one.run("sh", "-ec", "for key in /etc/cluster-compute/ssh/*key.pub; do ssh-keygen -l -f $key; done")
+def _lasting_of(replica: Replica) -> dict[str, Any]:
+    interface = replica.run("ip", "-o", "link", "show", "dev", "eth1").split()
+    keys = replica.run("sh", "-ec", "for key in /etc/cluster-compute/ssh/*key.pub; do ssh-keygen -l -f $key; done")
     return {
-        "host": one.host,
-        "id": one.about["Id"],
+        "host": replica.host,
+        "id": replica.about["Id"],
         "mac": interface[interface.index("link/ether") + 1],
-        "addresses": one.run("ip", "-o", "-4", "addr", "show", "dev", "eth1").split()[3],
-        "environment": one.environment(),
+        "addresses": replica.run("ip", "-o", "-4", "addr", "show", "dev", "eth1").split()[3],
+        "environment": replica.environment(),
         "fingerprints": keys,
-        "private keys": one.run("sh", "-ec", "cat /etc/cluster-compute/ssh/*ed25519*[!b] | sha256sum", user="root"),
+        "private keys": replica.run("sh", "-ec", "cat /etc/cluster-compute/ssh/*ed25519*[!b] | sha256sum", user="root"),
     }
 
 
@@ -114,13 +114,13 @@ def _all_reach_all() -> None:
     """Every replica logs in to every replica by SSH; a server may need a moment after its replica's start."""
     found = replicas("phoenix")
     assert tuple(found) == NAMES
-    for one in found.values():
+    for replica in found.values():
         for other in NAMES:
             deadline = time.monotonic() + 20
-            while (said := one.attempt("ssh", other, "hostname")).returncode != 0:
-                assert time.monotonic() < deadline, f"{one.name} to {other}: {said.stdout}{said.stderr}"
+            while (login := replica.attempt("ssh", other, "hostname")).returncode != 0:
+                assert time.monotonic() < deadline, f"{replica.name} to {other}: {login.stdout}{login.stderr}"
                 time.sleep(0.2)
-            assert said.stdout.strip() == other
+            assert login.stdout.strip() == other
 
 
 def _power_cycle(host: str) -> None:
@@ -191,15 +191,15 @@ def test_preparing_again_changes_nothing_and_the_unit_can_be_removed(phoenix: di
     files = f"ls -d {program} /etc/init.d/cluster-compute* /etc/rc?.d/S??cluster-compute* || true"
     assert all(program in script(host, files) and script(host, files).count("\n") > 3 for host in HOSTS)
     without = {"prepare_hosts_boot_unit": False, "prepare_hosts_disk_timer": False}
-    one = ("--limit", "n2")
-    assert play("prepare_hosts", without, *one, "--check").ok().changed_hosts == {"n2"}
+    limit = ("--limit", "n2")
+    assert play("prepare_hosts", without, *limit, "--check").ok().changed_hosts == {"n2"}
     assert script("n2", files)
     try:
-        assert play("prepare_hosts", without, *one).ok().changed_hosts == {"n2"}
+        assert play("prepare_hosts", without, *limit).ok().changed_hosts == {"n2"}
         assert script("n2", files) == ""
-        assert play("prepare_hosts", without, *one).ok().changed_hosts == set()
+        assert play("prepare_hosts", without, *limit).ok().changed_hosts == set()
     finally:
-        assert play("prepare_hosts", {}, *one).ok().changed_hosts == {"n2"}
+        assert play("prepare_hosts", {}, *limit).ok().changed_hosts == {"n2"}
     assert differences(before, snapshot()) == []
 
 

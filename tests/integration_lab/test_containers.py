@@ -75,7 +75,7 @@ def images(untouched_lab: Snapshot) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def held(images: None) -> Iterator[dict[str, Replica]]:
     """Launch two replicas: one is given more than the default, the other is not."""
-    asked = {
+    request = {
         "session_name": "held",
         "session_hosts": list(IMAGES),
         "session_max_replicas_per_host": 1,
@@ -90,8 +90,8 @@ def held(images: None) -> Iterator[dict[str, Replica]]:
         ],
     }
     try:
-        launch(asked).ok()
-        assert launch(asked).ok().changed_hosts == set()
+        launch(request).ok()
+        assert launch(request).ok().changed_hosts == set()
         found = replicas("held")
         assert {name: replica.host for name, replica in found.items()} == {"main1": "n1", "sub1": "n3"}
         yield found
@@ -124,28 +124,28 @@ class TestRights:
                 assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
 
     def test_an_ssh_login_has_the_same_ones(self, held: dict[str, Replica]) -> None:
-        said = held["sub1"].run("ssh", "main1", "id -u; grep CapBnd /proc/self/status").split()
-        assert said[0] == "0"
-        assert _names(said[2]) == DEFAULT | ADDED
+        status = held["sub1"].run("ssh", "main1", "id -u; grep CapBnd /proc/self/status").split()
+        assert status[0] == "0"
+        assert _names(status[2]) == DEFAULT | ADDED
 
     def test_no_device_and_no_raw_packet_is_made(self, held: dict[str, Replica]) -> None:
-        for one in held.values():
-            refused = one.attempt("mknod", "/tmp/zero", "c", "1", "5")
+        for replica in held.values():
+            refused = replica.attempt("mknod", "/tmp/zero", "c", "1", "5")
             assert refused.returncode != 0
             assert "Operation not permitted" in refused.stderr
-            raw = one.attempt("python3", "-c", "import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)")
+            raw = replica.attempt("python3", "-c", "import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)")
             assert "PermissionError" in raw.stderr
 
     def test_docker_s_filter_of_system_calls_is_on(self, held: dict[str, Replica]) -> None:
         # Anybody may call add_key(2), which is number 248 on amd64; the filter alone refuses it, with EPERM.
-        for one in held.values():
-            assert one.run("python3", "-c", ADD_KEY).split() == ["-1", "1"]
+        for replica in held.values():
+            assert replica.run("python3", "-c", ADD_KEY).split() == ["-1", "1"]
 
     def test_the_first_process_is_an_init_that_reaps(self, held: dict[str, Replica]) -> None:
-        for one in held.values():
-            assert one.run("cat", "/proc/1/cmdline").split("\0")[0] == "/sbin/docker-init"
-            one.run("sh", "-c", "(sh -c 'exit 3' &) ; sleep 0.3")
-            assert not [line for line in one.run("ps", "-eo", "stat=,comm=").splitlines() if line.startswith("Z")]
+        for replica in held.values():
+            assert replica.run("cat", "/proc/1/cmdline").split("\0")[0] == "/sbin/docker-init"
+            replica.run("sh", "-c", "(sh -c 'exit 3' &) ; sleep 0.3")
+            assert not [line for line in replica.run("ps", "-eo", "stat=,comm=").splitlines() if line.startswith("Z")]
 
 
 class TestOptions:
@@ -158,13 +158,13 @@ class TestOptions:
 
     def test_memory_is_locked_up_to_the_limit_and_with_ipc_lock_beyond_it(self, held: dict[str, Replica]) -> None:
         for name, below, above in (("main1", 0, 0), ("sub1", 0, 12)):
-            one = held[name]
-            assert one.run("sh", "-c", "ulimit -S -l; ulimit -H -l").split() == ["64", "64"]
-            assert one.attempt("python3", "-c", LOCK, "32768").returncode == below
-            assert one.attempt("python3", "-c", LOCK, "1048576").returncode == above  # 12 is ENOMEM
+            replica = held[name]
+            assert replica.run("sh", "-c", "ulimit -S -l; ulimit -H -l").split() == ["64", "64"]
+            assert replica.attempt("python3", "-c", LOCK, "32768").returncode == below
+            assert replica.attempt("python3", "-c", LOCK, "1048576").returncode == above  # 12 is ENOMEM
 
     def test_a_limit_above_the_engine_s_is_given_or_refused_with_its_reason(self, images: None) -> None:
-        asked = {
+        request = {
             "session_name": "locker",
             "session_hosts": "n2",
             "session_image": BUSYBOX,
@@ -174,7 +174,7 @@ class TestOptions:
         }
         engine = script("n2", "grep CapEff: /proc/$(cat /run/docker.pid)/status")
         try:
-            run = launch(asked)
+            run = launch(request)
             if "SYS_RESOURCE" in _names(engine.split()[1]):
                 run.ok()
                 assert replicas("locker")["main1"].run("sh", "-c", "ulimit -l").strip() == "unlimited"
@@ -196,13 +196,13 @@ class TestPorts:
     """A port of main1 is open at the address that was asked for, and nowhere else."""
 
     def test_it_answers_there_alone(self, held: dict[str, Replica]) -> None:
-        for one in held.values():
-            on(one.host, "docker", "exec", "-d", one.container, "python3", "-c", SERVER)
+        for replica in held.values():
+            on(replica.host, "docker", "exec", "-d", replica.container, "python3", "-c", SERVER)
         here = (
             f"until python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {PORT}))'; do sleep 0.1; done"
         )
-        for one in held.values():
-            one.run("timeout", "20", "sh", "-c", f"{here} 2>/dev/null", seconds=30)
+        for replica in held.values():
+            replica.run("timeout", "20", "sh", "-c", f"{here} 2>/dev/null", seconds=30)
         assert _answers("n1", ADDRESSES["n1"])
         assert _answers("n2", ADDRESSES["n1"])
         with socket.create_connection((ADDRESSES["n1"], PORT), timeout=3):

@@ -36,7 +36,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 
 CARDS = ("/dev/cc-a", "/dev/cc-b")
 SITE = {host: {"cluster_compute_cpus": 2, "cluster_compute_accelerators": {"card": list(CARDS)}} for host in HOSTS}
-ONE: dict[str, Any] = {
+CARD: dict[str, Any] = {
     "session_hosts": ["n2"],
     "session_image": BUSYBOX,
     "session_memory": "16m",
@@ -73,7 +73,7 @@ def held(session: str) -> tuple[set[str], str]:
 
 
 def test_of_three_launches_at_once_two_get_a_card_and_a_cpu_each(cards: None) -> None:
-    runs = in_parallel(lambda name: launch({**ONE, "session_name": name}, hosts=SITE), NAMES)
+    runs = in_parallel(lambda name: launch({**CARD, "session_name": name}, hosts=SITE), NAMES)
     for run in runs:
         run.ok()
     running = [name for name, run in zip(NAMES, runs) if run.table]
@@ -83,9 +83,9 @@ def test_of_three_launches_at_once_two_get_a_card_and_a_cpu_each(cards: None) ->
     assert len({cpus for _some, cpus in found}) == 2
     assert all(cpus.isdigit() for _some, cpus in found)
     # The one that waits says what it lacks; whoever goes makes room for it, also where the ledger was lost.
-    (said,) = [run.said for name, run in zip(NAMES, runs) if name == waiting]
-    assert any(line.split()[1:2] == ["card"] for line in said), said
-    assert any("pinned CPU" in line for line in said), said
+    (report,) = [run.said for name, run in zip(NAMES, runs) if name == waiting]
+    assert any(line.split()[1:2] == ["card"] for line in report), report
+    assert any("pinned CPU" in line for line in report), report
     on("n2", "rm", f"{STATE}/ledger.json")
     run = play("schedule_pending", hosts=SITE).ok()
     assert replicas(waiting) == {}, run.output
@@ -101,12 +101,12 @@ def test_of_three_launches_at_once_two_get_a_card_and_a_cpu_each(cards: None) ->
         for name in names
     ]
     assert sorted(taken) == sorted([*CARDS, *(cpus for _some, cpus in found)])
-    assert launch({**ONE, "session_name": waiting}, hosts=SITE).ok().changed_hosts == set()
+    assert launch({**CARD, "session_name": waiting}, hosts=SITE).ok().changed_hosts == set()
 
 
 def test_a_device_that_is_not_there_is_named_and_nothing_stays(cards: None) -> None:
     on("n2", "rm", CARDS[0])
-    run = launch({**ONE, "session_name": "first"}, hosts=SITE)
+    run = launch({**CARD, "session_name": "first"}, hosts=SITE)
     on("n2", "mknod", "-m", "666", CARDS[0], "c", "1", "3")
     assert run.code != 0
     assert "n2" in run.failures
@@ -115,7 +115,7 @@ def test_a_device_that_is_not_there_is_named_and_nothing_stays(cards: None) -> N
 
 
 def test_repair_takes_no_device_from_others(cards: None) -> None:
-    floating = {**ONE, "session_cpus": "0.5", "session_pin_cpus": False}
+    floating = {**CARD, "session_cpus": "0.5", "session_pin_cpus": False}
     launch({**floating, "session_name": "first", "session_size": 2}, hosts=SITE).ok()
     script("n2", f"rm {STATE}/ledger.json; docker rm -f first-sub1")
     launch({**floating, "session_name": "second"}, hosts=SITE).ok()

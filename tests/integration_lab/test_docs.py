@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -239,7 +240,11 @@ def test_what_runs_elsewhere_is_there(command: str) -> None:
     [*SHARED, *(name for name in DOCUMENTS if name not in (*SHARED, *OF_EXAMPLES) and commands(read(name)))],
 )
 def test_the_commands_of_a_document(
-    document: str, printed: dict[str, str], clean_up: None, monkeypatch: pytest.MonkeyPatch
+    document: str,
+    printed: dict[str, str],
+    clean_up: None,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     if document == "docs/environment.md":
         # It goes on where the first session is running.
@@ -248,14 +253,16 @@ def test_the_commands_of_a_document(
             printed[launch] = run(here(launch))
     if document in ("docs/login.md", "docs/logs.md"):
         # What they write is for the reader's home. Ansible's sockets lie there as well, whose paths have to be short.
-        monkeypatch.setenv("HOME", tempfile.mkdtemp(prefix="home-"))
+        home = tempfile.mkdtemp(prefix="home-")
+        request.addfinalizer(lambda: shutil.rmtree(home, ignore_errors=True))
+        monkeypatch.setenv("HOME", home)
     output = ""
     for command in commands(read(document)):
         if command not in ELSEWHERE and not is_left(command, document):
-            for one in expanded(command):
-                if not is_done(one, document, printed):
-                    printed[one] = run(here(one))
-                output += printed[one]
+            for part in expanded(command):
+                if not is_done(part, document, printed):
+                    printed[part] = run(here(part))
+                output += printed[part]
     place = 0
     for text in EXPECTED[document]:
         found = output.find(text, place if document == "docs/first_session.md" else 0)

@@ -182,8 +182,8 @@ def _works(network: dict[str, Any]) -> None:
 
 def _underlay(host: str) -> str:
     """Return the interface by which the other hosts reach a host."""
-    (about,) = [one for one in json.loads(on(host, "ip", "-j", "address", "show", "to", ADDRESSES[host])) if one]
-    return str(about["ifname"])
+    (link,) = [entry for entry in json.loads(on(host, "ip", "-j", "address", "show", "to", ADDRESSES[host])) if entry]
+    return str(link["ifname"])
 
 
 def _spy(host: str, interface: str, seconds: int, pid: int | str = "self") -> tuple[int, dict[str, int]]:

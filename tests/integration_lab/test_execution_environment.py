@@ -83,11 +83,11 @@ def base(folder: Path) -> None:
     (tree,) = (line.split()[1] for line in answer.splitlines() if line.strip().startswith("path:"))
     subprocess.run(["tar", "-C", tree, "-cf", str(folder / "base.tar"), "."], check=True)
     definition = yaml.safe_load((CHECKOUT / "ee" / "execution-environment.yml").read_text(encoding="utf-8"))
-    asked = [definition["dependencies"][name]["package_pip"] for name in ("ansible_core", "ansible_runner")]
+    packages = [definition["dependencies"][name]["package_pip"] for name in ("ansible_core", "ansible_runner")]
     # What the definition leaves open, ansible-builder adds by itself.
-    asked += ["-r", "requirements.txt", "bindep", "pyyaml", "packaging", "dumb-init==1.2.5"]
+    packages += ["-r", "requirements.txt", "bindep", "pyyaml", "packaging", "dumb-init==1.2.5"]
     target = ["--python-version", "3.11", "--only-binary", ":all:", "--dest", str(folder / "wheels")]
-    tool(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet", *target, *asked)
+    tool(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet", *target, *packages)
     (folder / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n", encoding="utf-8")
     shutil.copytree(next(iter(ansible_collections.awx.__path__)), folder / "awx")
     (folder / "Dockerfile").write_text(BASE_STEPS, encoding="utf-8")
@@ -155,6 +155,6 @@ def test_a_verb_runs_in_it(image: str) -> None:
     own = "mkdir project; chown -R 1000 .; chmod 600 env/ssh_key; chmod 700 inventory/hosts"
     on(HOST, "sh", "-ec", f"cd {FOLDER}/run; {own}")
     argv = ["docker", "run", "--rm", "--volume", f"{FOLDER}/run:/runner", image]
-    said = on(HOST, *argv, "ansible-runner", "run", "/runner", "-p", "cluster_compute.session.status", seconds=180)
-    answered = re.findall(r"^(\w+) +: ok=[1-9].*unreachable=0 +failed=0 .*ignored=0", said, re.MULTILINE)
-    assert answered == ["localhost", *HOSTS], said
+    output = on(HOST, *argv, "ansible-runner", "run", "/runner", "-p", "cluster_compute.session.status", seconds=180)
+    answered = re.findall(r"^(\w+) +: ok=[1-9].*unreachable=0 +failed=0 .*ignored=0", output, re.MULTILINE)
+    assert answered == ["localhost", *HOSTS], output

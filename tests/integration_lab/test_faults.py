@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     Run,
     Snapshot,
     clear,
+    clock_ahead,
     differences,
     interrupt_a_launch,
     kill_a_launch,
@@ -39,7 +40,6 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     snapshot,
     teardown,
-    told_another_time,
     try_on,
 )
 
@@ -87,7 +87,7 @@ LEFT = f"""
 import json, time
 try:
     with open("{STATE}/ledger.json") as file:
-        ends = [one["expires"] for one in json.load(file)["reservations"] if one["expires"] is not None]
+        ends = [held["expires"] for held in json.load(file)["reservations"] if held["expires"] is not None]
 except FileNotFoundError:
     ends = []
 print(max((end - time.clock_gettime(time.CLOCK_BOOTTIME) for end in ends), default=0))
@@ -297,7 +297,7 @@ def test_a_lease_lasts_whatever_the_calendar_and_what_is_left_of_it_is_named(
     lease = {"cluster_compute_lease_seconds": 20, "cluster_compute_deadline_seconds": 20}
     kill_a_launch({**alone, **lease}, {"n2": f"test -e {STATE}/ledger.json"}, tmp_path)
     begin = time.monotonic()
-    with told_another_time("n2", 5 * 3600):
+    with clock_ahead("n2", 5 * 3600):
         # Five hours later by the calendar, and the lease still holds.
         assert on("n2", "env", f"PYTHONPATH={PROGRAM}", "python3", "-c", LEDGER).split() == ["leased"]
         assert time.monotonic() < begin + 20
@@ -321,7 +321,7 @@ def test_a_lease_lasts_whatever_the_calendar_and_what_is_left_of_it_is_named(
             "n2: leak: session half: No host has a record",
             "n2: abandoned: session half: Its launch was not finished",
         )
-        assert any(one in failures for one in named), failures
+        assert any(line in failures for line in named), failures
         # It wants what the killed one held.
         assert len(launch({**BASE, "session_name": "other"}).ok().table) == 3
     clear("other")

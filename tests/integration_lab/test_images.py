@@ -97,12 +97,12 @@ def push(image: str) -> None:
 
 def make(image: str, number: int) -> str:
     """Make an image on n1 that differs from all others; return its id."""
-    told = script(
+    refusal = script(
         "n1",
         f"docker create --name made {BUSYBOX} >/dev/null; docker commit --change 'LABEL number={number}' made {image}; "
         "docker rm made >/dev/null",
     )
-    return told.strip()
+    return refusal.strip()
 
 
 def forget(*images: str) -> None:
@@ -188,11 +188,11 @@ class TestPull:
         assert set(images().values()) == {registry[0]}
         assert len(pulled.of("Ask the registry, once for all hosts, which image it is")) == 1
         took = [result for result in pulled.results if "Pull by digest, side by side, hosts: 3" in result["task"]]
-        assert {one["host"] for one in took} == set(HOSTS)
-        for one in took:
-            assert one["values"]["pulled"][TRAIN]["id"] == registry[0]
-        (said,) = pulled.of("Say who has pulled what")
-        assert [line.split(" (")[0] for line in said["values"]["msg"]] == [f"{h} pulled {TRAIN}" for h in HOSTS]
+        assert {pull["host"] for pull in took} == set(HOSTS)
+        for pull in took:
+            assert pull["values"]["pulled"][TRAIN]["id"] == registry[0]
+        (message,) = pulled.of("Say who has pulled what")
+        assert [line.split(" (")[0] for line in message["values"]["msg"]] == [f"{h} pulled {TRAIN}" for h in HOSTS]
 
     def test_the_password_is_nowhere(self, pulled: Run) -> None:
         assert not shows(pulled, PASSWORD)
@@ -305,11 +305,11 @@ class TestWithoutRegistry:
     """Hosts that have an image give it to those that lack it."""
 
     def test_hosts_help_each_other_and_do_without_one_that_dies(self, shipped: str) -> None:
-        asked = {**REQUEST, "session_image": SHIPPED, "session_image_pull": "never"}
+        request = {**REQUEST, "session_image": SHIPPED, "session_image_pull": "never"}
         # n2 gets it from n1; n1, asked first for n3 as well, dies over it, and n2 takes its place.
-        check = launch(asked, "--check").ok()
-        told = [line for result in check.of("Say who has got it from whom") for line in result["values"]["msg"]]
-        assert told == [f"n2 would get {SHIPPED} from n1.", f"n3 would get {SHIPPED} from n1."]
+        check = launch(request, "--check").ok()
+        lines = [line for result in check.of("Say who has got it from whom") for line in result["values"]["msg"]]
+        assert lines == [f"n2 would get {SHIPPED} from n1.", f"n3 would get {SHIPPED} from n1."]
         assert "n2" in check.changed_hosts
         for host in ("n2", "n3"):
             assert try_on(host, ["docker", "image", "inspect", SHIPPED]).returncode != 0
@@ -317,11 +317,11 @@ class TestWithoutRegistry:
         packed = script("n1", "gzip </srv/shipped.tar | base64; rm /srv/shipped.tar")
         on("n2", "sh", "-ec", "base64 -d | gzip -d | docker load", stdin=packed)
         replace_engine("n1", DIES)
-        run = launch(asked).ok()
+        run = launch(request).ok()
         assert images() == dict.fromkeys(HOSTS, shipped)
-        told = [line for result in run.of("Say who has got it from whom") for line in result["values"]["msg"]]
-        assert told[0] == f"n3 did not get {SHIPPED} from n1: it ended before the image was whole."
-        assert told[1].startswith(f"n3 got {SHIPPED} from n2 (")
+        lines = [line for result in run.of("Say who has got it from whom") for line in result["values"]["msg"]]
+        assert lines[0] == f"n3 did not get {SHIPPED} from n1: it ended before the image was whole."
+        assert lines[1].startswith(f"n3 got {SHIPPED} from n2 (")
         # Only the host that lacked it was sent it.
         assert {result["host"] for result in run.results if "bytes" in result["values"]} == {"n3"}
         for number, rounds in ((1, 1), (2, 2)):
@@ -376,20 +376,20 @@ class TestWithoutRegistry:
         packed = script("n1", f"docker tag {SHIPPED} {ARCHIVED}; docker save {ARCHIVED} | gzip | base64")
         archive.write_bytes(base64.b64decode(packed))
         forget(SHIPPED, ARCHIVED, shipped)
-        asked = {**REQUEST, "session_image": ARCHIVED, "session_image_archive": str(archive)}
+        request = {**REQUEST, "session_image": ARCHIVED, "session_image_archive": str(archive)}
         try:
-            run = launch(asked).ok()
+            run = launch(request).ok()
             assert images() == dict.fromkeys(HOSTS, shipped)
-            told = [
+            lines = [
                 line.split(" (")[0]
                 for result in run.of("Say who has got it from whom")
                 for line in result["values"]["msg"]
             ]
-            assert told[0] == f"n1 got {ARCHIVED} from the controller"
-            assert sorted(line.split()[0] for line in told[1:]) == ["n2", "n3"]
-            assert not any("the controller" in line for line in told[1:])
+            assert lines[0] == f"n1 got {ARCHIVED} from the controller"
+            assert sorted(line.split()[0] for line in lines[1:]) == ["n2", "n3"]
+            assert not any("the controller" in line for line in lines[1:])
             clear("trio")
-            wrong = launch({**asked, "session_image": "cluster-compute/other:1"})
+            wrong = launch({**request, "session_image": "cluster-compute/other:1"})
             assert "session_image_archive is" in wrong.failures
             assert "It holds docker.io/cluster-compute/archived:1" in wrong.failures
         finally:

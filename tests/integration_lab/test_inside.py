@@ -110,7 +110,7 @@ def listing(inventory: Path, *options: str) -> tuple[dict[str, Any], str]:
     return json.loads(done.stdout), done.stderr
 
 
-def said(run: Run) -> dict[str, str]:
+def messages(run: Run) -> dict[str, str]:
     """Return the output of a command by replica."""
     return {result["host"]: result["values"]["stdout"].strip() for result in run.results}
 
@@ -123,11 +123,11 @@ def test_replicas_are_hosts_with_groups_and_variables(cached: Path, parts: dict[
     assert found["role_work_er"]["hosts"] == ["inside-work-er1"]
     for replica in parts.values():
         assert found[f"host_{replica.host}"]["hosts"] == [f"inside-{replica.name}"]
-        about = found["_meta"]["hostvars"][f"inside-{replica.name}"]
-        assert about["cluster_compute_container"] == replica.container
-        assert (about["cluster_compute_host"], about["cluster_compute_status"]) == (replica.host, "RUNNING")
-        assert about["cluster_compute_session_id"] == record("inside")["id"]
-        assert about["cluster_compute_address"] in replica.run("cat", "/etc/hosts")
+        variables = found["_meta"]["hostvars"][f"inside-{replica.name}"]
+        assert variables["cluster_compute_container"] == replica.container
+        assert (variables["cluster_compute_host"], variables["cluster_compute_status"]) == (replica.host, "RUNNING")
+        assert variables["cluster_compute_session_id"] == record("inside")["id"]
+        assert variables["cluster_compute_address"] in replica.run("cat", "/etc/hosts")
     assert "s3cret-value" not in json.dumps(found)
 
 
@@ -138,7 +138,7 @@ def test_every_module_runs_where_there_is_python(cached: Path) -> None:
 
 def test_raw_runs_everywhere(cached: Path) -> None:
     run = inside(cached, "all", "raw", 'cat /etc/hostname; echo "it\'s $((1+1))" >&2; exit 0').ok()
-    assert said(run) == {name: name.removeprefix("inside-") for name in NAMES}
+    assert messages(run) == {name: name.removeprefix("inside-") for name in NAMES}
     assert [result["values"]["stderr"].strip() for result in run.results] == ["it's 2"] * 3
 
 
@@ -153,7 +153,7 @@ def test_the_options_of_a_command_are_for_replicas_alone(launched: Run) -> None:
 def test_an_exit_code_comes_back_and_another_user_may_be_named(cached: Path) -> None:
     run = inside(cached, "all", "raw", "id -u; exit 7", "-e", "cluster_compute_user=65534:65534")
     assert {result["values"]["rc"] for result in run.results} == {7}
-    assert set(said(run).values()) == {"65534"}
+    assert set(messages(run).values()) == {"65534"}
 
 
 def test_a_playbook_copies_files_in_and_out(cached: Path, parts: dict[str, Replica], tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_site_whose_users_are_not_root(cached: Path, parts: dict[str, Replica]
     try:
         found, warnings = listing(inventory)
         assert (warnings, sorted(found["cluster_compute_replicas"]["hosts"])) == ("", NAMES)
-        assert said(inside(inventory, "all", "raw", "cat /etc/hostname").ok()) == {
+        assert messages(inside(inventory, "all", "raw", "cat /etc/hostname").ok()) == {
             name: name.removeprefix("inside-") for name in NAMES
         }
         overlay.write_text(json.dumps({"all": {"hosts": {host: {**login, "ansible_become": False}}}}), encoding="utf-8")

@@ -138,19 +138,19 @@ class Site:
     def member(self, name: str) -> dict[str, Any]:
         """Return what the plan says of a replica."""
         session, replica = name.split(" ")
-        return next(dict(one) for one in self.plans[session]["replicas"] if one["name"] == replica)
+        return next(dict(entry) for entry in self.plans[session]["replicas"] if entry["name"] == replica)
 
     def listen(self, name: str) -> None:
         """Have a replica write down what it hears."""
-        one = self.replicas[name]
+        member = self.replicas[name]
         command = ["python3", "-c", packets.LISTENER, HEARD, str(PORT), str(TUNNEL_PORT)]
-        on(one.host, "docker", "exec", "-d", one.container, *command)
-        _await(lambda: "ready" in one.attempt("cat", HEARD).stdout)
+        on(member.host, "docker", "exec", "-d", member.container, *command)
+        _await(lambda: "ready" in member.attempt("cat", HEARD).stdout)
 
     def everything_heard(self) -> str:
         """Return all that anybody has heard so far."""
-        said = in_parallel(lambda one: one.attempt("cat", HEARD).stdout, self.replicas.values())
-        return "".join(said) + self.foreign_file.read_text(encoding="utf-8")
+        heard = in_parallel(lambda replica: replica.attempt("cat", HEARD).stdout, self.replicas.values())
+        return "".join(heard) + self.foreign_file.read_text(encoding="utf-8")
 
     def fire(self, phase: str, attacks: dict[str, tuple[str, Shots]]) -> set[str]:
         """Try all the attacks, (place, what is sent) by name, and return those of which something was heard."""
@@ -159,8 +159,8 @@ class Site:
             by_place.setdefault(place, []).extend(shots(f"<{phase}/{name}>".encode()))
         in_parallel(lambda item: self.places[item[0]].fire(item[1]), by_place.items())
         time.sleep(SETTLE)
-        said = self.everything_heard()
-        return {name for name in attacks if f"<{phase}/{name}>" in said}
+        heard = self.everything_heard()
+        return {name for name in attacks if f"<{phase}/{name}>" in heard}
 
 
 def _await(condition: Callable[[], bool], seconds: float = 60) -> None:
@@ -259,8 +259,8 @@ def _look(file: Path) -> Site:
     found = {f"{session} {name}": replica for session in REQUESTS for name, replica in replicas(session).items()}
     plans = {session: record(session)["plan"] for session in REQUESTS}
     places = {"foreign": Place("", f"/run/netns/{FOREIGN.namespace}")}
-    for name, one in found.items():
-        places[name] = Place(one.host, f"/proc/{one.about['State']['Pid']}/ns/net")
+    for name, member in found.items():
+        places[name] = Place(member.host, f"/proc/{member.about['State']['Pid']}/ns/net")
     for host in HOSTS:
         on(host, "docker", "start", "plain")
         pid = on(host, "docker", "inspect", "-f", "{{.State.Pid}}", "plain").strip()
@@ -290,9 +290,9 @@ def _both(address: str) -> Shots:
 def _inner(site: Site, target: str, data: bytes) -> bytes:
     """Return a VXLAN packet for alpha's overlay, as if another replica of it had sent what is inside."""
     source = "alpha sub1" if target == "alpha main1" else "alpha main1"
-    one, other = site.member(source), site.member(target)
-    packet = packets.ipv4(one["address"], other["address"], packets.udp(PORT, data))
-    return packets.vxlan(site.plans["alpha"]["network"]["vni"], packets.ethernet(one["mac"], other["mac"], packet))
+    sender, other = site.member(source), site.member(target)
+    packet = packets.ipv4(sender["address"], other["address"], packets.udp(PORT, data))
+    return packets.vxlan(site.plans["alpha"]["network"]["vni"], packets.ethernet(sender["mac"], other["mac"], packet))
 
 
 def _ways_in(site: Site) -> dict[str, tuple[str, Shots]]:
@@ -309,7 +309,7 @@ def _ways_in(site: Site) -> dict[str, tuple[str, Shots]]:
         return lambda data: [packets.raw(packets.ipv4(source, to, tunnel(target, data), options))]
 
     def fragments(data: bytes) -> list[Shot]:
-        return [packets.raw(one) for one in packets.in_fragments(n3, n1, tunnel("alpha main1", data))]
+        return [packets.raw(part) for part in packets.in_fragments(n3, n1, tunnel("alpha main1", data))]
 
     def loopback(data: bytes) -> list[Shot]:
         packet = packets.ipv4(FOREIGN_ADDRESS, "127.0.0.1", packets.udp(18081, data))
@@ -419,7 +419,7 @@ OPEN_WAYS = (
 REMOVE = (
     "from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall\n"
     "from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation\n"
-    "for one in [*firewall.sessions(), isolation.STANDING[0]]: firewall.remove(one)\n"
+    "for name in [*firewall.sessions(), isolation.STANDING[0]]: firewall.remove(name)\n"
 )
 
 
@@ -432,12 +432,12 @@ def _without_rules(hosts: tuple[str, ...] = HOSTS) -> Iterator[None]:
         assert in_parallel(_of_sessions, hosts) == [[] for _host in hosts]
         yield
     finally:
-        said = in_parallel(lambda host: on(host, PROGRAM), hosts)
+        listings = in_parallel(lambda host: on(host, PROGRAM), hosts)
     assert all(
         [line.split(" ", 2)[2] for line in text.splitlines()]
         == [f"create firewall rules {name}" for name in _sessions_in(rules[host])]
-        for host, text in zip(hosts, said)
-    ), said
+        for host, text in zip(hosts, listings)
+    ), listings
     assert {host: sorted(_of_sessions(host)) for host in hosts} == {host: sorted(rules[host]) for host in hosts}
 
 
@@ -592,9 +592,9 @@ def _power_cycle(host: str) -> None:
 
 def test_rules_are_there_after_a_reboot_with_either_iptables(site: Site) -> None:
     rules = _of_sessions("n2")
-    choose = "for one in iptables ip6tables; do update-alternatives {} >/dev/null; done"
+    choose = "for program in iptables ip6tables; do update-alternatives {} >/dev/null; done"
     try:
-        script("n2", choose.format("--set $one /usr/sbin/$one-legacy"))
+        script("n2", choose.format("--set $program /usr/sbin/$program-legacy"))
         _power_cycle("n2")
         _await(lambda: site.replicas["gamma main1"].attempt("true").returncode == 0)
         _await(lambda: _comments(_of_sessions("n2")) == _comments(rules))
@@ -610,7 +610,7 @@ def test_rules_are_there_after_a_reboot_with_either_iptables(site: Site) -> None
         with _without_rules(("n2",)):
             assert again.fire("legacy unguarded", attacks) == set(attacks)
     finally:
-        script("n2", choose.format("--auto $one"))
+        script("n2", choose.format("--auto $program"))
         _power_cycle("n2")
     _await(lambda: _comments(_of_sessions("n2")) == _comments(rules))
     _await(lambda: site.replicas["gamma main1"].attempt("true").returncode == 0)

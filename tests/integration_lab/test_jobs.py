@@ -62,16 +62,16 @@ def work(untouched_lab: Snapshot) -> Iterator[dict[str, Replica]]:
     in_parallel(lambda host: script(host, f"rm -rf {STATE}/output"), HOSTS)
 
 
-def run_job(*options: str, hosts: Mapping[str, Mapping[str, Any]] | None = None, **asked: Any) -> Run:
-    """Run the playbook; *asked* is without the prefix."""
-    variables = {"session_name": "work", **{f"job_{key}": value for key, value in asked.items()}}
+def run_job(*options: str, hosts: Mapping[str, Mapping[str, Any]] | None = None, **values: Any) -> Run:
+    """Run the playbook; *values* is without the prefix."""
+    variables = {"session_name": "work", **{f"job_{key}": value for key, value in values.items()}}
     return play("run_job", variables, *options, hosts=hosts)
 
 
 def outcome(run: Run) -> dict[str, Any]:
     """Return what the playbook hands over."""
-    (one,) = run.of("See how it ended")
-    return dict(one["values"]["outcome"])
+    (result,) = run.of("See how it ended")
+    return dict(result["values"]["outcome"])
 
 
 def codes(run: Run) -> dict[str, int | None]:
@@ -124,11 +124,11 @@ def test_what_cannot_run_is_refused_by_name(work: dict[str, Replica]) -> None:
 
 
 def test_a_job_survives_its_controller_and_is_collected_by_another(work: dict[str, Replica], tmp_path: Path) -> None:
-    variables = tmp_path / "variables.json"
-    asked = {"session_name": "work", "job_command": WAITS, "job_on": "main1,sub1"}
-    variables.write_text(json.dumps(asked), encoding="utf-8")
+    file = tmp_path / "variables.json"
+    variables = {"session_name": "work", "job_command": WAITS, "job_on": "main1,sub1"}
+    file.write_text(json.dumps(variables), encoding="utf-8")
     with subprocess.Popen(
-        command("run_job", variables),
+        command("run_job", file),
         env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -193,11 +193,11 @@ def test_a_batch_session_ends_with_its_command(work: dict[str, Replica], code: i
         assert lines(waited) == ["main1 | trained 2"]
         assert replicas("batch") == {}
         known = [script(host, f"cat {STATE}/sessions/*/record.json").splitlines() for host in HOSTS]
-        ended = [one for some in known for one in map(json.loads, some) if one["name"] == "batch"]
-        assert [one["status"] for one in ended] == [status] * 3
+        ended = [outcome for some in known for outcome in map(json.loads, some) if outcome["name"] == "batch"]
+        assert [outcome["status"] for outcome in ended] == [status] * 3
         assert (f"exit code {code}" in ended[0]["report"][0]) == bool(code)
         held = [json.loads(on(host, "cat", f"{STATE}/ledger.json"))["reservations"] for host in HOSTS]
-        assert {one["claim"]["session_name"] for some in held for one in some} == {"work"}
+        assert {entry["claim"]["session_name"] for some in held for entry in some} == {"work"}
         assert "trained 2" in play("logs", {"session_name": "batch"}).ok().output
         again = play("run_job", {"session_name": "batch", "job_id": "batch"})
         assert codes(again) == {"main1": code}

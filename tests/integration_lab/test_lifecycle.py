@@ -105,8 +105,8 @@ def _without_starts(taken: Snapshot) -> Snapshot:
 def _all_reach_all() -> dict[str, Replica]:
     found = replicas("trio")
     assert list(found) == ["main1", "sub1", "sub2"]
-    for one in found.values():
-        one.run("sh", "-ec", "".join(f"ping -c 1 -W 3 {name} >/dev/null\n" for name in found))
+    for replica in found.values():
+        replica.run("sh", "-ec", "".join(f"ping -c 1 -W 3 {name} >/dev/null\n" for name in found))
     return found
 
 

@@ -65,7 +65,7 @@ class Sessions:
 
     folder: Path
     first: Run
-    asked: dict[str, dict[str, Any]]
+    requests: dict[str, dict[str, Any]]
 
     def key(self, name: str) -> str:
         """Return the path of one of the keys."""
@@ -100,12 +100,12 @@ def outside(*argv: str, stdin: str | None = None, **more: str) -> subprocess.Com
 
 def login(sessions_folder: Path, session: str, *options: str) -> Run:
     """Run the playbook that writes the configuration."""
-    asked = {
+    variables = {
         "session_name": session,
         "login_directory": str(sessions_folder / session),
         "login_identity_file": str(sessions_folder / "owner"),
     }
-    return play("login", asked, *options)
+    return play("login", variables, *options)
 
 
 def port_of(session: str) -> int:
@@ -154,7 +154,7 @@ def sessions(untouched_lab: object, tmp_path_factory: pytest.TempPathFactory) ->
             "n2",
             f"docker create --name made {BUSYBOX}; docker commit --change 'USER 4321' made {NUMBER}; docker rm made",
         )
-        runs = in_parallel(lambda asked: launch(asked).ok(), [trio, alone])
+        runs = in_parallel(lambda request: launch(request).ok(), [trio, alone])
         in_parallel(lambda session: login(folder, session).ok(), ["trio", "alone"])
         yield Sessions(folder, runs[0], {"trio": trio, "alone": alone})
     finally:
@@ -180,24 +180,24 @@ class TestWayIn:
     @pytest.mark.parametrize("name", NAMES)
     def test_every_replica_by_either_name(self, sessions: Sessions, name: str) -> None:
         for alias in (name, f"trio.{name}"):
-            said = sessions.configured(alias, "echo $(hostname) $(id -un) $RANK $PATH")
-            assert said.returncode == 0, said.stderr
-            host, user, rank, path = said.stdout.split()
+            done = sessions.configured(alias, "echo $(hostname) $(id -un) $RANK $PATH")
+            assert done.returncode == 0, done.stderr
+            host, user, rank, path = done.stdout.split()
             assert (host, user, rank) == (name, "root", str(NAMES.index(name)))
             assert path.endswith(":/opt/cluster-compute/bin")
-            assert said.stderr == ""
+            assert done.stderr == ""
 
     def test_a_session_of_one_replica_and_a_user_without_a_name(self, sessions: Sessions) -> None:
         assert port_of("alone") == PORT
-        said = sessions.ssh("-F", str(sessions.folder / "alone/config"), "main1", "hostname; id -u; echo $WORLD_SIZE")
-        assert (said.returncode, said.stdout) == (0, "main1\n4321\n1\n"), said.stderr
+        done = sessions.ssh("-F", str(sessions.folder / "alone/config"), "main1", "hostname; id -u; echo $WORLD_SIZE")
+        assert (done.returncode, done.stdout) == (0, "main1\n4321\n1\n"), done.stderr
 
     def test_several_sessions_in_one_configuration(self, sessions: Sessions) -> None:
         both = sessions.folder / "both"
-        both.write_text("".join(f"Include {sessions.folder}/{one}/config\n" for one in ("alone", "trio")))
+        both.write_text("".join(f"Include {sessions.folder}/{session}/config\n" for session in ("alone", "trio")))
         for name, user in (("alone.main1", "4321"), ("trio.main1", "0"), ("trio.sub2", "0")):
-            said = sessions.ssh("-F", str(both), name, "id -u")
-            assert (said.returncode, said.stdout.strip()) == (0, user), said.stderr
+            done = sessions.ssh("-F", str(both), name, "id -u")
+            assert (done.returncode, done.stdout.strip()) == (0, user), done.stderr
 
     def test_files_are_copied_in_and_out(self, sessions: Sessions) -> None:
         options = ["-q", "-F", str(sessions.folder / "trio/config"), "-o", "BatchMode=yes"]
@@ -238,8 +238,8 @@ class TestWayIn:
         assert login(sessions.folder, "trio").ok().changed_hosts == set()
         before = {file.name: file.read_text() for file in folder.iterdir()}
         shutil.rmtree(folder)
-        told = login(sessions.folder, "trio", "--check", "--diff").ok()
-        assert "+trio.sub2 ssh-ed25519 " in told.output
+        run = login(sessions.folder, "trio", "--check", "--diff").ok()
+        assert "+trio.sub2 ssh-ed25519 " in run.output
         assert not folder.exists()
         assert login(sessions.folder, "trio").ok().changed_hosts
         assert {file.name: file.read_text() for file in folder.iterdir()} == before
@@ -356,9 +356,9 @@ class TestNoOtherWay:
                 assert outside(*route).returncode == 0
                 try:
                     targets = [
-                        (one.networks[network["name"]]["IPAddress"], number)
-                        for name, one in trio.items()
-                        if network is plan["network"] or one.host == host
+                        (replica.networks[network["name"]]["IPAddress"], number)
+                        for name, replica in trio.items()
+                        if network is plan["network"] or replica.host == host
                         for number in ([2200] if name == "main1" else [2200, 2201])
                     ]
                     assert targets
@@ -372,12 +372,12 @@ class TestMusl:
     """An image without glibc: its program and the session's SSH do not know of each other."""
 
     def test_the_image_s_program_runs_under_musl(self, trio: dict[str, Replica]) -> None:
-        for one in trio.values():
-            pid = one.run("pidof", "own").strip()
-            assert one.run("readlink", f"/proc/{pid}/exe").strip() == "/bin/own"
-            loaded = {line.split()[-1] for line in one.run("cat", f"/proc/{pid}/maps").splitlines()}
+        for replica in trio.values():
+            pid = replica.run("pidof", "own").strip()
+            assert replica.run("readlink", f"/proc/{pid}/exe").strip() == "/bin/own"
+            loaded = {line.split()[-1] for line in replica.run("cat", f"/proc/{pid}/maps").splitlines()}
             assert {name for name in loaded if name.startswith("/")} == {"/bin/own", "/lib/x86_64-linux-musl/libc.so"}
-            assert on(one.host, "docker", "logs", one.container) == "linked to musl\n"
+            assert on(replica.host, "docker", "logs", replica.container) == "linked to musl\n"
 
     def test_the_image_has_neither_glibc_nor_ssh(self, trio: dict[str, Replica]) -> None:
         found = on("n3", "docker", "run", "--rm", MUSL, "find", "/", "-xdev", "-name", "*libc*", "-o", "-name", "*ssh*")
@@ -386,8 +386,8 @@ class TestMusl:
     @pytest.mark.parametrize("name", NAMES)
     def test_every_replica_reaches_every_other(self, trio: dict[str, Replica], name: str) -> None:
         logins = "".join(f"ssh {other} 'echo $(hostname) $0 $RANK' </dev/null\n" for other in NAMES)
-        said = trio[name].run("ash", "-ec", logins).splitlines()
-        assert said == [f"{other} ash {rank}" for rank, other in enumerate(NAMES)]
+        output = trio[name].run("ash", "-ec", logins).splitlines()
+        assert output == [f"{other} ash {rank}" for rank, other in enumerate(NAMES)]
 
     def test_files_are_copied_by_scp_and_sftp(self, trio: dict[str, Replica]) -> None:
         trio["main1"].run(
@@ -404,7 +404,7 @@ class TestLife:
     def test_a_program_of_the_image_in_the_server_s_place_is_noticed(self, sessions: Sessions) -> None:
         main = replicas("alone")["main1"]
         main.run("sh", "-ec", "kill $(pidof sshd); sleep 0.5; httpd -p 2201 -h /tmp")
-        run = launch(sessions.asked["alone"])
+        run = launch(sessions.requests["alone"])
         main.run("killall", "httpd")
         assert run.code != 0
         assert "The SSH server of the replica main1 on n2 does not answer on port 2201" in run.failures
@@ -425,16 +425,16 @@ class TestLife:
             text = "\n".join(put_back)
             assert f"create file {main.files}/ssh/owner_keys" in text
             assert f"start SSH server {main.container}" in text
-            said = sessions.ssh("-F", config, "main1", "hostname")
-            assert (said.returncode, said.stdout.strip()) == (0, "main1"), said.stderr
+            done = sessions.ssh("-F", config, "main1", "hostname")
+            assert (done.returncode, done.stdout.strip()) == (0, "main1"), done.stderr
 
     def test_other_keys_are_taken_while_it_runs(self, sessions: Sessions, trio: dict[str, Replica]) -> None:
-        asked = {**sessions.asked["trio"], "session_authorized_keys": sessions.public("laptop")}
+        request = {**sessions.requests["trio"], "session_authorized_keys": sessions.public("laptop")}
         fingerprint = outside("ssh-keygen", "-lf", sessions.key("laptop")).stdout.split()[1]
-        told = launch(asked, "--check", "--diff").ok()
-        assert f"authorized_keys.{fingerprint}" in told.differences()
+        check = launch(request, "--check", "--diff").ok()
+        assert f"authorized_keys.{fingerprint}" in check.differences()
         assert sessions.configured("sub2", "true").returncode == 0
-        run = launch(asked).ok()
+        run = launch(request).ok()
         assert run.actions()["n1"] == [
             f"update file {trio['main1'].files}/ssh/owner_keys",
             "update record trio",
@@ -448,12 +448,12 @@ class TestLife:
             config = (sessions.folder / "trio/config").read_text()
             other = sessions.folder / "with-laptop"
             other.write_text(config.replace(sessions.key("owner"), sessions.key("laptop")))
-            said = sessions.ssh("-F", str(other), name, "hostname")
-            assert (said.returncode, said.stdout.strip()) == (0, name), said.stderr
-        assert launch(asked).ok().changed_hosts == set()
+            done = sessions.ssh("-F", str(other), name, "hostname")
+            assert (done.returncode, done.stdout.strip()) == (0, name), done.stderr
+        assert launch(request).ok().changed_hosts == set()
 
     def test_after_the_teardown_nobody_answers(self, sessions: Sessions) -> None:
-        places = {(record(one)["hosts"][0], port_of(one)) for one in ("trio", "alone")}
+        places = {(record(session)["hosts"][0], port_of(session)) for session in ("trio", "alone")}
         assert all(is_open(ADDRESSES[host], port) for host, port in places)
         clear("trio", "alone")
         assert not any(is_open(ADDRESSES[host], port) for host, port in places)

@@ -66,15 +66,15 @@ def say(replica: Replica, text: str, stream: int = 1) -> None:
     replica.run("sh", "-c", f"{text} >/proc/1/fd/{stream}")
 
 
-def logs(**asked: Any) -> Run:
-    """Run the playbook; *asked* is without the prefix."""
-    return play("logs", {"session_name": "chat", **{f"logs_{key}": value for key, value in asked.items()}})
+def logs(**values: Any) -> Run:
+    """Run the playbook; *values* is without the prefix."""
+    return play("logs", {"session_name": "chat", **{f"logs_{key}": value for key, value in values.items()}})
 
 
 def lines(run: Run) -> list[tuple[str, str, str]]:
     """Return who wrote what, as it was shown: replica, mark of the stream, text."""
     found = map(LINE.fullmatch, run.ok().output.splitlines())
-    return [(one[1], one[2], one[3]) for one in found if one is not None]
+    return [(line[1], line[2], line[3]) for line in found if line is not None]
 
 
 def kept(host: str) -> str:
@@ -88,13 +88,13 @@ def notes(run: Run) -> str:
 
 
 def test_lines_of_all_hosts_come_in_order_of_time(chat: dict[str, Replica]) -> None:
-    said = ["sub2", "main1", "sub1", "main1", "sub2"]
-    for number, name in enumerate(said):
+    writers = ["sub2", "main1", "sub1", "main1", "sub2"]
+    for number, name in enumerate(writers):
         say(chat[name], f"echo order {number}", 1 + number % 2)
     run = play("logs", {"session_name": "chat"}, "-vv")
     found = lines(run)
-    assert [one for one in found if one[2].startswith("order")] == [
-        (name, "|!"[number % 2], f"order {number}") for number, name in enumerate(said)
+    assert [line for line in found if line[2].startswith("order")] == [
+        (name, "|!"[number % 2], f"order {number}") for number, name in enumerate(writers)
     ]
     for rank, name in enumerate(("main1", "sub1", "sub2")):
         assert {(name, "|", f"begin {rank}"), (name, "!", f"wrong {rank}")} <= set(found)
@@ -136,8 +136,8 @@ def test_what_cannot_be_used_is_refused_before_any_host_is_touched() -> None:
 
 def test_a_line_is_shown_as_it_is_written(chat: dict[str, Replica], tmp_path: Path) -> None:
     variables = tmp_path / "variables.json"
-    asked = {"session_name": "chat", "logs_tail": 1, "logs_grep": "begin|late", "logs_follow_seconds": 60}
-    variables.write_text(json.dumps(asked), encoding="utf-8")
+    settings = {"session_name": "chat", "logs_tail": 1, "logs_grep": "begin|late", "logs_follow_seconds": 60}
+    variables.write_text(json.dumps(settings), encoding="utf-8")
     with subprocess.Popen(
         command("logs", variables),
         env=environment(),

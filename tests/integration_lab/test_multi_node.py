@@ -98,7 +98,7 @@ def six() -> Iterator[Six]:
         run = launch(REQUEST, "-vvv").ok()
         found = replicas("six")
         assert list(found) == NAMES
-        addresses = {name: _address(one, "eth1") for name, one in found.items()}
+        addresses = {name: _address(replica, "eth1") for name, replica in found.items()}
         yield Six(run, begun, found, addresses)
     finally:
         removed = teardown("six")
@@ -111,9 +111,9 @@ def six() -> Iterator[Six]:
 def _interfaces(replica: Replica) -> dict[str, list[str]]:
     found = json.loads(replica.run("ip", "-j", "address"))
     return {
-        one["ifname"]: [info["local"] for info in one["addr_info"] if info["family"] == "inet"]
-        for one in found
-        if one["ifname"] != "lo"
+        link["ifname"]: [info["local"] for info in link["addr_info"] if info["family"] == "inet"]
+        for link in found
+        if link["ifname"] != "lo"
     }
 
 
@@ -166,7 +166,7 @@ def _own(six: Six, name: str) -> dict[str, str]:
     rank = NAMES.index(name)
     host = six.replicas[name].host
     order = list(dict.fromkeys(six.replicas[name].host for name in NAMES))
-    earlier = [one for one in NAMES[:rank] if six.replicas[one].host == host]
+    earlier = [other for other in NAMES[:rank] if six.replicas[other].host == host]
     workers = ", ".join(f'"{name}:12345"' for name in NAMES)
     return {
         "BACKENDAI_CLUSTER_HOST": name,
@@ -260,8 +260,8 @@ class TestEnvironment:
 
     def test_all_have_one_session_id_and_kernel_ids_of_their_own(self, six: Six) -> None:
         found = [replica.environment() for replica in six.replicas.values()]
-        assert {one["BACKENDAI_SESSION_ID"] for one in found} == {record("six")["plan"]["session"]["id"]}
-        assert len({one["BACKENDAI_KERNEL_ID"] for one in found}) == 6
+        assert {values["BACKENDAI_SESSION_ID"] for values in found} == {record("six")["plan"]["session"]["id"]}
+        assert len({values["BACKENDAI_KERNEL_ID"] for values in found}) == 6
 
     @pytest.mark.parametrize("name", ["main1", "sub3", "sub5"])
     def test_the_file_gives_a_shell_the_same_values(self, six: Six, name: str) -> None:
@@ -431,7 +431,7 @@ class TestNetwork:
         assert len(answers) == 6
         for answer in answers:
             assert len(answer) == 6 * 3 * 2
-            assert all(name == said for name, _port, _protocol, said in answer)
+            assert all(name == answered for name, _port, _protocol, answered in answer)
 
     def test_the_mtu_is_what_the_underlay_leaves(self, six: Six) -> None:
         underlays = {int(on(host, "cat", "/sys/class/net/eth0/mtu")) for host in HOSTS}
@@ -448,8 +448,8 @@ class TestNetwork:
             for other in NAMES
             if other != name
         )
-        said = six.replicas[name].run("sh", "-c", pings + "true").splitlines()
-        assert said == [other for other in NAMES if other != name]
+        output = six.replicas[name].run("sh", "-c", pings + "true").splitlines()
+        assert output == [other for other in NAMES if other != name]
 
     def test_published_ports_are_main1_s_alone(self, six: Six) -> None:
         bound = {name: replica.about["HostConfig"]["PortBindings"] or {} for name, replica in six.replicas.items()}
@@ -486,8 +486,8 @@ class TestSsh:
     @pytest.mark.parametrize("name", NAMES)
     def test_every_replica_reaches_every_other_as_the_image_s_user(self, six: Six, name: str) -> None:
         logins = "".join(f"ssh {other} 'echo $(hostname) $(id -un)' </dev/null\n" for other in NAMES)
-        said = six.replicas[name].run("sh", "-ec", logins).splitlines()
-        assert said == [f"{other} work" for other in NAMES]
+        output = six.replicas[name].run("sh", "-ec", logins).splitlines()
+        assert output == [f"{other} work" for other in NAMES]
 
     def test_a_changed_host_key_is_refused(self, six: Six) -> None:
         known = f"{six.main.files}/ssh/known_hosts"
@@ -542,8 +542,8 @@ class TestSsh:
         for mark in marks:
             assert mark not in six.run.output
         for replica in six.replicas.values():
-            about = on(replica.host, "docker", "inspect", replica.container)
-            assert not [mark for mark in marks if mark in about]
+            inspected = on(replica.host, "docker", "inspect", replica.container)
+            assert not [mark for mark in marks if mark in inspected]
         for host in HOSTS:
             others = "\n".join(mark for mark, owner in marks.items() if owner != host)
             search = ["grep", "-rlF", "-f", "-", "/var/lib/cluster-compute", "/root", "/tmp", "/etc"]
@@ -615,7 +615,7 @@ class TestResources:
     def test_cpu_time_is_held_to_the_quota(self, six: Six) -> None:
         replica = six.replicas["sub1"]
         before, begun = _cpu_seconds(replica), time.monotonic()
-        replica.run("bash", "-c", "for one in 1 2 3; do (while :; do :; done) & done; sleep 2; kill $(jobs -p)")
+        replica.run("bash", "-c", "for number in 1 2 3; do (while :; do :; done) & done; sleep 2; kill $(jobs -p)")
         used, passed = _cpu_seconds(replica) - before, time.monotonic() - begun
         # Three programs that want all they can get; the replica has one CPU, counted in periods of a tenth of a second.
         assert used <= passed * 1.05 + 0.1
@@ -648,8 +648,8 @@ class TestJobs:
 
     def test_mpirun_reaches_every_replica(self, six: Six) -> None:
         tell = "import os, socket; print(socket.gethostname(), os.environ['CLUSTER_COMPUTE_HOST'])"
-        said = six.main.run("mpirun", "-n", "6", "python3", "-c", f"from mpi4py import MPI; {tell}")
-        assert sorted(said.split("\n")[:-1]) == [f"{name} {six.replicas[name].host}" for name in NAMES]
+        output = six.main.run("mpirun", "-n", "6", "python3", "-c", f"from mpi4py import MPI; {tell}")
+        assert sorted(output.split("\n")[:-1]) == [f"{name} {six.replicas[name].host}" for name in NAMES]
 
     def test_slurm_names_the_replicas_to_who_asks_and_keeps_no_program_from_being_alone(self, six: Six) -> None:
         assert six.replicas["sub5"].run("scontrol", "show", "hostnames").split() == NAMES
@@ -658,10 +658,10 @@ class TestJobs:
 
     def test_the_demo_proof_names_every_replica_and_its_host(self, six: Six) -> None:
         run = play("demo_proof", {"session_name": "six"}).ok()
-        said = [line for result in run.of("Show what they said") for line in result["values"]["msg"]]
+        output = [line for result in run.of("Show what they said") for line in result["values"]["msg"]]
         hosts = {name: replica.host for name, replica in six.replicas.items()}
-        assert said[:6] == [f"ssh {name} on host {hosts[name]}" for name in NAMES]
-        assert said[6:] == [f"rank {rank} of 6: {name} on host {hosts[name]}" for rank, name in enumerate(NAMES)]
+        assert output[:6] == [f"ssh {name} on host {hosts[name]}" for name in NAMES]
+        assert output[6:] == [f"rank {rank} of 6: {name} on host {hosts[name]}" for rank, name in enumerate(NAMES)]
 
 
 ASYNCSSH = """
@@ -770,5 +770,5 @@ class TestPendingBeside:
 def test_many_clients_at_once(six: Six) -> None:
     """All replicas talk to all others at the same time, through ssh, as a launch tree of MPI does."""
     with ThreadPoolExecutor(6) as pool:
-        said = list(pool.map(lambda one: one.run("ssh", "main1", "hostname").strip(), six.replicas.values()))
-    assert said == ["main1"] * 6
+        output = list(pool.map(lambda replica: replica.run("ssh", "main1", "hostname").strip(), six.replicas.values()))
+    assert output == ["main1"] * 6

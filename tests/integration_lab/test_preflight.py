@@ -80,7 +80,7 @@ def _left() -> list[str]:
         "pgrep -x cc-preflight || true; ls /srv/shared/.cluster-compute-* /srv/own/.c* 2>/dev/null || true; "
         "ss -Hlun 'sport = 4789'; ls /run/netns 2>/dev/null || true"
     )
-    return [line for said in in_parallel(lambda host: script(host, look), HOSTS) for line in said.splitlines()]
+    return [line for listing in in_parallel(lambda host: script(host, look), HOSTS) for line in listing.splitlines()]
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def broken(untouched_lab: Snapshot) -> Iterator[None]:
 
 def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
-    asked = {
+    variables = {
         "session_resource_group": "all",
         "session_image": TAG,
         "session_encrypted": True,
@@ -108,7 +108,7 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
         "preflight_disk_free": "8m",
         "preflight_json": str(path),
     }
-    run = play("preflight", asked, hosts=SITE)
+    run = play("preflight", variables, hosts=SITE)
     assert run.code != 0
     answer = _answer(run, path)
     found = [finding for finding in answer["findings"] if finding["severity"] != "ok"]
@@ -131,7 +131,7 @@ def test_what_is_broken_is_named_and_nothing_else(broken: None, tmp_path: Path) 
         ["warning", "accelerators", "n2"],
         ["warning", "image ports", ("n2", "n3")],
     ], run.output
-    text = "\n".join(f"{one['check']}: {one['found']} {one['expected']} {one['advice']}" for one in kept)
+    text = "\n".join(f"{result['check']}: {result['found']} {result['expected']} {result['advice']}" for result in kept)
     for words in (
         "clock: Its clock is 5.0 h ahead of the controller's.",
         "data: /srv/own is not the folder",
@@ -190,8 +190,8 @@ def test_whatever_ends_the_process_nothing_stays(number: str, storage: dict[str,
     assert any(":4789" in line for line in rest), rest
     assert len(rest) == 1 + 3 * len(storage)
     # The link is not among those of the host, where it could be in somebody's way.
-    assert {name: one["links"] for name, one in snapshot().items()} == {
-        name: one["links"] for name, one in untouched_lab.items()
+    assert {name: state["links"] for name, state in snapshot().items()} == {
+        name: state["links"] for name, state in untouched_lab.items()
     }
     script("n1", f"kill -{number} {process}; while test -e /proc/{process}; do sleep 0.05; done; sleep 0.5")
     assert _left() == []
@@ -200,7 +200,7 @@ def test_whatever_ends_the_process_nothing_stays(number: str, storage: dict[str,
 @pytest.fixture(scope="module")
 def session(untouched_lab: Snapshot) -> Iterator[None]:
     """Launch a session with a replica on each host."""
-    asked = {
+    request = {
         "session_name": "beside",
         "session_size": 3,
         "session_max_replicas_per_host": 1,
@@ -210,7 +210,7 @@ def session(untouched_lab: Snapshot) -> Iterator[None]:
         "session_command": "sleep 8888",
     }
     try:
-        launch(asked).ok()
+        launch(request).ok()
         yield
     finally:
         clear("beside")
@@ -229,7 +229,7 @@ def test_beside_a_session_all_is_well_and_a_slow_way_is_named(session: None, tmp
     path = tmp_path / "answer.json"
     device = script("n1", SLOW.format(other=ADDRESSES["n2"])).strip()
     try:
-        asked = {
+        variables = {
             "session_image": BUSYBOX,
             "session_mounts": ["/srv/shared:/data"],
             "preflight_matrix": True,
@@ -237,7 +237,7 @@ def test_beside_a_session_all_is_well_and_a_slow_way_is_named(session: None, tmp
             "preflight_disk_free": "8m",
             "preflight_json": str(path),
         }
-        run = play("preflight", asked, "--check").ok()
+        run = play("preflight", variables, "--check").ok()
     finally:
         script("n1", f"tc qdisc del dev {device} root")
     answer = _answer(run, path)
@@ -250,13 +250,13 @@ def test_beside_a_session_all_is_well_and_a_slow_way_is_named(session: None, tmp
         "data",
     }
     pairs = {(measured["from"], measured["to"]): measured["bits_per_second"] for measured in answer["matrix"]}
-    assert set(pairs) == {(one, other) for one in HOSTS for other in HOSTS if one != other}
+    assert set(pairs) == {(host, other) for host in HOSTS for other in HOSTS if host != other}
     limited = {("n1", "n2"), ("n1", "n3")}
     assert max(pairs[pair] for pair in limited) < 40e6 < min(pairs[pair] for pair in set(pairs) - limited) / 5
     slow = [
         finding for finding in answer["findings"] if finding["check"] == "matrix" and " Mbit/s, 1/" in finding["found"]
     ]
-    assert {tuple(pair) for one in slow for pair in one["pairs"]} == limited
+    assert {tuple(pair) for entry in slow for pair in entry["pairs"]} == limited
     assert {finding["severity"] for finding in slow} == {"warning"}
     assert all(measured["round_trip_seconds"] > 0 for measured in answer["matrix"])
     # The session works on as it did, with nothing new on its hosts.

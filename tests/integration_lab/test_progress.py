@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     environment,
 )
 
-ASKED = {
+REQUEST = {
     "session_name": "shown",
     "session_size": 5,
     "session_image": BUSYBOX,
@@ -58,7 +58,7 @@ def run(folder: Path, *, is_shown: bool = False, **more: str) -> tuple[str, str]
     is_shown: standard output is the terminal as well, and all comes there.
     """
     variables = folder / "variables.json"
-    variables.write_text(json.dumps(ASKED), encoding="utf-8")
+    variables.write_text(json.dumps(REQUEST), encoding="utf-8")
     terminal, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     output = folder / "output"
@@ -80,7 +80,7 @@ def run(folder: Path, *, is_shown: bool = False, **more: str) -> tuple[str, str]
 def quiet(folder: Path, **more: str) -> str:
     """Launch with output and errors in a file; return them."""
     variables = folder / "variables.json"
-    variables.write_text(json.dumps(ASKED), encoding="utf-8")
+    variables.write_text(json.dumps(REQUEST), encoding="utf-8")
     done = subprocess.run(
         command("launch_cluster", variables),
         cwd=CHECKOUT,
@@ -129,12 +129,12 @@ def test_the_states_are_shown_while_they_last(first: str) -> None:
 def test_the_end_tells_counts_and_times_in_the_order_of_the_states(first: str) -> None:
     summary = left_on(first).split("PROGRESS\n")[1].splitlines()
     assert [line.split()[0] for line in summary] == ["look", "reserve", "network", "start", "ready"]
-    told = {line.split()[0]: line.split() for line in summary}
-    assert told["look"][1:3] == ["3/3", "hosts"]
-    assert told["start"][2:5] == ["hosts,", "5/5", "replicas"]
-    assert told["ready"][3:5] == ["5/5", "replicas"]
-    assert all(words[-1] == "s" and float(words[-2]) >= 0 for words in told.values())
-    assert float(told["start"][-2]) > 0
+    rows = {line.split()[0]: line.split() for line in summary}
+    assert rows["look"][1:3] == ["3/3", "hosts"]
+    assert rows["start"][2:5] == ["hosts,", "5/5", "replicas"]
+    assert rows["ready"][3:5] == ["5/5", "replicas"]
+    assert all(words[-1] == "s" and float(words[-2]) >= 0 for words in rows.values())
+    assert float(rows["start"][-2]) > 0
 
 
 def test_without_a_terminal_nothing_differs(again: str, tmp_path: Path) -> None:

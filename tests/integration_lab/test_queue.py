@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     Run,
     Snapshot,
     clear,
+    clock_ahead,
     differences,
     launch,
     play,
@@ -29,7 +30,6 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     script,
     snapshot,
     teardown,
-    told_another_time,
 )
 
 BASE: dict[str, Any] = {
@@ -93,7 +93,7 @@ def in_queue(run: Run) -> list[str]:
 @pytest.fixture(scope="module")
 def queue(nothing_stays: None) -> dict[str, Run]:
     """Let four sessions wait for the room of a fifth, while the programs of n2 are told a time five hours later."""
-    with told_another_time("n2", 5 * 3600):
+    with clock_ahead("n2", 5 * 3600):
         ask("holder").ok()
         runs = {"dry run": ask("first", "--check").ok()}
         assert kept("first") == {}
@@ -162,7 +162,7 @@ def test_one_host_is_enough_to_know_the_queue_and_one_that_cannot_be_started_lea
     assert run.code != 0
     assert "doomed" in run.failures
     assert [text for text in ("doomed-main1", "n1", "no-such-program") if text not in "\n".join(shown(run))] == []
-    assert {one["status"] for one in kept("doomed").values()} == {"ERROR"}
+    assert {copy["status"] for copy in kept("doomed").values()} == {"ERROR"}
     assert len(kept("doomed")) == len(HOSTS)
     assert replicas("doomed") == {}
 

@@ -90,7 +90,7 @@ class Sampler:
             thread.start()
         return self
 
-    def __exit__(self, *_about: object) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._ended.set()
         for thread in self._threads:
             thread.join()

@@ -53,7 +53,7 @@ def trio(untouched_lab: Snapshot) -> Iterator[dict[str, Any]]:
         teardown("trio").ok()
 
 
-def told(run: Run) -> list[str]:
+def lines_of(run: Run) -> list[str]:
     """Return what audit or repair said, without what a session's files are called."""
     lines = [
         line for result in run.results if "Say what" in result["task"] for line in result["values"].get("msg") or []
@@ -66,7 +66,7 @@ def invariants() -> dict[str, Any]:
     found = {}
     for name, replica in replicas("trio").items():
         network = replica.networks
-        addresses = sorted(one["IPAddress"] for key, one in network.items() if not key.endswith("egress"))
+        addresses = sorted(endpoint["IPAddress"] for key, endpoint in network.items() if not key.endswith("egress"))
         found[name] = {
             "running": replica.about["State"]["Running"],
             "host": replica.host,
@@ -106,12 +106,12 @@ def test_repair_puts_back_exactly_what_is_missing(trio: dict[str, Any]) -> None:
     assert audit.code != 0
     assert differences(broken, snapshot()) == []
     run = play("repair", {}).ok()
-    done = [line for line in told(run) if ": damaged: " not in line]
+    done = [line for line in lines_of(run) if ": damaged: " not in line]
     expected = [(host, text) for host, (_command, wanted) in DAMAGE.items() for text in wanted]
     assert len(done) == len(expected), done
     for host, text in expected:
         assert [line for line in done if line.startswith(f"{host}: ") and text in line], (host, text, done)
-    assert set(done) <= set(told(audit))
+    assert set(done) <= set(lines_of(audit))
     assert invariants() == before
     assert record("trio") == trio
     reach_all()
@@ -122,15 +122,15 @@ def test_a_host_that_lost_its_state_gets_it_back_from_the_others(trio: dict[str,
     before = invariants()
     script("n3", f"mkdir /root/kept; mv {STATE}/.reserve {STATE}/identity.json /root/kept; rm -r {STATE}")
     broken = snapshot()
-    assert len(told(play("audit", {}).ok())) > 4
+    assert len(lines_of(play("audit", {}).ok())) > 4
     assert differences(broken, snapshot()) == []
-    lines = told(play("repair", {}).ok())
+    lines = lines_of(play("repair", {}).ok())
     for text in ("record trio", "create key sub2/id_ed25519", "commit reservation", "restart container trio-sub2"):
         assert [line for line in lines if line.startswith("n3: ") and text in line], (text, lines)
     assert invariants() == before
     assert record("trio") == trio
     reach_all()
-    assert told(play("repair", {}).ok()) == ["Nothing was missing."]
+    assert lines_of(play("repair", {}).ok()) == ["Nothing was missing."]
     assert launch(REQUEST).ok().changed_hosts == set()
     script("n3", f"mv /root/kept/* /root/kept/.reserve {STATE}; rmdir /root/kept")  # as the preparation makes them
 
@@ -193,7 +193,7 @@ def test_strict_ends_the_session_with_the_first_failure(trio: dict[str, Any]) ->
         found = script("n1", f"grep -l brittle {STATE}/sessions/*/record.json | xargs cat")
         assert '"status":"ERROR"' in found
         assert "Replica sub1 on n2 ended with exit code 7." in found
-        assert any("sub1 on n2 ended with exit code 7" in line for line in told(run))
+        assert any("sub1 on n2 ended with exit code 7" in line for line in lines_of(run))
         run = launch({**FAILING, "session_failure_policy": "strict"}).ok()
         assert len(run.table) == 3
     finally:

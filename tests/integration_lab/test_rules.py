@@ -194,11 +194,11 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
 
 def _fire(ears: dict[str, Path], phase: str, ways: dict[str, tuple[str, Shots]]) -> set[str]:
     for place in LAYOUT:
-        fired = [one for name, (where, shots) in ways.items() if where == place for one in shots(_mark(phase, name))]
+        fired = [shot for name, (where, shots) in ways.items() if where == place for shot in shots(_mark(phase, name))]
         _run(place, sys.executable, "-c", packets.SENDER, json.dumps(fired))
     time.sleep(0.5)
-    said = "".join(file.read_text(encoding="ascii") for file in ears.values())
-    return {name for name in ways if _mark(phase, name).decode() in said}
+    heard = "".join(file.read_text(encoding="ascii") for file in ears.values())
+    return {name for name in ways if _mark(phase, name).decode() in heard}
 
 
 def _mark(phase: str, name: str) -> bytes:
@@ -213,7 +213,7 @@ def _tunnel(source: str, vni: int = VNI) -> Shots:
 
 def _fragments(data: bytes) -> list[Shot]:
     tunnel = packets.udp(TUNNEL_PORT, packets.vxlan(VNI, data))
-    return [packets.raw(one) for one in packets.in_fragments("192.0.2.12", "192.0.2.11", tunnel)]
+    return [packets.raw(fragment) for fragment in packets.in_fragments("192.0.2.12", "192.0.2.11", tunnel)]
 
 
 def _out(data: bytes) -> list[Shot]:

@@ -110,7 +110,7 @@ def test_members_reach_each_other_and_nobody_of_the_other_session(sessions: Sess
     ]
     assert len(attempts) == 2 * 2 * 4
     reached = in_parallel(
-        lambda one: one[0].attempt("ping", "-c", "1", "-W", "1", one[1]).returncode == 0 or _fetch(*one) != "",
+        lambda pair: pair[0].attempt("ping", "-c", "1", "-W", "1", pair[1]).returncode == 0 or _fetch(*pair) != "",
         attempts,
     )
     assert [attempt for attempt, answered in zip(attempts, reached) if answered] == []

@@ -40,7 +40,7 @@ def room(untouched_lab: Snapshot) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def pair(room: None) -> tuple[Run, dict[str, Replica]]:
     """Launch two replicas that fit one host; they may be on several."""
-    asked = {
+    request = {
         "session_name": "pair",
         "session_mode": "multi-node",
         "session_size": 2,
@@ -49,7 +49,7 @@ def pair(room: None) -> tuple[Run, dict[str, Replica]]:
         "session_memory": "128m",
         "session_ports": "127.0.0.1:7000:7001/udp",
     }
-    run = launch(asked).ok()
+    run = launch(request).ok()
     return run, replicas("pair")
 
 
@@ -60,10 +60,10 @@ class TestPair:
         run, found = pair
         assert list(found) == ["main1", "sub1"]
         assert len({replica.host for replica in found.values()}) == 1
-        for one in found.values():
-            assert one.environment()["BACKENDAI_CLUSTER_MODE"] == "single-node"
-            assert one.environment()["LOCAL_RANK"] == ("0" if one.name == "main1" else "1")
-            assert one.environment()["NODE_RANK"] == "0"
+        for part in found.values():
+            assert part.environment()["BACKENDAI_CLUSTER_MODE"] == "single-node"
+            assert part.environment()["LOCAL_RANK"] == ("0" if part.name == "main1" else "1")
+            assert part.environment()["NODE_RANK"] == "0"
         assert "single-node" in run.said[0]
 
     def test_the_network_is_a_private_bridge(self, pair: tuple[Run, dict[str, Replica]]) -> None:
@@ -75,11 +75,11 @@ class TestPair:
             ("bridge", False),
             ("bridge", True),
         ]
-        for one in found.values():
-            assert [route["dev"] for route in json.loads(one.run("ip", "-j", "route", "show", "default"))] == ["eth0"]
-            address = json.loads(one.run("ip", "-j", "-4", "address", "show", "eth1"))[0]["addr_info"][0]["local"]
+        for replica in found.values():
+            assert [line["dev"] for line in json.loads(replica.run("ip", "-j", "route", "show", "default"))] == ["eth0"]
+            address = json.loads(replica.run("ip", "-j", "-4", "address", "show", "eth1"))[0]["addr_info"][0]["local"]
             for other in found.values():
-                lines = other.run("getent", "ahosts", one.name).splitlines()
+                lines = other.run("getent", "ahosts", replica.name).splitlines()
                 assert {line.split()[0] for line in lines} == {address}
 
     def test_the_host_is_no_member_of_the_private_network(self, pair: tuple[Run, dict[str, Replica]]) -> None:
@@ -104,12 +104,12 @@ class TestLimits:
     """What holds for every replica, whatever its image is."""
 
     def test_nothing_gains_rights(self, pair: tuple[Run, dict[str, Replica]]) -> None:
-        for one in pair[1].values():
-            assert "NoNewPrivs:\t1\n" in one.run("cat", "/proc/1/status")
-            assert "Seccomp:\t2\n" in one.run("cat", "/proc/1/status")
+        for replica in pair[1].values():
+            assert "NoNewPrivs:\t1\n" in replica.run("cat", "/proc/1/status")
+            assert "Seccomp:\t2\n" in replica.run("cat", "/proc/1/status")
             # A copy of a shell that belongs to root and would make whoever runs it root.
-            one.run("sh", "-c", "cp /bin/dash /tmp/root; chmod 4755 /tmp/root", user="root")
-            assert one.run("/tmp/root", "-p", "-c", "id -u").strip() == one.run("id", "-u").strip() != "0"
+            replica.run("sh", "-c", "cp /bin/dash /tmp/root; chmod 4755 /tmp/root", user="root")
+            assert replica.run("/tmp/root", "-p", "-c", "id -u").strip() == replica.run("id", "-u").strip() != "0"
 
     def test_processes_are_bounded(self, pair: tuple[Run, dict[str, Replica]]) -> None:
         limit = "cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max"
@@ -182,7 +182,7 @@ TALK = "head -c 80000000 /dev/zero | tr '\\0' x | fold -w 1000; echo the end; to
 @pytest.fixture(scope="module")
 def uneven(pair: object, alone: object) -> tuple[Run, dict[str, Replica]]:
     """Launch two roles on hosts with room for six and four CPUs; what is there already has two of the first host's."""
-    asked = {
+    request = {
         "session_name": "uneven",
         "session_image": BUSYBOX,
         "session_memory": "64m",
@@ -195,7 +195,7 @@ def uneven(pair: object, alone: object) -> tuple[Run, dict[str, Replica]]:
         ],
     }
     sizes = {"n1": {"cluster_compute_cpus": 8}, "n2": {"cluster_compute_cpus": 4}}
-    run = launch(asked, hosts=sizes).ok()
+    run = launch(request, hosts=sizes).ok()
     return run, replicas("uneven")
 
 
@@ -209,21 +209,21 @@ class TestRoles:
         assert found["sub1"].about["HostConfig"]["CpuQuota"] == 600_000
         assert found["main1"].about["Config"]["Cmd"] == ["sleep", "8888"]
         assert found["sub1"].about["Config"]["Cmd"] == ["sh", "-c", TALK]
-        environments = {name: one.environment() for name, one in found.items()}
+        environments = {name: replica.environment() for name, replica in found.items()}
         assert environments["sub1"]["BACKENDAI_CLUSTER_REPLICAS"] == "main:1,sub:1"
         assert environments["sub1"]["OWN"] == "sub"
         assert "OWN" not in environments["main1"]
-        assert {one["COMMON"] for one in environments.values()} == {"1"}
+        assert {environment["COMMON"] for environment in environments.values()} == {"1"}
         assert found["main1"].run("cat", "/etc/cluster-compute/hostfile") == "main1 slots=4\nsub1 slots=6\n"
         # The image holds busybox alone: no SSH, no glibc, no Python. Names and network work all the same.
         found["sub1"].run("ping", "-c", "1", "-W", "3", "main1")
         found["main1"].run("ping", "-c", "1", "-W", "3", "sub1")
 
     def test_of_the_output_the_end_is_kept(self, uneven: tuple[Run, dict[str, Replica]]) -> None:
-        one = uneven[1]["sub1"]
-        one.run("sh", "-c", "until [ -e /tmp/said ]; do sleep 0.2; done")
-        folder = f"/var/lib/docker/containers/{one.about['Id']}"
-        sizes = [int(size) for size in on(one.host, "sh", "-c", f"stat -c %s {folder}/*-json.log*").split()]
+        replica = uneven[1]["sub1"]
+        replica.run("sh", "-c", "until [ -e /tmp/said ]; do sleep 0.2; done")
+        folder = f"/var/lib/docker/containers/{replica.about['Id']}"
+        sizes = [int(size) for size in on(replica.host, "sh", "-c", f"stat -c %s {folder}/*-json.log*").split()]
         assert len(sizes) == 3
         assert 16_000_000 < sum(sizes) < 3 * 17_000_000
-        assert on(one.host, "docker", "logs", "--tail", "1", one.container).endswith("the end\n")
+        assert on(replica.host, "docker", "logs", "--tail", "1", replica.container).endswith("the end\n")

@@ -101,10 +101,10 @@ def look(shown: dict[str, Replica], tmp_path_factory: pytest.TempPathFactory) ->
     return run, data, (folder / "page.html").read_text(encoding="utf-8")
 
 
-def said(run: Run, task: str = "Show the sessions") -> list[str]:
+def lines_of(run: Run, task: str = "Show the sessions") -> list[str]:
     """Return the lines that a run ends with."""
-    (one,) = run.of(task)
-    return list(one["values"]["msg"])
+    (result,) = run.of(task)
+    return list(result["values"]["msg"])
 
 
 def words(line: str) -> list[str]:
@@ -115,7 +115,7 @@ def words(line: str) -> list[str]:
 def test_the_table_tells_what_the_engines_tell(
     shown: dict[str, Replica], look: tuple[Run, dict[str, Any], str]
 ) -> None:
-    lines = said(look[0])
+    lines = lines_of(look[0])
     assert lines[0] == "Resource group cluster_compute_hosts: 3 hosts, 1 session, 1 waiting."
     rows = {tuple(words(line)[:2]): words(line) for line in lines if line}
     assert rows["shown", "RUNNING"][2:4] == ["multi-node", "2/3"]
@@ -169,19 +169,19 @@ def test_the_page_shows_the_same_and_leads_nowhere(
     _run, data, page = look
     read = Reader(page)
     for text in (*HOSTS, *shown, "shown", "large", "FAILED", "PENDING", BUSYBOX):
-        assert text in read.texts or any(text in one for one in read.texts), text
+        assert text in read.texts or any(text in shown_text for shown_text in read.texts), text
     assert all(link.startswith(("#", "data:")) for link in read.links)
-    assert any(one.startswith("Use of CPU and memory measured ") for one in read.texts)
+    assert any(text.startswith("Use of CPU and memory measured ") for text in read.texts)
     assert "s3cret" not in page
     (session,) = [session for session in data["sessions"] if session["name"] == "shown"]
-    assert any(session["network"]["subnet"] in one for one in read.texts)
+    assert any(session["network"]["subnet"] in text for text in read.texts)
 
 
 def test_without_figures_the_page_is_written_only_when_something_is_new(
     shown: dict[str, Replica], tmp_path: Path
 ) -> None:
-    asked = {"status_page": str(tmp_path / "page.html"), "status_usage": "false"}
-    dry, first, second = [play("status", asked, *options).ok() for options in (["--check"], [], [])]
+    variables = {"status_page": str(tmp_path / "page.html"), "status_usage": "false"}
+    dry, first, second = [play("status", variables, *options).ok() for options in (["--check"], [], [])]
     assert dry.changed_hosts == first.changed_hosts != set()
     assert second.changed_hosts == set()
     assert "measured" not in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -195,8 +195,8 @@ def plans(shown: dict[str, Replica]) -> dict[str, tuple[Run, Run]]:
     """
     before = snapshot()
 
-    def run(asked: tuple[str, Mapping[str, Any]]) -> Run:
-        kind, variables = asked
+    def run(case: tuple[str, Mapping[str, Any]]) -> Run:
+        kind, variables = case
         if kind == "plan_cluster":
             return play(kind, {**variables, "session_wait_seconds": 600})
         return play(kind, {**variables, "session_wait": False}, "--check")
@@ -204,8 +204,8 @@ def plans(shown: dict[str, Replica]) -> dict[str, tuple[Run, Run]]:
     cases = [NEW, LARGE, SHOWN]
     done = in_parallel(run, [(kind, case) for case in cases for kind in ("plan_cluster", "launch_cluster")])
     assert differences(before, snapshot()) == []
-    for one in done:
-        one.ok()
+    for ran in done:
+        ran.ok()
     return {str(case["session_name"]): (done[2 * number], done[2 * number + 1]) for number, case in enumerate(cases)}
 
 
@@ -223,14 +223,14 @@ def test_a_plan_is_what_a_launch_in_check_mode_answers(plans: dict[str, tuple[Ru
     expected = (decision["record"] or {"plan": {"replicas": []}})["plan"]["replicas"]
     keys = ("name", "host", "rank", "local_rank", "node_rank", "address", "image", "resources", "ports")
     assert compared([[replica[key] for key in keys] for replica in data["replicas"]]) == compared(
-        [[one[key] for key in keys] for one in expected]
+        [[entry[key] for key in keys] for entry in expected]
     )
-    assert said(plan, "Say what would be done, or why it would wait")[: len(data["report"])] == data["report"]
+    assert lines_of(plan, "Say what would be done, or why it would wait")[: len(data["report"])] == data["report"]
     assert "s3cret" not in json.dumps(data)
 
 
 def test_a_plan_of_one_that_has_no_room_says_what_would_fit(plans: dict[str, tuple[Run, Run]]) -> None:
-    lines = said(plans["large"][0], "Say what would be done, or why it would wait")
+    lines = lines_of(plans["large"][0], "Say what would be done, or why it would wait")
     assert lines[0].startswith("Session large is PENDING")
     assert any(line.startswith("Largest size that fits now in mode multi-node: ") for line in lines)
 

@@ -347,9 +347,9 @@ def test_a_foreign_link_is_not_touched_and_removal_leaves_nothing(world: World) 
         assert inside(host, remove)[:2] == [f"remove link {world.network['link']}", f"remove link {world.tunnel}"]
         assert world.names(host) == {"lo", "eth0"}
         assert not state.session(SESSION).path.exists()
-    for kind, said in (("wireguard", "belongs to somebody else; it is not touched"), ("dummy", "not ours to change")):
+    for kind, reason in (("wireguard", "belongs to somebody else; it is not touched"), ("dummy", "not ours to change")):
         run(f"ip -n cct-b link add name {world.tunnel} type {kind}")
-        with pytest.raises(link.LinkError, match=said):
+        with pytest.raises(link.LinkError, match=reason):
             world.converge("b")
         assert world.tunnel in world.names("b")
         run(f"ip -n cct-b link delete dev {world.tunnel}")

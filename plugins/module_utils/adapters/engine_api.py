@@ -266,10 +266,10 @@ class Api:
         """
         connection = self._connect(self.timeout)
         try:
-            said = connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            credentials = connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         finally:
             self.keep(connection)
-        return int(_CREDENTIALS.unpack(said)[0])
+        return int(_CREDENTIALS.unpack(credentials)[0])
 
     def _connect(self, timeout: float) -> _Connection:
         while True:

@@ -40,7 +40,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
 
 REQUEUE = "requeue"
 """What the request to end a job says where it is to begin anew elsewhere."""
-ABOUT_SCHEMA = 1
+INFO_SCHEMA = 1
 PARTS = 20
 """Of so many parts of its file system the output that a host keeps takes one at most."""
 
@@ -120,15 +120,15 @@ class SessionOutput:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.about_file = path / "about.json"
+        self.info_file = path / "about.json"
 
-    def read_about(self) -> dict[str, Any]:
+    def read_info(self) -> dict[str, Any]:
         """Return ``name``, ``owner``, ``shared_with``, ``ended``, ``replicas``; what cannot be read is not known."""
         try:
-            found = json.loads(self.about_file.read_text(encoding="utf-8", errors="replace"))
+            found = json.loads(self.info_file.read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError, RecursionError):
             found = None
-        if not isinstance(found, dict) or found.get("schema") != ABOUT_SCHEMA:
+        if not isinstance(found, dict) or found.get("schema") != INFO_SCHEMA:
             found = {}
         replicas = found.get("replicas")
         return {
@@ -138,9 +138,7 @@ class SessionOutput:
             "replicas": replicas if isinstance(replicas, dict) else {},
         }
 
-    def write_about(
-        self, name: str, owner: Mapping[str, Any], ended: float | None, replicas: Mapping[str, Any]
-    ) -> None:
+    def write_info(self, name: str, owner: Mapping[str, Any], ended: float | None, replicas: Mapping[str, Any]) -> None:
         """Write down whose output this is.
 
         owner: of `whose`; where it is not known what was written before stays. ended: seconds since 1970, None while
@@ -148,9 +146,9 @@ class SessionOutput:
         """
         make_directory(self.path.parent)
         make_directory(self.path)
-        owner = owner if owner["owner"] else whose(self.read_about())
-        description = {"schema": ABOUT_SCHEMA, "name": name, **owner, "ended": ended, "replicas": dict(replicas)}
-        write_file(self.about_file, json.dumps(description, sort_keys=True) + "\n", mode=0o600)
+        owner = owner if owner["owner"] else whose(self.read_info())
+        description = {"schema": INFO_SCHEMA, "name": name, **owner, "ended": ended, "replicas": dict(replicas)}
+        write_file(self.info_file, json.dumps(description, sort_keys=True) + "\n", mode=0o600)
 
     def size(self) -> int:
         """Return the bytes on disk of all that is kept of the session."""
@@ -158,7 +156,7 @@ class SessionOutput:
 
     def ended(self) -> float:
         """Return when the session ended here, in seconds since 1970, or else when anything was last kept of it."""
-        ended = self.read_about()["ended"]
+        ended = self.read_info()["ended"]
         if isinstance(ended, (int, float)):
             return float(ended)
         try:
@@ -187,7 +185,7 @@ class SessionOutput:
             found = [self.job(name) for name in os.listdir(self.path / "jobs") if JOB_ID.fullmatch(name)]
         except FileNotFoundError:
             return []
-        return sorted(found, key=lambda job: ((job.read_about() or {}).get("started") or 0.0, job.id))
+        return sorted(found, key=lambda job: ((job.read_info() or {}).get("started") or 0.0, job.id))
 
     def container_file(self, replica: str, container: str) -> Path:
         """Return where the lines of a removed container are kept."""
@@ -217,24 +215,26 @@ class JobOutput:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.id = path.name
-        self.about_file = path / "job.json"
+        self.info_file = path / "job.json"
         self.stop_file = path / "stop"
 
-    def read_about(self) -> dict[str, Any] | None:
+    def read_info(self) -> dict[str, Any] | None:
         """Return what was written down when it was started; None where that cannot be read."""
         try:
-            found = json.loads(self.about_file.read_text(encoding="utf-8", errors="replace"))
+            found = json.loads(self.info_file.read_text(encoding="utf-8", errors="replace"))
         except (OSError, ValueError, RecursionError):
             return None
-        good = isinstance(found, dict) and found.get("schema") == ABOUT_SCHEMA and isinstance(found.get("here"), list)
+        good = isinstance(found, dict) and found.get("schema") == INFO_SCHEMA and isinstance(found.get("here"), list)
         return found if good else None
 
-    def write_about(self, description: Mapping[str, Any]) -> None:
+    def write_info(self, description: Mapping[str, Any]) -> None:
         """Write down what is run, ``here`` being the replicas of this host."""
         for folder in (self.path.parent.parent.parent, self.path.parent.parent, self.path.parent, self.path):
             make_directory(folder)
         write_file(
-            self.about_file, json.dumps({"schema": ABOUT_SCHEMA, **description}, sort_keys=True) + "\n", mode=0o600
+            self.info_file,
+            json.dumps({"schema": INFO_SCHEMA, **description}, sort_keys=True) + "\n",
+            mode=0o600,
         )
 
     def ask_to_end(self, *, requeue: bool) -> None:

@@ -408,10 +408,10 @@ class SessionDirectory:
             return None
         return found if isinstance(found, dict) else None
 
-    def write_app(self, name: str, about: Mapping[str, Any]) -> None:
+    def write_app(self, name: str, app: Mapping[str, Any]) -> None:
         """Write down what tells an app that is about to be opened: its token is in it, so it is root's alone."""
         make_directory(self.apps)
-        write_file(self.apps / f"{name}.json", json.dumps(about, sort_keys=True) + "\n", mode=0o600)
+        write_file(self.apps / f"{name}.json", json.dumps(app, sort_keys=True) + "\n", mode=0o600)
 
     def forget_app(self, name: str) -> None:
         """Remove what was written down of an app."""

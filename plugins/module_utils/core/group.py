@@ -182,8 +182,8 @@ class GroupFacts:
         if host not in self.facts and 2 * len(silent) > len(others) and (is_larger or len(others) == 1):
             return ""
         hear = [other for other in here if other not in silent]
-        who = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
-        return f"{host} does not count as lost, as {who}."
+        reason = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
+        return f"{host} does not count as lost, as {reason}."
 
     def with_missing_hosts(self, view: ClusterState) -> list[Record]:
         """Return the sessions that run and of which a host has not answered."""
@@ -217,6 +217,14 @@ class GroupFacts:
             and replica["host"] in self.facts
             and (replica["host"], replica["name"]) not in there
         ]
+
+    def public_keys(self, record: Record) -> dict[str, Any]:
+        """Return what hosts know of the public keys of a session's replicas; each is right about its own."""
+        known = {host: facts.public_keys.get(record.id, {}) for host, facts in self.facts.items()}
+        found = {name: keys for of_host in known.values() for name, keys in of_host.items()}
+        homes = {replica["name"]: replica["host"] for replica in record.plan["replicas"]}
+        found.update({name: known[host][name] for name, host in homes.items() if name in known.get(host, ())})
+        return {name: found[name] for name in homes if name in found}
 
     def half_changed(self, view: ClusterState) -> list[Record]:
         """Return the sessions whose last change was not finished, and whose hosts are all there."""

@@ -262,7 +262,7 @@ def speaker(source: Source) -> str:
     return f"{source.replica}/{source.job}" if source.job else source.replica
 
 
-def shown(who: str, width: int, stream: str, text: str, time: str = "") -> str:
+def shown(source: str, width: int, stream: str, text: str, time: str = "") -> str:
     """Return a line as terminals are to show it: ``who | text``, ``who ! text`` for standard error.
 
     No program decides what a terminal does: colours are left out, other control characters are spelt out.
@@ -270,7 +270,7 @@ def shown(who: str, width: int, stream: str, text: str, time: str = "") -> str:
     mark = "!" if stream == ERR else "|"
     plain = _COLOUR.sub("", text).rstrip("\r")
     plain = "".join(c if c.isprintable() or c == "\t" else c.encode("unicode_escape").decode("ascii") for c in plain)
-    return f"{time + ' ' if time else ''}{who:<{width}} {mark} {plain}".rstrip()
+    return f"{time + ' ' if time else ''}{source:<{width}} {mark} {plain}".rstrip()
 
 
 @dataclass(frozen=True)

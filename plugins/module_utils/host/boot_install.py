@@ -18,7 +18,6 @@ import os
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, membership, timer
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Change
 
 PATH = "/usr/local/lib/cluster-compute/host.pyz"
 MODE = 0o755
@@ -39,15 +39,6 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 class ProgramError(SessionError):
     """The program cannot be made or removed; the message is a full sentence."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """What is different afterwards; before and after: what the file holds, one line each, for the diff."""
-
-    changed: bool
-    before: str
-    after: str
 
 
 def install(state_directory: str, path: str = PATH, check_mode: bool = False) -> Change:

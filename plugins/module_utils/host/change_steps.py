@@ -36,9 +36,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import prove
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import make_under_lease, prove
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import foreign_containers
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import (
@@ -100,15 +99,11 @@ def hold(
                     session.expect(name)
             data = SessionData(record, host, session)
             data.is_new = not here
-            actions = data.prepare(run.lease_owner, check_mode)
-            public_keys, made = make_keys(session, record.plan, host, False, check_mode)
+            made = make_under_lease(data, record.plan, run.lease_owner, False, check_mode)
     except (SessionError, OSError) as error:
         release(state, ledger, claim.session_id, record, run.lease_owner, check_mode)
         return {**result, **failed(error)}
-    actions += [f"create key {key}" for key in made]
-    difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
-    made_here = {"public_keys": public_keys, "actions": actions, "diff": difference}
-    return {**result, **made_here, "changed": leased or bool(actions)}
+    return {**result, **made, "changed": leased or bool(made["actions"])}
 
 
 def _names(state: StateDirectory, session_id: str) -> set[str]:

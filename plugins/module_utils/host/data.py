@@ -91,7 +91,7 @@ class SessionData:
                 actions.append(f"create folder {source}")
                 if not check_mode:
                     uid, gid = (mount["owner"] or "0:0").split(":")
-                    self._told(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
+                    self._explained(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
                     self._note("folders", source)
         for source in self.paths:
             if self.planned[source]["proof"] == WRITES and not check_mode:
@@ -153,9 +153,9 @@ class SessionData:
             if source is None or (path in points and (is_running or self._is_same(source, path))):
                 continue
             if not unseen:
-                self._told(self._check, mount)
+                self._explained(self._check, mount)
             action = "renew" if path in points else "create"
-            place = partial(self._told, self._bind_mount, mount, path)
+            place = partial(self._explained, self._bind_mount, mount, path)
             undo = partial(folders.remove_bind_mount, path)
             steps.append(Step(action, "mount", f"of {source} at {path}", place, undo, after=source))
         return steps
@@ -192,7 +192,7 @@ class SessionData:
                 "when the session was launched: it seems not to be mounted."
             )
 
-    def _told(self, act: Any, *arguments: Any) -> None:
+    def _explained(self, act: Any, *arguments: Any) -> None:
         """Do something, and say in an error which session and host it is about."""
         try:
             act(*arguments)

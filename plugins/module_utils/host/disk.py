@@ -62,7 +62,7 @@ def is_limited(engine: Engine) -> bool:
     return engine_limits(details["storage_driver"], details["backing"], mount.details)
 
 
-def stop_who_fills_disks(
+def enforce_limits(
     engine: Engine, state: StateDirectory, check_mode: bool = False, measure: Measure = machine.disk
 ) -> tuple[dict[str, str], list[str]]:
     """Stop them, and return the containers with the reason, and what went wrong, as sentences.

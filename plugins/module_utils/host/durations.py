@@ -93,8 +93,8 @@ def keep_time(
                 continue
             part = _Part(engine, state, record, members, clock)
             times = part.look()
-            told, times = part.warn(times, check_mode)
-            done += told
+            warned, times = part.warn(times, check_mode)
+            done += warned
             if not check_mode:
                 part.directory.write_times(encode(times))
             why = part.why_over(times)

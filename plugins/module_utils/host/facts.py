@@ -52,7 +52,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_
     read_failure,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import told_use
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import read_use
 
 
 def host_facts(
@@ -116,7 +116,7 @@ def host_facts(
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
         times = part_times(engine, state, records, usage)
-        facts["times"], facts["use"] = encode(times), told_use(state)
+        facts["times"], facts["use"] = encode(times), read_use(state)
         in_full = {
             *(session_id for session_id, part in times.items() if part.over or part.is_idle),
             *(container["session_id"] for container in facts["containers"] if container["failure"]),

@@ -120,9 +120,9 @@ def start(
         name: engine.prepare_command(found[name]["Id"], list(command.argv), command.user, command.directory, env)
         for name in replicas
     }
-    known = output.read_about()
+    known = output.read_info()
     owner = {"owner": record.owner, "shared_with": list(record.shared_with)}
-    output.write_about(record.name, owner, known["ended"], known["replicas"])
+    output.write_info(record.name, owner, known["ended"], known["replicas"])
     description = {
         "command": list(command.argv),
         "on": dict(on),
@@ -132,9 +132,9 @@ def start(
         "boot": _boot(),
         "runner": None,
     }
-    job.write_about(description)
+    job.write_info(description)
     runner = run_in_background(PROCESS_NAME, lambda: _run_all(job, prepared, command))
-    job.write_about({**description, "runner": runner})
+    job.write_info({**description, "runner": runner})
 
 
 def _forget(jobs: Sequence[JobOutput], room: int) -> None:
@@ -286,7 +286,7 @@ def is_running(job: JobOutput) -> bool:
 
 def outcomes(job: JobOutput) -> list[dict[str, Any]]:
     """Return what can be said of a job in each replica of this host."""
-    description = job.read_about()
+    description = job.read_info()
     if description is None:
         return []
     runner = description["runner"]

@@ -90,15 +90,23 @@ def hold(
             if record.status == PREPARING and record.queue is None and not check_mode:
                 # Before the first key: what is found later of a launch that was killed can then be told whose it is.
                 keep_records(state, [record], check_mode)
-            actions = SessionData(record, host, session).prepare(lease_owner, check_mode)
-            public_keys, made = make_keys(session, record.plan, host, regenerate_keys, check_mode)
+            data = SessionData(record, host, session)
+            made = make_under_lease(data, record.plan, lease_owner, regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
         roll_back(state, ledger, record, lease_owner, check_mode)
         return {**result, **failed(error)}
+    return {**result, **made, "changed": leased or bool(made["actions"])}
+
+
+def make_under_lease(
+    data: SessionData, plan: dict[str, Any], lease_owner: str, regenerate_keys: bool, check_mode: bool
+) -> dict[str, Any]:
+    """Make the folders, proofs and keys that a session lacks here, and return what was made."""
+    actions = data.prepare(lease_owner, check_mode)
+    public_keys, made = make_keys(data.directory, plan, data.host, regenerate_keys, check_mode)
     actions += [f"create key {key}" for key in made]
     difference = {"before": "", "after": "".join(f"{action}\n" for action in actions)}
-    made_here = {"public_keys": public_keys, "actions": actions, "diff": difference}
-    return {**result, **made_here, "changed": leased or bool(actions)}
+    return {"public_keys": public_keys, "actions": actions, "diff": difference}
 
 
 def _refuse_if_gone(

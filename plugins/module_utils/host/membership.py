@@ -21,8 +21,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     GIVEN_AWAY,
     MEMBER,
     UNKNOWN,
+    has_peers,
     holds_back,
-    is_asked,
     judge,
 )
 
@@ -50,10 +50,10 @@ def standings(state: StateDirectory, records: Iterable[Record]) -> dict[str, Sta
     One that does not hold its replicas back starts them as well where it is not known.
     """
     parts = _parts(state, records)
-    said = questions.ask(question for part in parts.values() for question in part.questions.values())
+    answered = questions.ask(question for part in parts.values() for question in part.questions.values())
     found = {}
     for key, part in parts.items():
-        answers = {name: said[question] for name, question in part.questions.items() if question in said}
+        answers = {name: answered[question] for name, question in part.questions.items() if question in answered}
         verdict = judge(part.questions, answers)
         if verdict == UNKNOWN and not holds_back(part.plan):
             verdict = MEMBER
@@ -99,10 +99,10 @@ def silent_peers(
     """
     parts = _parts(state, (record for record in records if record.id in session_ids))
     wanted = [question for part in parts.values() for question in part.questions.values()]
-    said = questions.ask(wanted, questions.SECONDS)
+    answered = questions.ask(wanted, questions.SECONDS)
     echoes: dict[str, dict[str, list[Echo]]] = {}
     for key, part in parts.items():
-        open_hosts = {name: [Echo(asked.address)] for name, asked in part.questions.items() if asked not in said}
+        open_hosts = {name: [Echo(sent.address)] for name, sent in part.questions.items() if sent not in answered}
         for replica in part.plan["replicas"] if key in pids else ():
             if replica["host"] in open_hosts:
                 open_hosts[replica["host"]].append(Echo(replica["address"], pids[key]))
@@ -127,7 +127,7 @@ def _parts(state: StateDirectory, records: Iterable[Record]) -> dict[str, _Part]
             continue
         with suppress(KeyError, TypeError, ValueError, AttributeError):  # what it was told of it, a repair says
             host = state.session(record.id).name_in(record.plan)
-            if host in record.plan["hosts"] and is_asked(record.plan):
+            if host in record.plan["hosts"] and has_peers(record.plan):
                 found[record.id] = _Part(record.plan, _questions(record.plan, str(host)))
     return {key: part for key, part in found.items() if part.questions}
 

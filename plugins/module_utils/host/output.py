@@ -88,7 +88,7 @@ class LogArchive:
         output = OutputDirectory(str(self.state.root)).session(record.id)
         owner = {"owner": record.owner, "shared_with": list(record.shared_with)}
         try:
-            output.write_about(record.name, owner, None, {**output.read_about()["replicas"], **self.ends[record.id]})
+            output.write_info(record.name, owner, None, {**output.read_info()["replicas"], **self.ends[record.id]})
         except (SessionError, OSError) as error:
             self.problems.append(f"How replicas have ended could not be written down: {error}")
 
@@ -101,8 +101,8 @@ class LogArchive:
                 if not self.size:
                     directory.remove(session_id)
                 elif session_id in self.ends or output.path.exists():
-                    ends = {**output.read_about()["replicas"], **self.ends.get(session_id, {})}
-                    output.write_about(session["name"], whose(session), time.time(), ends)
+                    ends = {**output.read_info()["replicas"], **self.ends.get(session_id, {})}
+                    output.write_info(session["name"], whose(session), time.time(), ends)
             prune(self.state, self.seconds, self.most)
         except (SessionError, OSError) as error:
             self.problems.append(f"What is kept of output could not be put in order: {error}")
@@ -152,10 +152,10 @@ def known_sessions(
     directory = OutputDirectory(str(state.root))
     for key in directory.session_ids():
         output = directory.session(key)
-        description = output.read_about()
+        description = output.read_info()
         if description["name"] == session_name and (session_id or key) == key:
             session = found.setdefault(key, {**_nothing_known(key), **whose(description)})
-            jobs = {job.id: job.read_about() for job in output.jobs()}
+            jobs = {job.id: job.read_info() for job in output.jobs()}
             session.update(
                 ended=output.ended(),
                 replicas=description["replicas"],
@@ -275,7 +275,7 @@ class OutputReader:
             if self._question.job in ("", job.id):
                 for outcome in outcomes(job):
                     replica = outcome["replica"]
-                    if self._is_asked(replica):
+                    if self._is_wanted(replica):
                         self.jobs.append(outcome)
                         key = f"{job.id}/{replica}"
                         lines, self.positions[key] = job.read(replica, self.positions.get(key))
@@ -287,11 +287,11 @@ class OutputReader:
         live = {entry["Id"][:CONTAINER_ID]: entry for entry in self._engine.session_containers(labels)}
         self.running += sum(entry["State"] == "running" for entry in live.values())
         for replica, container in self._output.containers():
-            if container not in live and self._is_asked(replica):
+            if container not in live and self._is_wanted(replica):
                 self._add_kept(sources, replica, container)
         for container, entry in live.items():
             replica = entry["Labels"].get(docker_engine.LABEL_REPLICA, "")
-            if self._is_asked(replica):
+            if self._is_wanted(replica):
                 reader = LineReader(self.positions.get(container))
                 chosen = sources.setdefault((replica, ""), self._selection())
                 self._add(chosen, read_log(self._engine, entry["Id"], reader))
@@ -317,7 +317,7 @@ class OutputReader:
         for line in lines:
             chosen.add(line)
 
-    def _is_asked(self, replica: str) -> bool:
+    def _is_wanted(self, replica: str) -> bool:
         return not self._question.replicas or replica in self._question.replicas
 
     def _add_kept(self, sources: dict[tuple[str, str], Selection], replica: str, container: str) -> None:

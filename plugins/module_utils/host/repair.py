@@ -129,7 +129,7 @@ def repair_host(
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
     if session_name is None:
-        repairer.stop_who_fills_disks()
+        repairer.enforce_disk_limits()
         repairer.keep_time()
     ledger = repairer.ledger
     known, _damaged = state.records()
@@ -142,9 +142,9 @@ def repair_host(
         if all(is_stub(copy) and copy.status not in ENDED for copy in copies.get(session_id, [])):
             copies.setdefault(session_id, []).append(record)
     right = {key: best for key in sorted(copies) if (best := latest(copies[key])) is not None}
-    asked = [record for key, record in right.items() if alone or key in apart]
-    if asked:
-        repairer.standings = membership.standings(state, asked)
+    doubtful = [record for key, record in right.items() if alone or key in apart]
+    if doubtful:
+        repairer.standings = membership.standings(state, doubtful)
     for session_id, best in right.items():
         since = None if looked is None else looked - LOOK_SECONDS
         if session_id not in here and ledger.was_removed(best.name, session_id, since, None):
@@ -205,10 +205,10 @@ class _Repairer:
         except Exception as error:
             self.result.faults.append(message_of(error))
 
-    def stop_who_fills_disks(self) -> None:
+    def enforce_disk_limits(self) -> None:
         """Stop replicas that write too much outside their mounts; they are not started again."""
         try:
-            done, problems = disk.stop_who_fills_disks(self.engine, self.state, self.check_mode)
+            done, problems = disk.enforce_limits(self.engine, self.state, self.check_mode)
         except (SessionError, OSError) as error:
             done, problems = {}, [f"What replicas write is not known: {error}"]
         for container, reason in done.items():

@@ -22,7 +22,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
@@ -36,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     SERVER_PARTS,
     SHELL,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Change
 from ansible_collections.cluster_compute.session.plugins.module_utils.replica import session_run
 
 FORM = "2"
@@ -151,15 +151,6 @@ _LIBRARY = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$|^\s*(\S+) => n
 
 class BuildFailed(SessionError):
     """The runtime cannot be built; the message is a full sentence."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """What is different afterwards; before and after: the manifest, for the diff."""
-
-    changed: bool
-    before: str
-    after: str
 
 
 def install(check_mode: bool = False, path: str = RUNTIME_ON_HOST) -> Change:

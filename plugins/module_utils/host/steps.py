@@ -27,6 +27,15 @@ PARALLEL = 16
 
 
 @dataclass(frozen=True)
+class Change:
+    """What is different afterwards; before and after: text, for the diff."""
+
+    changed: bool
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
 class Step:
     """One change: what is done to which thing, how it is done, and how it is undone if a later step fails."""
 

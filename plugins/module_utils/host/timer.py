@@ -10,7 +10,7 @@ from __future__ import annotations
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk import stop_who_fills_disks
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk import enforce_limits
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import keep_time
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use
@@ -49,7 +49,7 @@ def _keep_time(engine: Engine, state: StateDirectory) -> tuple[list[str], list[s
 
 def _look_at_disks(engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:
     try:
-        done, problems = stop_who_fills_disks(engine, state)
+        done, problems = enforce_limits(engine, state)
     except (SessionError, OSError) as error:
         return [], [f"What replicas write is not known: {error}"]
     return [f"stop container {container}: {reason}" for container, reason in done.items()], problems

@@ -35,7 +35,7 @@ def count_use(state: StateDirectory, clock: Callable[[], float] | None = None) -
     state.write_use(encode(after_look(_read(state), boot_id(), now, _held(state), half_life)))
 
 
-def told_use(state: StateDirectory) -> Use:
+def read_use(state: StateDirectory) -> Use:
     """Return what was counted by the last look, by owner and kind; nothing where it does not count."""
     account = _read(state) if state.read_settings().share_half_life is not None else None
     return {} if account is None else account.owners

@@ -416,7 +416,7 @@ class Launcher:
         self.wakes = Wakes((*PASSED_ON, signal.SIGCHLD))
         self.replicas: list[Replica] = []
         self.failed: int | None = None
-        self.asked_to_end = 0
+        self.end_signals = 0
         self.kill_at: float | None = None
 
     def run(self, replicas: dict[str, tuple[list[str], dict[str, Any]]]) -> int:
@@ -486,7 +486,7 @@ class Launcher:
             return
         self.failed = code
         left = [replica for replica in self.replicas if len(replica.codes) < replica.number]
-        if not self.asked_to_end:
+        if not self.end_signals:
             end = "; the others are ended" if left else ""
             with suppress(BrokenPipeError):
                 _write(2, f"session-run: {why}{end}.\n".encode())
@@ -494,8 +494,8 @@ class Launcher:
 
     def _pass_on(self, number: int) -> None:
         """Pass a signal on; who asks a second time for the end means now."""
-        self.asked_to_end += number in ENDING
-        self._tell(signal.SIGKILL if self.asked_to_end > 1 and number in ENDING else number)
+        self.end_signals += number in ENDING
+        self._tell(signal.SIGKILL if self.end_signals > 1 and number in ENDING else number)
 
     def _tell(self, number: int) -> None:
         for replica in self.replicas:

@@ -147,7 +147,7 @@ class TestLabStamp:
             path.rename(path.with_name(f"lab_other{path.suffix}"))
             with pytest.MonkeyPatch.context() as patch:
                 # Whether anything is left that the pattern finds is for another test.
-                patch.setattr(stamp, "SOURCES", [one for one in stamp.SOURCES if any(tree.glob(one))])
+                patch.setattr(stamp, "SOURCES", [glob for glob in stamp.SOURCES if any(tree.glob(glob))])
                 assert not stamp.agrees(tree), path
             path.with_name(f"lab_other{path.suffix}").rename(path)
         (tree / "roles/lab/tasks/more").mkdir(parents=True)
@@ -168,6 +168,16 @@ class TestLabStamp:
         (tree / "plugins/modules/image_archive.py").unlink()
         with pytest.raises(FileNotFoundError, match=r"image_archive\.py"):
             stamp.digest(tree)
+
+    def test_whoever_asks_for_anything_else_gets_no_stamp(self, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        stamp = load("lab_stamp")
+        monkeypatch.setattr(stamp, "ROOT", tree)
+        for wrong in ["--check"], ["tests"]:
+            with pytest.raises(SystemExit) as error:
+                stamp.main(wrong)
+            assert (error.value.code, (tree / stamp.STAMP).exists()) == (2, False)
+        stamp.main([])
+        assert stamp.agrees(tree)
 
     def test_the_tree_has_all_of_them(self) -> None:
         assert len(load("lab_stamp").digest(TOOLS.parent)) == 64
@@ -211,9 +221,9 @@ class TestReference:
         capsys.readouterr()
         (tmp_path / "roles.md").write_text("something else", encoding="utf-8")
         assert tool.main() == 1
-        said = capsys.readouterr().out
-        assert "roles.md." in said
-        assert "make reference" in said
+        output = capsys.readouterr().out
+        assert "roles.md." in output
+        assert "make reference" in output
         assert (tmp_path / "roles.md").read_text(encoding="utf-8") == "something else"
 
     def test_the_variables_of_a_request_are_told_as_the_table_of_fields_has_them(self) -> None:
@@ -232,9 +242,9 @@ class TestReference:
         assert "[teardown](roles.md#teardown)" in page
 
     def test_a_module_that_says_it_is_internal_is_a_step_of_the_roles(self) -> None:
-        told = {"short_description": "Do it", "options": {}}
-        internal = {**told, "notes": ["Internal - of the roles."]}
-        page = load("make_reference").modules({"own": {"doc": told}, "step": {"doc": internal}})
+        documentation = {"short_description": "Do it", "options": {}}
+        internal = {**documentation, "notes": ["Internal - of the roles."]}
+        page = load("make_reference").modules({"own": {"doc": documentation}, "step": {"doc": internal}})
         assert "## own\n\nDo it.\n" in page
         assert "## step" not in page
         assert "| `step` | Do it |" in page.partition("## Steps of the roles")[2]

@@ -99,8 +99,8 @@ def refusals() -> Iterator[tuple[str, str]]:
         for task in tasks(load(path)):
             failing = task.get("ansible.builtin.fail") or task.get("ansible.builtin.assert")
             # An assertion without a message lets a filter say what is wrong.
-            if failing is not None and (said := failing.get("msg") or failing.get("fail_msg")):
-                text = " ".join([*texts_of_tasks(said), *texts_of_tasks(task.get("vars", {}))])
+            if failing is not None and (message := failing.get("msg") or failing.get("fail_msg")):
+                text = " ".join([*texts_of_tasks(message), *texts_of_tasks(task.get("vars", {}))])
                 if text.replace(VARIES, "").strip():  # else all of it comes from a module, with its words
                     yield f"{path.relative_to(CHECKOUT)}: {task['name']}", one_line(text)
 

@@ -159,8 +159,8 @@ def _object_reader(kind: Any) -> Reader:
         if missing or unknown:
             return None
         found = {
-            name: read_one(value[name], f"{place}.{name}", problems)
-            for name, read_one in readers.items()
+            name: read_field(value[name], f"{place}.{name}", problems)
+            for name, read_field in readers.items()
             if name in value
         }
         return None if problems else kind(**found)

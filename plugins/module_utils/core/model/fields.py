@@ -549,10 +549,10 @@ def documented(fields: tuple[Field, ...] = FIELDS) -> list[tuple[str, str, str, 
 
 def questions(fields: tuple[Field, ...] = FIELDS) -> dict[str, dict[str, Any]]:
     """Return what AWX asks before a launch, by variable, as its surveys have it."""
-    return {field.variable: _asked(field, field.question) for field in fields if field.question is not None}
+    return {field.variable: _survey_question(field, field.question) for field in fields if field.question is not None}
 
 
-def _asked(field: Field, question: Question) -> dict[str, Any]:
+def _survey_question(field: Field, question: Question) -> dict[str, Any]:
     default = field.default if question.default is None else question.default
     made: dict[str, Any] = {
         "type": "textarea" if question.lines else "text",

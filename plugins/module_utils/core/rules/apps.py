@@ -152,9 +152,9 @@ def parse_table(value: object) -> dict[str, tuple[Way, ...]]:
         if not entries:
             problems.append(Problem(place, entry, "Say at least one way to start it."))
         ways = []
-        for number, one in enumerate(entries):
+        for number, option in enumerate(entries):
             try:
-                ways.append(_way(f"{place}[{number}]" if len(entries) > 1 else place, one))
+                ways.append(_way(f"{place}[{number}]" if len(entries) > 1 else place, option))
             except InvalidInput as error:
                 problems += error.problems
         found[name] = tuple(ways)

@@ -140,7 +140,7 @@ def find_places(
     stay = set(target.names) - set(target.homeless)
     there = {host: sum(replica.name in stay for replica in plan.on(host)) for host in plan.hosts}
     moved = sum(counts.values())
-    asked = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
+    wanted = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
     on_bridge = plan.network is None or plan.network.driver == BRIDGE or request.mode == SINGLE_NODE
     candidates = [
         replace(host, max_replicas=_room_of(plan, request, host, there.get(host.name, 0), moved))
@@ -154,7 +154,7 @@ def find_places(
     circles = _circles(candidates, here, topology_keys)
     for circle in circles:
         try:
-            found = place(asked, circle, topology_keys, known_hosts)
+            found = place(wanted, circle, topology_keys, known_hosts)
         except InvalidInput:
             if circle is circles[-1]:
                 raise
@@ -163,7 +163,7 @@ def find_places(
             shortfall = found
         else:
             given = iter(found.assignments)
-            queues = {role.name: [next(given)[1] for _number in range(role.replicas)] for role in asked.roles}
+            queues = {role.name: [next(given)[1] for _number in range(role.replicas)] for role in wanted.roles}
             return {name: queues[roles[name].name].pop(0) for name in target.homeless}
     if shortfall is None:
         why = "It runs on the bridge of one host, which it cannot leave" if on_bridge else "No host can take more of it"

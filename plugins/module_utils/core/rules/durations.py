@@ -196,11 +196,11 @@ def describe(limits: Limits, part: PartTimes = PartTimes()) -> str:
         parts.append(f"after {format_span(limits.max_idle)} without use")
     if not parts:
         return ""
-    told = "" if limits.end_warning is None else f", its programs being warned {format_span(limits.end_warning)} before"
+    hint = "" if limits.end_warning is None else f", its programs being warned {format_span(limits.end_warning)} before"
     so_far = "" if part.ran is None else f"; it has run for {format_span(part.ran)}"
     if part.idle is not None and limits.max_idle is not None:
         so_far += f"; not used for {format_span(part.idle)}"
-    return f"{' or '.join(parts)}{told}{so_far}"
+    return f"{' or '.join(parts)}{hint}{so_far}"
 
 
 def together(parts: Iterable[Optional[PartTimes]]) -> PartTimes:
@@ -208,5 +208,5 @@ def together(parts: Iterable[Optional[PartTimes]]) -> PartTimes:
     known = list(parts)
     ran = [part.ran for part in known if part is not None and part.ran is not None]
     idle = [part.idle if part is not None else None for part in known]
-    told = [seconds for seconds in idle if seconds is not None]
-    return PartTimes(ran=max(ran, default=None), idle=min(told) if told and len(told) == len(idle) else None)
+    spans = [seconds for seconds in idle if seconds is not None]
+    return PartTimes(ran=max(ran, default=None), idle=min(spans) if spans and len(spans) == len(idle) else None)

@@ -4,8 +4,8 @@
 """Which image a reference means for one session, who has it, and how the others get it.
 
 All replicas of a session run the same image: a `Need` settles for each reference on one image, by its id, before
-anything starts. The steps are those of a launch: `needs_of` from what hosts have, `Need.asked` with the answer of the
-registry, `Need.pulled` and `Need.arrived` with what became of the hosts that lack it.
+anything starts. The steps are those of a launch: `needs_of` from what hosts have, `Need.resolved` with the answer of
+the registry, `Need.pulled` and `Need.arrived` with what became of the hosts that lack it.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Need:
 
     # ---- steps ----------------------------------------------------------------------------------------------------
 
-    def asked(self, digest: str | None, why: str, facts: Facts) -> None:
+    def resolved(self, digest: str | None, why: str, facts: Facts) -> None:
         """Take the registry's answer: the digest that the name means there now, or why there is none."""
         asks, self.asks = self.asks, None
         if digest is not None:

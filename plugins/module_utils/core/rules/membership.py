@@ -37,10 +37,10 @@ _NO = {4: 9, 6: 6}
 
 def has_door(plan: Mapping[str, Any]) -> bool:
     """Tell whether hosts of a session answer: it replaces lost hosts (``fields.REPLACE``), or has given one up."""
-    return is_asked(plan) and (holds_back(plan) or bool(plan.get("fenced")))
+    return has_peers(plan) and (holds_back(plan) or bool(plan.get("fenced")))
 
 
-def is_asked(plan: Mapping[str, Any] | None) -> bool:
+def has_peers(plan: Mapping[str, Any] | None) -> bool:
     """Tell whether a session has other hosts, which a host can ask for its standing."""
     return plan is not None and plan["network"] is not None and plan["network"]["vni"] is not None
 

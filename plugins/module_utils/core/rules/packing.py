@@ -340,10 +340,10 @@ class Task:
 
     def _even_out(self, counts: Counts) -> None:
         """Move replicas from the fullest to the emptiest hosts while that evens the numbers out."""
-        while self._move_one(counts):
+        while self._move_replica(counts):
             pass
 
-    def _move_one(self, counts: Counts) -> bool:
+    def _move_replica(self, counts: Counts) -> bool:
         """Move one replica to a host that has at least two fewer; every move lowers the sum of squares."""
         by_load = sorted(counts, key=lambda i: (sum(counts[i]), i))
         for source in reversed(by_load):

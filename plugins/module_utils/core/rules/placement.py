@@ -230,9 +230,9 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
         if role.resources in seen:
             continue
         seen.add(role.resources)
-        requested = _asked(role.resources)
+        requested = _requested(role.resources)
         free = [_amounts(host.allocatable) for host in hosts]
-        wanted = [_asked(role.resources, host.threads) for host in hosts]
+        wanted = [_requested(role.resources, host.threads) for host in hosts]
         if any(all(r.get(resource, 0) >= amount for resource, amount in w.items()) for r, w in zip(free, wanted)):
             continue
         place_ = "session_" if common else f"session_roles[{position}] ({role.name})."
@@ -261,7 +261,7 @@ def _check_allocatable(request: Request, hosts: Sequence[Host]) -> None:
         raise InvalidInput(problems)
 
 
-def _asked(resources: Resources, threads: int = 1) -> dict[str, int]:
+def _requested(resources: Resources, threads: int = 1) -> dict[str, int]:
     return {CPUS: resources.cpus, MEMORY: resources.memory, **dict(resources.devices(threads))}
 
 

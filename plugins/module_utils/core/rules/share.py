@@ -140,10 +140,10 @@ class Shares:
     use: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, policy: FairShare, told: Iterable[Mapping[str, Mapping[str, float]]]) -> "Shares":
+    def of(cls, policy: FairShare, use_of_hosts: Iterable[Mapping[str, Mapping[str, float]]]) -> "Shares":
         """Return the shares by what each host tells."""
         use: dict[str, float] = {}
-        for owners in told if policy.half_life is not None else ():
+        for owners in use_of_hosts if policy.half_life is not None else ():
             for owner, amounts in owners.items():
                 use[owner] = use.get(owner, 0.0) + policy.weigh(amounts)
         return cls(policy, use)

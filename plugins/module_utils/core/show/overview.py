@@ -34,10 +34,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import Shares
 
-FAILED, EXITED, MISSING, UNKNOWN, PLANNED = "FAILED", "EXITED", "MISSING", "UNKNOWN", "PLANNED"
-"""Statuses of a replica beyond what the engine says of its container in capitals (RUNNING, CREATED, PAUSED, ...): ended
-by itself with an exit code other than 0 or for want of memory; ended otherwise; without a container; on a host that
-cannot be asked; not started yet."""
+FAILED, MISSING, UNKNOWN, PLANNED = "FAILED", "MISSING", "UNKNOWN", "PLANNED"
+"""Statuses of a replica beyond what the engine says of its container in capitals (RUNNING, EXITED, PAUSED, ...): ended
+by itself with an exit code other than 0 or for want of memory; without a container; on a host that cannot be asked; not
+started yet."""
 
 NO_SHARES = Shares()
 _SESSION = ("id", "name", "owner", "status", "revision")

@@ -97,7 +97,7 @@ def _chosen(state: State, answers: Answers, outside: Outside) -> State:
     chosen = [host for host in state["known"] if host not in left_out]
     state = {**state, "left_out_because": left_out, "chosen": chosen}
     if len(chosen) < 2:
-        return _told(state)
+        return _with_report(state)
     return {**state, **step("launch", "Launch a session on them", "Learn which replica is where")}
 
 
@@ -155,7 +155,7 @@ def _judged(state: State) -> State:
     state["named"] = {host: [lines[pair] for pair in pairs] for host, pairs in verdict.named.items()}
     state["unclear"] = [lines[pair] for pair in verdict.unclear]
     if not verdict.named:
-        return _told(state)
+        return _with_report(state)
     title = "Tell which replica is here still"
     return {
         **state,
@@ -172,7 +172,7 @@ def _proven(state: State, answers: Answers, _outside: Outside) -> State:
         if not found[host].unreachable and found[host].container != container
     ]
     if gone:
-        return _told({**state, "named": {}, "unclear": [], "gone": gone})
+        return _with_report({**state, "named": {}, "unclear": [], "gone": gone})
     own = {
         host: {"reason": f"check_pairs: slow or broken with {len(lines)} other hosts."}
         for host, lines in state["named"].items()
@@ -187,10 +187,10 @@ def _line(number: int, entry: Mapping[str, Any]) -> str:
 
 
 def _over(state: State, _answers: Answers, _outside: Outside) -> State:
-    return _told(state)
+    return _with_report(state)
 
 
-def _told(state: State) -> State:
+def _with_report(state: State) -> State:
     """Return the last state: table, for people; answer, for programs; problems, for which the check fails."""
     named, unclear = state.get("named", {}), state.get("unclear", [])
     problems = [f"{host} is slow or broken. {'; '.join(lines)}." for host, lines in named.items()]

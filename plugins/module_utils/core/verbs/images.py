@@ -53,7 +53,7 @@ class Distribution:
         }
         self.report: list[str] = []
 
-    def asked(self, answers: Mapping[str, ImagesAnswer]) -> None:
+    def resolved(self, answers: Mapping[str, ImagesAnswer]) -> None:
         """Take the answers of the registry."""
         for host, answer in answers.items():
             for need in self.needs:
@@ -62,7 +62,7 @@ class Distribution:
                 digest = answer.digests.get(need.reference)
                 why = sentence(answer.problems.get(need.reference) or answer.why_not)
                 try:
-                    need.asked(digest, why, self.facts)
+                    need.resolved(digest, why, self.facts)
                 except InvalidInput as error:
                     need.problems = dict.fromkeys(need.hosts, f"{why} {error}")
                 self.report.append(

@@ -56,7 +56,7 @@ SHOWN = ("status", "exit_code", "timed_out", "stopped", "alone", "problem")
 """What programs are told of a job in a replica."""
 LAST_LINES = 10
 """Lines of a replica in which the job failed that the failure shows."""
-ONE_LOOK = 0.1
+SHORTEST = 0.1
 """Seconds for which a job is followed for which nobody waits: long enough to read what there is."""
 
 
@@ -136,7 +136,7 @@ def _read(state: State) -> State:
     arguments = {
         "session_id": state["session_id"],
         "job": state["job"],
-        "follow_seconds": ONE_LOOK if state["request"]["detach"] else LONGEST,
+        "follow_seconds": SHORTEST if state["request"]["detach"] else LONGEST,
         "width": max(len(f"{replica}/{state['job']}") for replica in state["on"]),
     }
     title = "Wait for its end where that is asked for, and show what it writes"

@@ -40,6 +40,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.change_planner import ChangePlanner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import RULES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
@@ -70,7 +71,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import (
-    Planner,
     Wish,
     undetected,
     warnings_of,
@@ -330,7 +330,7 @@ class _Launch:
             if not state["from_queue"]:
                 group.require({*request.hosts} - {*request.excluded_hosts, *state["sick"]})
             waits = read_record(state["waits"]) if state["waits"] else None
-            planner = Planner(
+            planner = ChangePlanner(
                 request,
                 given["owner"],
                 given["recreate"],
@@ -353,7 +353,8 @@ class _Launch:
                 alone=state["alone"],
             )
             # What others have lost is seen to after this launch, by a play of its own.
-            state.update(losses=group.losses(planner.view, request.name), unreachable=group.unreachable)
+            # To Ansible a result with the key unreachable is that of a host that is.
+            state.update(losses=group.losses(planner.view, request.name), out_of_reach=group.unreachable)
             if planner.asks_peers and not state["asked_peers"]:
                 return self._look_again(peers_of=planner.asks_peers)
             if {*planner.alone} - {*state["alone"]}:
@@ -387,7 +388,7 @@ class _Launch:
             leaving = found["change"]["leaving"]
             state["stub_hosts"] = [host for host in state["stub_hosts"] if host not in leaving]
             state["statuses"] = _statuses_of(group, record)
-            state["public_keys"] = _known_keys(group, record)
+            state["public_keys"] = group.public_keys(record)
         else:
             state["public_keys"] = {} if found["fresh"] or state["regenerate_keys"] else _keys_of(group, record)
         return self._fetch()
@@ -527,7 +528,7 @@ class _Launch:
             images.BATCHES * self.outside.forks,
             self.outside.check_mode,
         )
-        distribution.asked(came.get("asked", {}))
+        distribution.resolved(came.get("resolved", {}))
         distribution.pulled(came.get("pulled", {}))
         distribution.arrived(came.get("served", {}), came.get("arrived", {}))
         found = distribution.result()
@@ -566,7 +567,7 @@ class _Launch:
         return read_answers(ImagesAnswer, self.state[key] if key else self.results)
 
     def _after_ask(self) -> State:
-        return self._images({"asked": self._of_images()})
+        return self._images({"resolved": self._of_images()})
 
     def _after_pull(self) -> State:
         return self._images({"pulled": self._of_images()})
@@ -1165,7 +1166,7 @@ def _replicas(answer: SessionAnswer) -> object:
 
 def _saying(came: Mapping[str, object]) -> str:
     """Return the title under which people are told what came of a step with images."""
-    if "asked" in came:
+    if "resolved" in came:
         return "Say which image it is"
     return "Say who has pulled what" if "pulled" in came else "Say who has got it from whom"
 
@@ -1192,26 +1193,12 @@ def _has_stub(facts: HostFacts, record: Record) -> bool:
 
 def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
     """Return all public keys of a session that runs and holds its place; else nothing."""
-    found: dict[str, Any] = {}
     for host in record.hosts:
-        facts = group.facts[host]
-        held = [reservation for reservation in facts.reservations if reservation.claim.session_id == record.id]
+        held = [held for held in group.facts[host].reservations if held.claim.session_id == record.id]
         if not held or held[0].stage != COMMITTED:
             return {}
-        found.update(facts.public_keys.get(record.id, {}))
-    return found if all(replica["name"] in found for replica in record.plan["replicas"]) else {}
-
-
-def _known_keys(group: GroupFacts, record: Record) -> dict[str, Any]:
-    """Return what the hosts know of the public keys of a session's replicas; each is right about its own."""
-    found: dict[str, Any] = {}
-    for facts in group.facts.values():
-        found.update(facts.public_keys.get(record.id, {}))
-    for host, facts in group.facts.items():
-        keys = facts.public_keys.get(record.id, {})
-        own = {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}
-        found.update({name: keys[name] for name in own if name in keys})
-    return {replica["name"]: found[replica["name"]] for replica in record.plan["replicas"] if replica["name"] in found}
+    found = group.public_keys(record)
+    return found if len(found) == len(record.plan["replicas"]) else {}
 
 
 def _statuses_of(group: GroupFacts, record: Record) -> list[dict[str, Any]]:

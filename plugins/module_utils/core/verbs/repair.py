@@ -162,7 +162,9 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         }
         for host in group.facts
     }
-    state["public_keys"] = _public_keys(group)
+    state["public_keys"] = {
+        key: group.public_keys(record) for key, record in view.records.items() if record.plan is not None
+    }
     return {**state, **_repair_step("repair", "Put back what is missing on this host", own)}
 
 
@@ -220,8 +222,8 @@ def _requeue(state: State, group: GroupFacts, view: ClusterState, leaving: Mappi
                 f"Session {name} stays: {host}, where its batch command runs, cannot be asked to stop it. {why}"
             )
     title = "Stop batch commands that are to begin anew elsewhere"
-    asked = {"requeue_from": [], "requeued": requeued, "unremoved": [*state["unremoved"], *stays]}
-    return {**state, **asked, **step("requeue" if calls else "", title, "Look again", calls)}
+    requeue = {"requeue_from": [], "requeued": requeued, "unremoved": [*state["unremoved"], *stays]}
+    return {**state, **requeue, **step("requeue" if calls else "", title, "Look again", calls)}
 
 
 def _after_requeue(state: State, answers: Answers, _outside: Outside) -> State:
@@ -271,21 +273,6 @@ def _apart(group: GroupFacts, view: ClusterState, host: str) -> list[str]:
         reached = [other for other in others if other in group.facts]
         if record.status == RUNNING and host in record.hosts and others and 2 * len(reached) <= len(others):
             found.append(key)
-    return found
-
-
-def _public_keys(group: GroupFacts) -> dict[str, dict[str, Any]]:
-    """Return by session the public keys of its replicas: a host is right about its own replicas."""
-    found: dict[str, dict[str, Any]] = {}
-    for facts in group.facts.values():
-        for session_id, keys in facts.public_keys.items():
-            found.setdefault(session_id, {}).update(keys)
-    for host, facts in group.facts.items():
-        whole = [record for record in facts.records if record.plan is not None]
-        for record in whole:
-            own = {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}
-            keys = facts.public_keys.get(record.id, {})
-            found.setdefault(record.id, {}).update({name: keys[name] for name in own if name in keys})
     return found
 
 

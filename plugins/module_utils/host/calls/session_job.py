@@ -33,7 +33,7 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     state = StateDirectory(arguments["state_directory"])
     job = OutputDirectory(arguments["state_directory"]).session(arguments["session_id"]).job(arguments["job"])
     with state.working_on(arguments["session_id"]) if arguments["once"] else nullcontext():
-        is_there = arguments["once"] and job.read_about() is not None
+        is_there = arguments["once"] and job.read_info() is not None
         if not check_mode and not is_there:
             jobs.start(state, arguments["session_id"], arguments["job"], *where, command)
     started = [name for name, host in arguments["on"].items() if host == arguments["host"]]

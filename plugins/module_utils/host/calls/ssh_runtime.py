@@ -12,7 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import ssh_runtime
 
 
-def call(_asked: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def call(_arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what changed of the folder. Raises SessionError, OSError."""
     done = ssh_runtime.install(check_mode)
     return {"changed": done.changed, "path": RUNTIME_ON_HOST, "diff": {"before": done.before, "after": done.after}}

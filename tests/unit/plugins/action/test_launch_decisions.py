@@ -186,7 +186,7 @@ NULL: dict[str, Mapping[str, Any]] = {}
 TAKEN = {host: {"foreign_containers": ["taken-main1"]} for host in HOSTS}
 CARDS = ["/dev/cc-a", "/dev/cc-b"]
 SITE = {host: {"cluster_compute_cpus": 2, "cluster_compute_accelerators": {"card": CARDS}} for host in HOSTS}
-ONE = {"session_accelerators": {"card": 1}, "session_pin_cpus": True, "session_hosts": ["n2"]}
+CARD = {"session_accelerators": {"card": 1}, "session_pin_cpus": True, "session_hosts": ["n2"]}
 UUIDS = ["GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43", "GPU-d6de6afc-bdfe-75c4-5273-0544439153fc"]
 GPU = {"n2": {"cluster_compute_accelerators": {"gpu": "nvidia"}}}
 CDI = {"cluster_compute_accelerators": {"card": {"cdi": "example.com/card"}}}
@@ -234,14 +234,14 @@ REFUSED: dict[str, tuple[dict[str, Any], Mapping[str, Any], Mapping[str, Any], l
         ["n3", "cluster_compute_labels", "rack"],
     ),
     "more accelerators than any host has": (
-        {**ONE, "session_accelerators": {"card": 3}},
+        {**CARD, "session_accelerators": {"card": 3}},
         SITE,
         NULL,
         ["session_accelerators.card is '3'"],
     ),
-    "more cpus with accelerators": ({**ONE, "session_cpus": 3}, SITE, NULL, ["session_cpus is '3'"]),
+    "more cpus with accelerators": ({**CARD, "session_cpus": 3}, SITE, NULL, ["session_cpus is '3'"]),
     "accelerators that are no list": (
-        ONE,
+        CARD,
         {**SITE, "n3": {"cluster_compute_accelerators": {"card": 2}}},
         NULL,
         ["cluster_compute_accelerators of host n3 is {'card': 2}"],
@@ -316,14 +316,14 @@ class TestDevices:
         devices = (("card", tuple(CARDS)), (PINNED, ("0", "1")))
         held = Claim("5c7a1f0e-0000-4000-8000-000000000000", "other", 2, 200, 1, devices)
         reservations = [Reservation(held, COMMITTED, "boot", None).to_dict()]
-        answer = launch({**BASE, **ONE}, SITE, {"n2": {"reservations": reservations}})
+        answer = launch({**BASE, **CARD}, SITE, {"n2": {"reservations": reservations}})
         assert answer["status"] == "PENDING"
         rows = {tuple(re.split(r" {2,}", line)[:2]): line.split()[-3:] for line in answer["report"]}
         assert rows["n2", "card"] == rows["n2", PINNED] == ["1", "0", "1"]
 
     def test_whole_cores_are_given_away_with_the_memory_of_their_node(self) -> None:
         cores = {"cores": [{"node": 0, "cpus": [0, 1]}], "memory": {"0": 11771535360}}
-        pinned = {**BASE, **ONE, "session_accelerators": "", "session_policy": "inventory"}
+        pinned = {**BASE, **CARD, "session_accelerators": "", "session_policy": "inventory"}
         answer = launch(pinned, SITE, {"n2": {"topology": cores}})
         (main,) = answer["record"]["plan"]["replicas"]
         (devices,) = main["devices"].values()

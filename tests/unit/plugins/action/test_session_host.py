@@ -226,17 +226,17 @@ def test_an_ssh_server_that_never_has_time_is_given_up_soon(host: Any) -> None:
 
 def test_what_ansible_shows_of_an_answer_is_printable_and_what_is_read_is_as_it_was(host: Any) -> None:
     hostile = "\x1b[2J\r\x9b1A"
-    said = {
+    answer = {
         "failed": True,
         "msg": f"a{hostile}\nb",
         "warnings": [hostile],
         "sources": [{"lines": [["", "out", hostile]]}],
     }
-    host.say = lambda _command, _input: MARK + json.dumps(said)
+    host.say = lambda _command, _input: MARK + json.dumps(answer)
     result = host.run()
     assert result["msg"] == "a\\x1b[2J\\r\\x9b1A\nb"
     assert result["warnings"] == ["\\x1b[2J\\r\\x9b1A"]
-    assert result["sources"] == said["sources"]
+    assert result["sources"] == answer["sources"]
     host.say, host.stderr = lambda _command, _input: hostile, hostile
     assert host.run()["module_stdout"].isprintable()
 

@@ -158,9 +158,9 @@ def test_of_the_session_of_a_playbook_others_variables_are_no_matter() -> None:
     user = {"session_name": "another;", "session_size": "many", "session_batch_command": "false"}
     site = {"session_image": "demo", "session_encrypted": True, "session_owner": ""}
     found = answer({**user, **site}, own={"session_name": "check-pairs", "session_size": 3})
-    asked = found["request"]
-    roles = [(role["image"], role["replicas"]) for role in asked["roles"]]
-    assert (asked["name"], roles, asked["encrypted"], asked["batch_command"]) == (
+    request = found["request"]
+    roles = [(role["image"], role["replicas"]) for role in request["roles"]]
+    assert (request["name"], roles, request["encrypted"], request["batch_command"]) == (
         "check-pairs",
         [("demo", 1), ("demo", 2)],
         True,

@@ -40,9 +40,9 @@ def test_input_and_another_user_are_asked_for_only_where_they_are_needed(client:
     assert done.stdout.splitlines()[:5] == ["exec", "-i", "-u", "1000:100", "c"]
 
 
-@pytest.mark.parametrize(("state", "said"), [("true", ""), ("false", NOT_RUNNING), ("", NOT_RUNNING)])
+@pytest.mark.parametrize(("state", "message"), [("true", ""), ("false", NOT_RUNNING), ("", NOT_RUNNING)])
 def test_a_failure_is_the_replicas_own_only_while_its_container_runs(
-    state: str, said: str, client: dict[str, str]
+    state: str, message: str, client: dict[str, str]
 ) -> None:
     done = run(host_command("c", "false", None, False), {**client, "STATE": state, "CODE": "7"})
-    assert (done.returncode, done.stderr.strip()) == (7, said)
+    assert (done.returncode, done.stderr.strip()) == (7, message)

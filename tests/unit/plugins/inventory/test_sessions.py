@@ -90,9 +90,9 @@ def variables(inventory: InventoryData, host: str) -> dict[str, Any]:
 
 @pytest.fixture
 def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    said: list[str] = []
-    monkeypatch.setattr(Display, "warning", lambda _self, text, *_more, **_others: said.append(text))
-    return said
+    warnings: list[str] = []
+    monkeypatch.setattr(Display, "warning", lambda _self, text, *_more, **_others: warnings.append(text))
+    return warnings
 
 
 def test_replicas_are_in_the_groups_of_their_session_role_and_host() -> None:

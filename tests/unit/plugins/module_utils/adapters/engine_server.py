@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-Respond = Callable[["Handler", "Asked"], None]
+Respond = Callable[["Handler", "Received"], None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Received:
     """One request. version: that of the API, as the path begins with it. connection: a number for each."""
 
     method: str
@@ -38,7 +38,7 @@ class EngineServer:
 
     path: Path
     answers: dict[str, Respond] = field(default_factory=dict)
-    requests: list[Asked] = field(default_factory=list)
+    requests: list[Received] = field(default_factory=list)
     version: str = "1.45"
     connections: int = 0
     early: set[str] = field(default_factory=set)
@@ -48,12 +48,12 @@ class EngineServer:
         """Answer a request such as ``GET /info`` with JSON, or with text."""
         content = (json.dumps(value) if text is None else text).encode()
         kind = "application/json" if text is None else "text/plain"
-        self.answers[request] = lambda handler, _asked: handler.say(status, content, kind)
+        self.answers[request] = lambda handler, _received: handler.say(status, content, kind)
 
     def raw(self, request: str, *parts: bytes, end: bool = True) -> None:
         """Answer a request with these bytes, and close the connection, or wait until the other side does."""
 
-        def respond(handler: Handler, _asked: Asked) -> None:
+        def respond(handler: Handler, _received: Received) -> None:
             handler.close_connection = True
             for part in parts:
                 handler.wfile.write(part)
@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         self.close_connection = f"{self.command} {path}" in self.engine.early
         body = b"" if self.close_connection else self._body()
-        request = Asked(self.command, path, query, dict(self.headers), body, self.number, version)
+        request = Received(self.command, path, query, dict(self.headers), body, self.number, version)
         if path == "/_ping" and "GET /_ping" not in self.engine.answers:
             self.say(200, b"OK", "text/plain", Api_Version=self.engine.version)
             return
@@ -117,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
         assert self.rfile.readline() == b"\r\n"
         return found
 
-    def log_message(self, *_told: Any) -> None:
+    def log_message(self, *_values: Any) -> None:
         """Write nothing."""
 
 
@@ -125,7 +125,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def handle_error(self, *_about: Any) -> None:
+    def handle_error(self, *_more: Any) -> None:
         """Say nothing of connections that the other side closes in the middle."""
 
 

@@ -18,9 +18,9 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.adapters.engine_server import (
-    Asked,
     EngineServer,
     Handler,
+    Received,
     engine_server,
 )
 
@@ -40,7 +40,7 @@ def asking(server: EngineServer) -> Engine:
 
 
 @pytest.mark.parametrize(
-    ("labels", "mounts", "is_one"),
+    ("labels", "mounts", "expected"),
     [
         ({engine.LABEL_SESSION_ID: ID}, [FILES], True),
         ({engine.LABEL_SESSION_ID: ID}, [], False),
@@ -50,9 +50,9 @@ def asking(server: EngineServer) -> Engine:
     ],
 )
 def test_a_replica_bears_an_id_and_has_the_files_of_a_session(
-    labels: dict[str, str], mounts: list[dict[str, str]], is_one: bool
+    labels: dict[str, str], mounts: list[dict[str, str]], expected: bool
 ) -> None:
-    assert engine.is_replica({"Labels": labels, "Mounts": mounts}) is is_one
+    assert engine.is_replica({"Labels": labels, "Mounts": mounts}) is expected
     assert not engine.is_replica({"Labels": labels, "Mounts": None})
 
 
@@ -227,7 +227,7 @@ def test_files_of_a_container(server: EngineServer, asking: Engine) -> None:
     """The engine follows links at once: what is read and written is what they lead to."""
     links = {"/etc/a": "/etc/b", "/etc/b": ""}
 
-    def head(handler: Handler, request: Asked) -> None:
+    def head(handler: Handler, request: Received) -> None:
         if request.query["path"] not in links:
             handler.say(404, b"{}")
             return
@@ -244,8 +244,8 @@ def test_files_of_a_container(server: EngineServer, asking: Engine) -> None:
         archive.addfile(member)
     contents = {"/etc/a": link, "/etc/b": packed}
     server.answers["HEAD /containers/c/archive"] = head
-    server.answers["GET /containers/c/archive"] = lambda handler, asked: handler.say(
-        200, contents[asked.query["path"]].getvalue()
+    server.answers["GET /containers/c/archive"] = lambda handler, received: handler.say(
+        200, contents[received.query["path"]].getvalue()
     )
     server.answer("PUT /containers/c/archive", text="")
     text = asking.read_file("c", "/etc/a")
@@ -316,7 +316,7 @@ def test_logs(server: EngineServer, asking: Engine) -> None:
 
 
 def events(*found: dict[str, Any]) -> bytes:
-    body = b"".join(b"%x\r\n%s\r\n\r\n" % (len(json.dumps(one)) + 2, json.dumps(one).encode()) for one in found)
+    body = b"".join(b"%x\r\n%s\r\n\r\n" % (len(json.dumps(chunk)) + 2, json.dumps(chunk).encode()) for chunk in found)
     return b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n"
 
 
@@ -409,14 +409,14 @@ def test_archives_of_images(server: EngineServer, asking: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "is_one"),
+    ("options", "expected"),
     [(["name=seccomp,profile=builtin", "name=rootless"], True), (["name=cgroupns"], False), (None, False)],
 )
 def test_an_engine_without_the_rights_of_root(
-    options: list[str] | None, is_one: bool, server: EngineServer, asking: Engine
+    options: list[str] | None, expected: bool, server: EngineServer, asking: Engine
 ) -> None:
     server.answer("GET /info", value={"SecurityOptions": options})
-    assert asking.is_rootless() is is_one
+    assert asking.is_rootless() is expected
 
 
 def test_whose_engine_it_is_and_what_it_sees(

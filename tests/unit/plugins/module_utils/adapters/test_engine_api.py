@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import Api, ApiError, in_path
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.adapters.engine_server import (
-    Asked,
     EngineServer,
     Handler,
+    Received,
     engine_server,
 )
 
@@ -175,7 +175,7 @@ def test_a_connection_that_was_closed_meanwhile_is_not_used_again(server: Engine
     server.answer("GET /x", text="fine")
     closed = threading.Event()
 
-    def close(handler: Handler, _asked: Asked) -> None:
+    def close(handler: Handler, _received: Received) -> None:
         handler.say(200, b"1", "text/plain")
         handler.close_connection = True
         closed.set()
@@ -198,10 +198,10 @@ def test_an_answer_that_is_not_read_to_its_end_frees_no_connection(server: Engin
 
 
 def test_threads_do_not_wait_for_each_other(server: EngineServer, api: Api) -> None:
-    all_asked = threading.Barrier(16, timeout=20)
+    all_sent = threading.Barrier(16, timeout=20)
 
-    def respond(handler: Handler, request: Asked) -> None:
-        all_asked.wait()
+    def respond(handler: Handler, request: Received) -> None:
+        all_sent.wait()
         handler.say(200, request.query["number"].encode())
 
     server.answers["GET /x"] = respond
@@ -222,7 +222,7 @@ def test_an_engine_that_says_nothing(server: EngineServer, api: Api) -> None:
 
 
 def test_an_engine_that_may_take_longer(server: EngineServer, api: Api) -> None:
-    def late(handler: Handler, _asked: Asked) -> None:
+    def late(handler: Handler, _received: Received) -> None:
         threading.Event().wait(0.4)
         handler.say(200, b"late")
 
@@ -280,7 +280,7 @@ def test_a_frame_that_is_cut_off_ends_the_stream(server: EngineServer, api: Api)
 
 
 def test_a_stream_may_pause_for_as_long_as_it_likes(server: EngineServer, api: Api) -> None:
-    def pausing(handler: Handler, _asked: Asked) -> None:
+    def pausing(handler: Handler, _received: Received) -> None:
         handler.close_connection = True
         handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n" + FRAMES[:11])
         threading.Event().wait(0.5)

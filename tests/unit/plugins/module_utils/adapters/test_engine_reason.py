@@ -24,8 +24,8 @@ def refusal(path: Path, *, timeout: float = 60) -> str:
 
 
 def test_an_engine_that_is_not_there(tmp_path: Path) -> None:
-    said = refusal(tmp_path / "docker.sock")
-    assert said == (
+    text = refusal(tmp_path / "docker.sock")
+    assert text == (
         "Docker Engine cannot be reached on this host (its socket says: No such file or directory). Run the "
         "prepare_hosts playbook, or start the engine."
     )

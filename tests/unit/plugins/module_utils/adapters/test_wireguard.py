@@ -119,7 +119,7 @@ def test_a_damaged_key_file_is_named(tmp_path: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("message", "wanted"),
     [
         (None, ""),
         (
@@ -132,11 +132,11 @@ def test_a_damaged_key_file_is_named(tmp_path: Path, content: str) -> None:
         ),
     ],
 )
-def test_why_a_host_cannot_is_told(said: str | None, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_a_host_cannot_is_told(message: str | None, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], stdin: str) -> str:
         assert command == ["unshare", "--net", "ip", "-batch", "-"]
-        if said is not None:
-            raise LinkError(f"'{' '.join(command)}' with input {stdin!r} failed with status 1: {said}")
+        if message is not None:
+            raise LinkError(f"'{' '.join(command)}' with input {stdin!r} failed with status 1: {message}")
         return ""
 
     monkeypatch.setattr(wireguard.link, "run", run)

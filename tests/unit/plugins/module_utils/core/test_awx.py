@@ -306,7 +306,7 @@ def test_what_nobody_touched_is_what_a_launch_does_by_itself() -> None:
     assert request_of() == parse_request(plain)
     # A number that nobody gave is no answer at all.
     texts = ("text", "textarea")
-    untouched = {name: "" for name, asked in DIALOG.items() if not asked["required"] and asked["type"] in texts}
+    untouched = {name: "" for name, entry in DIALOG.items() if not entry["required"] and entry["type"] in texts}
     assert len(untouched) == 10
     assert request_of(**untouched) == parse_request(plain)
 
@@ -340,7 +340,7 @@ def test_the_workflow_tears_down_however_it_goes_and_fails_where_its_command_doe
 
     def after(name: str, outcome: str) -> list[str]:
         related = nodes[name].get("related", {})
-        return [one["identifier"] for key in (f"{outcome}_nodes", "always_nodes") for one in related.get(key, [])]
+        return [node["identifier"] for key in (f"{outcome}_nodes", "always_nodes") for node in related.get(key, [])]
 
     for failing in (None, *nodes):
         way, name = [], next(iter(nodes))

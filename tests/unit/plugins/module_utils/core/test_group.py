@@ -124,9 +124,9 @@ def test_a_line_may_expire_when_everybody_knows_that_the_session_has_ended(queue
     before = [replace(ended, status="RUNNING", hosts=("h1",), revision=1)]
 
     def settled(*hosts: str, known: list[Record] | None = None, **more: Any) -> list[str]:
-        told = {"h1": [ended], "h2": known or []}
-        said = {host: {**nothing, **more, "records": [encode(one) for one in told[host]]} for host in hosts}
-        group = GroupFacts(typed(said), {}, ["h1", "h2"], [], {})
+        records = {"h1": [ended], "h2": known or []}
+        answers = {host: {**nothing, **more, "records": [encode(copy) for copy in records[host]]} for host in hosts}
+        group = GroupFacts(typed(answers), {}, ["h1", "h2"], [], {})
         view = group.cluster_state()
         assert cleanup_actions(group, view, {}, expires=True).get("settled", []) == group.settled(view)
         return group.settled(view)
@@ -158,19 +158,19 @@ def test_one_whose_command_still_runs_is_left_alone(outcome: tuple[Any, ...]) ->
 def test_a_session_ends_by_its_time_as_its_hosts_say(
     here: dict[str, Any], there: dict[str, Any] | None, why: str | None
 ) -> None:
-    asked = parse_request({"session_name": "train", "session_image": "busybox", "session_max_idle": "30m"})
+    wanted = parse_request({"session_name": "train", "session_image": "busybox", "session_max_idle": "30m"})
     plan = {
         "session": {"id": ID, "name": "train"},
         "hosts": {"h1": {}, "h2": {}},
         "replicas": [{"name": "main1", "host": "h1"}, {"name": "sub1", "host": "h2"}],
         "network": None,
     }
-    record = new_record(ID, "alice", asked.to_dict())
+    record = new_record(ID, "alice", wanted.to_dict())
     record = advance(record, "RUNNING", "Its replicas were started.", hosts=("h1", "h2"), plan=plan)
-    told = {"h1": {"records": [encode(record)], "times": {ID: here}}}
+    answers = {"h1": {"records": [encode(record)], "times": {ID: here}}}
     if there is not None:
-        told["h2"] = {"records": [encode(record)], "times": {ID: there}}
-    group = GroupFacts(typed(told), {}, ["h1", "h2"], [], {})
+        answers["h2"] = {"records": [encode(record)], "times": {ID: there}}
+    group = GroupFacts(typed(answers), {}, ["h1", "h2"], [], {})
     view = group.cluster_state()
     if why is None:
         assert (view.records[ID].status, view.changed) == ("RUNNING", {})

@@ -48,9 +48,9 @@ SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 def session() -> Record:
     """Return the record of a session that runs on h1 and h2."""
     idle = typed({f"h{number}": facts(number=number) for number in (1, 2)})
-    asked = request(size=2, hosts=["h1", "h2"])
-    plan = build_plan(asked, place(asked, hosts_from_facts(idle, {})), SESSION, idle, Settings())
-    return started(prepared(new_record(SESSION, "alice", asked.to_dict()), encode(plan)))
+    wanted = request(size=2, hosts=["h1", "h2"])
+    plan = build_plan(wanted, place(wanted, hosts_from_facts(idle, {})), SESSION, idle, Settings())
+    return started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
 
 
 def host(number: int, called: str | None, *records: Record, replica: str = "", **more: Any) -> dict[str, Any]:
@@ -110,13 +110,13 @@ def test_hosts_are_told_of_a_session_in_the_names_that_it_was_launched_with() ->
     found = pair(node1="h1", h2="h2")
     record = encode(found.facts["node1"].records[0])
     own = {name: {"host": name} for name in ("node1", "h2")}
-    asked = [
+    calls = [
         call("session_host", own, {"state": "started"}, ["record"]),
         call("session_record", own, {"records": [record]}),
         call("session_repair", own, {"records": {SESSION: record}}),
         call("session_job", own, {"session_id": SESSION}),
     ]
-    state = {**step("start", "", "", asked), "record": record, "host_names": found.host_names}
+    state = {**step("start", "", "", calls), "record": record, "host_names": found.host_names}
     of_host, of_record, of_repair, of_job = (arguments for _module, arguments, _variables in calls_of(state, "node1"))
     assert of_host["record"] == of_record["records"][0] == of_repair["records"][SESSION] == encode(session())
     assert (of_host["host"], of_repair["host"], of_repair["known_as"]) == ("h1", "node1", {SESSION: "h1"})
@@ -183,8 +183,8 @@ def test_two_names_for_one_host_are_refused_whatever_runs_there() -> None:
 
 
 def test_what_waits_or_has_ended_means_the_host_that_was_prepared_by_that_name() -> None:
-    asked = request(size=2, hosts=["h1", "h2"]).to_dict()
-    waiting = advance(new_record(SESSION, "alice", asked), PENDING, "No room.", queue=QueueTicket(1))
+    wanted = request(size=2, hosts=["h1", "h2"]).to_dict()
+    waiting = advance(new_record(SESSION, "alice", wanted), PENDING, "No room.", queue=QueueTicket(1))
     ended = advance(session(), TERMINATED, "It has ended.")
     tombstone = {"schema": 1, "id": OTHER, "name": "old", "hosts": ["h1"]}
     for record in (waiting, ended):

@@ -124,7 +124,7 @@ def test_lines_are_merged_by_time_then_rank_then_as_written() -> None:
         return Source(replica, "", [[T.format(number), "out", text] for number, text in lines])
 
     merged = merge([source("sub10", (1, "d")), source("sub2", (1, "b"), (1, "c"), (0, "z")), source("main1", (1, "a"))])
-    assert [(who, text) for _time, who, _stream, text in merged] == [
+    assert [(source, text) for _time, source, _stream, text in merged] == [
         ("sub2", "z"),
         ("main1", "a"),
         ("sub2", "b"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.change_planner import ChangePlanner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, RenamedHost
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
@@ -33,7 +34,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     started,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN, Asker
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
@@ -63,33 +63,33 @@ def request(**given: Any) -> Request:
 
 
 def planner(
-    asked: Request,
+    wanted: Request,
     unreachable: Sequence[str] = (),
     owner: str = "alice",
     shared_with: Sequence[str] = (),
     asker: Asker = ADMIN,
     **hosts: dict[str, Any],
-) -> Planner:
+) -> ChangePlanner:
     results = {
         **{name: {"host": facts} for name, facts in hosts.items()},
         **{name: {"unreachable": True} for name in unreachable},
     }
     group = GroupFacts.read(read_answers(FactsAnswer, results), {name: {} for name in results})
-    return Planner(
-        asked,
+    return ChangePlanner(
+        wanted,
         owner,
         False,
         group,
         Settings(),
         draw=lambda: str(uuid.uuid4()),
-        read_archive=lambda wanted: read_archive(str(wanted.image_archive)),
+        read_archive=lambda request: read_archive(str(request.image_archive)),
         shared_with=shared_with,
         asker=asker,
     )
 
 
-def waiting(asked: Request) -> Record:
-    return advance(new_record(SESSION, "alice", asked.to_dict()), PENDING, "No room.", queue=QueueTicket(1))
+def waiting(wanted: Request) -> Record:
+    return advance(new_record(SESSION, "alice", wanted.to_dict()), PENDING, "No room.", queue=QueueTicket(1))
 
 
 @pytest.mark.parametrize(("stage", "status"), [(CONFIRMED, "WAITING"), (COMMITTED, "SCHEDULED")])
@@ -115,8 +115,8 @@ def test_other_keys_are_taken_by_a_session_that_runs(changed: str) -> None:
     plan = build_plan(before, place(before, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
     record = started(prepared(new_record(SESSION, "alice", before.to_dict()), encode(plan)))
     held = [Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)]
-    asked = {"its keys": {"authorized_keys": KEYS}, "its port as well": {"authorized_keys": KEYS, "ssh_port": 5}}
-    answer = planner(request(**asked.get(changed, {})), h1=host(record, held=held)).run(cleaned_up=True)
+    settings = {"its keys": {"authorized_keys": KEYS}, "its port as well": {"authorized_keys": KEYS, "ssh_port": 5}}
+    answer = planner(request(**settings.get(changed, {})), h1=host(record, held=held)).run(cleaned_up=True)
     if changed != "its keys":
         assert answer["status"] == "DIFFERENT"
         assert "session_recreate=true" in answer["failure"]
@@ -186,13 +186,13 @@ def test_an_archive_of_images_is_read_only_where_a_host_lacks_one(tmp_path: Path
 
 def test_one_that_waits_is_launched_in_its_turn() -> None:
     record = waiting(request())
-    assert planner(request(), h1=host(record)).answer_to_one_that_waits(record) is None
+    assert planner(request(), h1=host(record)).answer_to_queued(record) is None
     placed = prepared(record, {"session": {"id": SESSION, "name": "train"}, "hosts": {}, "replicas": []})
-    assert planner(request(), h1=host(placed)).answer_to_one_that_waits(record) is None
+    assert planner(request(), h1=host(placed)).answer_to_queued(record) is None
 
 
 def test_one_that_was_cancelled_is_not_launched() -> None:
-    answer = planner(request(), h1=host(), h2=host()).answer_to_one_that_waits(waiting(request()))
+    answer = planner(request(), h1=host(), h2=host()).answer_to_queued(waiting(request()))
     assert answer is not None
     assert (answer["status"], answer["pending"]) == ("CANCELLED", None)
 
@@ -200,7 +200,7 @@ def test_one_that_was_cancelled_is_not_launched() -> None:
 def test_one_that_has_ended_is_not_launched() -> None:
     record = waiting(request())
     ended = advance(record, ERROR, "x", report=("Its image is gone.",))
-    answer = planner(request(), h1=host(ended)).answer_to_one_that_waits(record)
+    answer = planner(request(), h1=host(ended)).answer_to_queued(record)
     assert answer is not None
     assert (answer["status"], answer["pending"]["status"]) == ("REFUSED", ERROR)
     assert "Its image is gone." in answer["report"]
@@ -209,7 +209,7 @@ def test_one_that_has_ended_is_not_launched() -> None:
 def test_one_that_was_asked_for_differently_is_not_launched_as_it_was() -> None:
     record = waiting(request())
     changed = advance(record, PENDING, "x", request=request(priority=5).to_dict())
-    answer = planner(request(), h1=host(changed)).answer_to_one_that_waits(record)
+    answer = planner(request(), h1=host(changed)).answer_to_queued(record)
     assert answer is not None
     assert answer["status"] == "CANCELLED"
     assert "asked for differently" in answer["report"][1]
@@ -225,37 +225,35 @@ def test_one_that_only_hosts_know_which_cannot_be_looked_at_waits_on(known: str)
         unreachable=["h2"] if known != "damaged" else [],
         h1=host(*copies, damaged=["The record is damaged."] if known == "damaged" else []),
     )
-    answer = looked_at.answer_to_one_that_waits(record)
+    answer = looked_at.answer_to_queued(record)
     assert answer is not None
     assert (answer["status"], answer["pending"]) == ("PENDING", encode(record))
     tombstone = [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
-    told = planner(request(priority=5), unreachable=["h2"], h1=host(tombstones=tombstone)).answer_to_one_that_waits(
-        record
-    )
-    assert told is not None
-    assert told["status"] == "CANCELLED"
+    cancelled = planner(request(priority=5), unreachable=["h2"], h1=host(tombstones=tombstone)).answer_to_queued(record)
+    assert cancelled is not None
+    assert cancelled["status"] == "CANCELLED"
 
 
-def running(asked: Request, **others: Any) -> tuple[Record, dict[str, Any]]:
+def running(wanted: Request, **others: Any) -> tuple[Record, dict[str, Any]]:
     """Return the record of a session of alice's that runs, and its host."""
     idle = {"h1": host()}
-    plan = build_plan(asked, place(asked, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
-    record = started(prepared(new_record(SESSION, "alice", asked.to_dict(), **others), encode(plan)))
+    plan = build_plan(wanted, place(wanted, hosts_from_facts(typed(idle), {})), SESSION, typed(idle), Settings())
+    record = started(prepared(new_record(SESSION, "alice", wanted.to_dict(), **others), encode(plan)))
     return record, host(record, held=[Reservation(claims_of(plan)["h1"], COMMITTED, "boot", None)])
 
 
 @pytest.mark.parametrize(
-    "asked", [request(), request(authorized_keys=KEYS), request(size=2)], ids=["same", "keys", "size"]
+    "wanted", [request(), request(authorized_keys=KEYS), request(size=2)], ids=["same", "keys", "size"]
 )
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_name_of_somebody_else_is_refused_before_anything_is_cleaned_up(asked: Request, waits: bool) -> None:
+def test_a_name_of_somebody_else_is_refused_before_anything_is_cleaned_up(wanted: Request, waits: bool) -> None:
     _record, here = running(request(authorized_keys=KEYS[0]), shared_with=["bob"])
     if waits:
         here = host(waiting(request()))
     with pytest.raises(InvalidInput, match=r"session_name is 'train': It belongs to alice.* You are eve."):
-        planner(asked, owner="eve", asker=Asker("eve", is_admin=False), h1=here).run(cleaned_up=False)
+        planner(wanted, owner="eve", asker=Asker("eve", is_admin=False), h1=here).run(cleaned_up=False)
     for asker in (Asker("alice", is_admin=False), ADMIN):
-        assert planner(asked, asker=asker, h1=here).run(cleaned_up=True)["status"] in ("SCHEDULED", "DIFFERENT")
+        assert planner(wanted, asker=asker, h1=here).run(cleaned_up=True)["status"] in ("SCHEDULED", "DIFFERENT")
 
 
 def test_a_name_of_a_session_that_has_ended_is_free() -> None:

@@ -858,13 +858,13 @@ def test_capabilities_and_memory_locks_of_roles():
     assert (parse().roles[0].capabilities, parse().roles[0].memlock) == ((), None)
     with pytest.raises(InvalidInput) as error:
         parse(capabilities="NET_ADMIN, chown", memlock="much", roles=[{"name": "main", "capabilities": "cap_sys_time"}])
-    said = str(error.value)
+    message = str(error.value)
     allowed = "A session can be given IPC_LOCK, NET_RAW, SYS_NICE, SYS_PTRACE, no others."
-    assert f"session_capabilities[0] is 'NET_ADMIN': {allowed}" in said
-    assert "session_capabilities[1] is 'chown': Every replica has this capability; leave it out." in said
-    assert f"session_roles[0].capabilities[0] is 'cap_sys_time': {allowed}" in said
-    assert "session_memlock is 'much'" in said
-    assert "Or say unlimited." in said
+    assert f"session_capabilities[0] is 'NET_ADMIN': {allowed}" in message
+    assert "session_capabilities[1] is 'chown': Every replica has this capability; leave it out." in message
+    assert f"session_roles[0].capabilities[0] is 'cap_sys_time': {allowed}" in message
+    assert "session_memlock is 'much'" in message
+    assert "Or say unlimited." in message
 
 
 def test_a_limit_of_the_disk_is_stored_where_there_is_one_alone() -> None:

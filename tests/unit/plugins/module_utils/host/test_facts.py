@@ -54,7 +54,7 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
             launch()
         return read(self)
 
-    def ask_the_engine(*_about: object) -> dict[str, Any]:
+    def ask_the_engine(*_arguments: object) -> dict[str, Any]:
         if moment == "engine":
             launch()
         return {"containers": [], "objects": {}, "ports": []}
@@ -76,7 +76,7 @@ def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypa
     ledger = LedgerFile(str(tmp_path))
     ledger.commit(Claim(session_id=SESSION, session_name="train", replicas=1, cpus=1, memory=1), None)
 
-    def ask_the_engine(*_about: object) -> dict[str, Any]:
+    def ask_the_engine(*_arguments: object) -> dict[str, Any]:
         ledger.release(SESSION)
         return {"containers": [], "objects": {}, "ports": []}
 

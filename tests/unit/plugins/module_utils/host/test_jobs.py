@@ -31,7 +31,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip
 )
 def test_a_job_runs_as_long_as_it_is_watched(state: dict[str, Any], status: str, tmp_path: Path) -> None:
     job = JobOutput(tmp_path / "session" / "jobs" / "0123456789ab")
-    job.write_about({"here": ["main1"], "boot": BOOT, "started": time.time() + 3600, **state})
+    job.write_info({"here": ["main1"], "boot": BOOT, "started": time.time() + 3600, **state})
     (outcome,) = jobs.outcomes(job)
     assert (outcome["status"], bool(outcome["problem"])) == (status, status == "LOST")
     job.write_end("main1", {"exit_code": 3, "problem": ""})

@@ -46,8 +46,8 @@ def record(policy: str = "replace", hosts: Iterable[str] = tuple(ADDRESSES), vni
 
 
 def ask_of(says: dict[str, bool]) -> Any:
-    def ask(asked: Iterable[Question], _most_seconds: float = 0) -> dict[Question, bool]:
-        found = {name: wanted for wanted in asked for name, address in ADDRESSES.items() if address == wanted.address}
+    def ask(wants: Iterable[Question], _most_seconds: float = 0) -> dict[Question, bool]:
+        found = {name: wanted for wanted in wants for name, address in ADDRESSES.items() if address == wanted.address}
         assert all((wanted.local, wanted.port, wanted.vni) == ("192.0.2.1", 4789, 5000) for wanted in found.values())
         return {wanted: says[name] for name, wanted in found.items() if name in says}
 
@@ -99,7 +99,7 @@ def test_the_other_hosts_are_asked_and_only_a_policy_holds_back(
 def test_nobody_is_asked_of_a_session_that_is_not_here_and_elsewhere(
     state: StateDirectory, monkeypatch: pytest.MonkeyPatch, given: Record
 ) -> None:
-    monkeypatch.setattr(questions, "ask", lambda asked: dict.fromkeys(asked, False))
+    monkeypatch.setattr(questions, "ask", lambda wants: dict.fromkeys(wants, False))
     assert membership.standings(state, [given]) == {}
 
 

@@ -53,10 +53,10 @@ def test_whatever_is_wrong_with_one_session_the_others_are_repaired(
 ) -> None:
     repaired = []
 
-    def work(_repairer: object, one: Record, _host: str | None, _was_here: bool) -> None:
-        if place == "the session" and one.id == IDS[0]:
+    def work(_repairer: object, record: Record, _host: str | None, _was_here: bool) -> None:
+        if place == "the session" and record.id == IDS[0]:
             raise fault
-        repaired.append(one.id)
+        repaired.append(record.id)
 
     def read_host(session: state_directory.SessionDirectory) -> str | None:
         if place == "its state" and session.path.name == IDS[0]:
@@ -80,10 +80,10 @@ def test_whatever_is_wrong_with_one_session_the_links_of_others_are_made_at_boot
 ) -> None:
     planned = []
 
-    def plan(_state: StateDirectory, one: Record, _nftables: bool) -> list[object]:
-        if one.id == IDS[0]:
+    def plan(_state: StateDirectory, record: Record, _nftables: bool) -> list[object]:
+        if record.id == IDS[0]:
             raise fault
-        planned.append(one.id)
+        planned.append(record.id)
         return []
 
     monkeypatch.setattr(boot, "_early_stages", plan)

@@ -20,7 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use, told_use
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use, read_use
 
 ID = "3614fdf3-6a1e-4f0e-9d4c-0f9d1f3c6a52"
 
@@ -47,7 +47,7 @@ def own(path: Path) -> tuple[int, int]:
 
 def test_nothing_is_counted_unless_the_host_was_told_to(state: StateDirectory) -> None:
     count_use(state, lambda: 100.0)
-    assert told_use(state) == {}
+    assert read_use(state) == {}
     assert not state.use_file.exists()
 
 
@@ -55,19 +55,19 @@ def test_what_was_counted_outlives_the_session(state: StateDirectory) -> None:
     state.write_settings(HostSettings(share_half_life=10**7), False)
     count_use(state, lambda: 100.0)
     count_use(state, lambda: 130.0)
-    assert told_use(state) == {"alice": {"cpus": 45.0, "gpu": 60.0}}
+    assert read_use(state) == {"alice": {"cpus": 45.0, "gpu": 60.0}}
     LedgerFile(str(state.root)).release(ID)
     state.remove_session(ID)
     count_use(state, lambda: 160.0)
-    assert told_use(state)["alice"] == pytest.approx({"cpus": 45.0, "gpu": 60.0}, abs=0.01)
+    assert read_use(state)["alice"] == pytest.approx({"cpus": 45.0, "gpu": 60.0}, abs=0.01)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"boot": 1}', '{"boot": "b", "clock": 1.0, "owners": {"alice": 3}}'])
 def test_what_cannot_be_read_begins_anew(state: StateDirectory, text: str) -> None:
     state.write_settings(HostSettings(share_half_life=3600), False)
     state.use_file.write_text(text, encoding="utf-8")
-    assert told_use(state) == {}
+    assert read_use(state) == {}
     count_use(state, lambda: 100.0)
-    assert told_use(state) == {}
+    assert read_use(state) == {}
     count_use(state, lambda: 110.0)
-    assert told_use(state) == {"alice": {"cpus": 15.0, "gpu": 20.0}}
+    assert read_use(state) == {"alice": {"cpus": 15.0, "gpu": 20.0}}

@@ -55,13 +55,13 @@ def make_facts(number=3, cpus=4, memory=16, **changes):
 ALLOWED = {f"h{i}": {"cluster_compute_mount_roots": ["/a", "/srv"]} for i in range(1, 9)}
 
 
-def about_path(path, **changes):
+def path_facts(path, **changes):
     """Return what a host reports of a folder that is there."""
     parts = path.split("/")
     return {
         "kind": "directory",
         "real": path,
-        "ancestors": {one: one for one in ["/", *("/".join(parts[:n]) for n in range(2, len(parts) + 1))]},
+        "ancestors": {folder: folder for folder in ["/", *("/".join(parts[:n]) for n in range(2, len(parts) + 1))]},
         "parent": True,
         "owner": "0:0",
         "mode": "0755",
@@ -75,7 +75,7 @@ def about_path(path, **changes):
 
 def make_plan(request=None, facts=None, session_id=SESSION, current=None, site=None):
     request = make_request(size=4, cpus=2) if request is None else request
-    facts = make_facts(paths={m.source: about_path(m.source) for m in request.mounts}) if facts is None else facts
+    facts = make_facts(paths={m.source: path_facts(m.source) for m in request.mounts}) if facts is None else facts
     placement = place(request, hosts_from_facts(typed(facts), {}, request.name))
     assert isinstance(placement, Placement)
     return build_plan(request, placement, session_id, typed(facts), site or Settings(), current, inventory=ALLOWED)

@@ -21,19 +21,19 @@ from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
     ALLOWED,
     KEY,
-    about_path,
     make_facts,
     make_plan,
     make_request,
+    path_facts,
 )
 
 
 def test_mounts_that_are_missing_are_named_with_their_hosts():
     request = make_request(size=4, cpus=2, mounts="/srv/a:/a,/srv/b:/b")
-    facts = make_facts(7, paths={"/srv/a": about_path("/srv/a"), "/srv/b": about_path("/srv/b", kind="file")})
+    facts = make_facts(7, paths={"/srv/a": path_facts("/srv/a"), "/srv/b": path_facts("/srv/b", kind="file")})
     check_request_against_hosts(request, typed(facts), inventory=ALLOWED)
     for host in ("h2", "h7"):
-        facts[host]["paths"]["/srv/a"] = about_path("/srv/a", kind="missing")
+        facts[host]["paths"]["/srv/a"] = path_facts("/srv/a", kind="missing")
     with pytest.raises(InvalidInput, match=r"session_mounts is '/srv/a': This source does not exist on h2, h7\."):
         check_request_against_hosts(request, typed(facts), inventory=ALLOWED)
     check_request_against_hosts(
@@ -46,10 +46,10 @@ def test_mounts_that_are_missing_are_named_with_their_hosts():
 
 def test_with_a_placement_only_its_hosts_count():
     request = make_request(size=2, cpus=2, mounts="/srv/a:/a", ports="80")
-    facts = make_facts(2, paths={"/srv/a": about_path("/srv/a")})
+    facts = make_facts(2, paths={"/srv/a": path_facts("/srv/a")})
     placement = place(request, hosts_from_facts(typed(facts), {}))
     assert placement.hosts == ("h1",)
-    facts["h2"]["paths"]["/srv/a"] = about_path("/srv/a", kind="missing")
+    facts["h2"]["paths"]["/srv/a"] = path_facts("/srv/a", kind="missing")
     facts["h2"]["ports"] = [{"address": "0.0.0.0", "port": 80, "protocol": "tcp"}]
     check_request_against_hosts(request, typed(facts), placement, inventory=ALLOWED)
 

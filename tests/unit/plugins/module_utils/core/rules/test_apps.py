@@ -52,8 +52,8 @@ def test_a_site_adds_its_own_and_replaces_what_is_known() -> None:
 
 
 def test_what_is_asked_for() -> None:
-    asked = parse_app_request({"app": " terminal ", "app_directory": "/data", "session_apps": {"studio": OWN}})
-    assert (asked.name, asked.ways, asked.directory) == ("terminal", BUILT_IN["terminal"], "/data")
+    wanted = parse_app_request({"app": " terminal ", "app_directory": "/data", "session_apps": {"studio": OWN}})
+    assert (wanted.name, wanted.ways, wanted.directory) == ("terminal", BUILT_IN["terminal"], "/data")
     assert refused({}, "jupiter") == {
         "app": "There is no such app. Did you mean jupyter? Known are jupyter, tensorboard, terminal, vscode."
     }
@@ -102,15 +102,15 @@ def test_a_program_without_a_token_has_to_be_meant() -> None:
 
 def test_what_the_owner_is_told() -> None:
     way = BUILT_IN["jupyter"][0]
-    told = answer("/home/a b/config", 23456, way, TOKEN)
-    assert told.splitlines() == [
+    lines = answer("/home/a b/config", 23456, way, TOKEN)
+    assert lines.splitlines() == [
         "ssh -F '/home/a b/config' -N -o ExitOnForwardFailure=yes -L 127.0.0.1:23456:127.0.0.1:23456 main1",
         f"http://127.0.0.1:23456/lab?token={TOKEN}",
     ]
     assert page(23456, way.url) == "http://127.0.0.1:23456/lab"
     assert page(23456, "/key/{token}/") == "http://127.0.0.1:23456/key/********/"
-    told = answer("/config", 23456, BUILT_IN["vscode"][0], TOKEN)
-    assert told.splitlines()[1:] == ["http://127.0.0.1:23456/", f"password: {TOKEN}"]
+    lines = answer("/config", 23456, BUILT_IN["vscode"][0], TOKEN)
+    assert lines.splitlines()[1:] == ["http://127.0.0.1:23456/", f"password: {TOKEN}"]
 
 
 def test_a_launch_leaves_the_table_alone() -> None:

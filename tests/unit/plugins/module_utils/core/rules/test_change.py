@@ -132,8 +132,8 @@ def test_the_fence_falls_for_a_host_that_is_used_again():
 def test_a_replica_that_stays_alone_keeps_its_local_rank():
     facts = make_facts(2)
     plan = make_plan(make_request(size=2, cpus=2, max_replicas_per_host=1), facts)
-    asked = make_request(size=2, cpus=2)
-    moved = change(replace(plan, request=asked.to_dict()), asked, facts, ["main1"], ["h1"])
+    wanted = make_request(size=2, cpus=2)
+    moved = change(replace(plan, request=wanted.to_dict()), wanted, facts, ["main1"], ["h1"])
     assert [(entry.host, entry.local_rank) for entry in moved.replicas] == [("h2", 1), ("h2", 0)]
     alone = change(moved, make_request(size=1, cpus=2, mode="multi-node"), facts)
     kept(moved, alone)
@@ -142,10 +142,10 @@ def test_a_replica_that_stays_alone_keeps_its_local_rank():
 
 def test_what_fits_on_none_of_its_own_hosts_goes_farther():
     facts = {**make_facts(3), **make_facts(1, cpus=2)}
-    asked = make_request(roles=[{"name": "main"}, {"name": "sub", "cpus": 4, "replicas": 1}], cpus=2)
-    plan = make_plan(asked, facts)
+    wanted = make_request(roles=[{"name": "main"}, {"name": "sub", "cpus": 4, "replicas": 1}], cpus=2)
+    plan = make_plan(wanted, facts)
     assert [entry.host for entry in plan.replicas] == ["h1", "h2"]
-    after = change(plan, asked, facts, ["sub1"], ["h2"])
+    after = change(plan, wanted, facts, ["sub1"], ["h2"])
     assert after.replicas[1].host == "h3"
     kept(plan, after, ["sub1"])
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.mounts import Mount
@@ -20,6 +22,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.paths import is_below
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import path_facts
+
+shared_path = partial(path_facts, filesystem="nfs4", origin="server:/export")
 
 HOSTS = ("h1", "h2", "h3")
 SITE = {host: {ROOTS: ["/srv"]} for host in HOSTS}
@@ -39,29 +44,12 @@ def refused(*mounts):
     return {problem.variable: problem.message for problem in error.value.problems}
 
 
-def about(path, **changes):
-    parts = path.split("/")
-    return {
-        "kind": "directory",
-        "real": path,
-        "ancestors": {above: above for above in ["/", *("/".join(parts[:n]) for n in range(2, len(parts) + 1))]},
-        "parent": True,
-        "owner": "0:0",
-        "mode": "0755",
-        "filesystem": "nfs4",
-        "origin": "server:/export",
-        "inode": 12,
-        "read_only": False,
-        **changes,
-    }
-
-
 def facts(path="/srv/a", changes=None):
     changes = changes or {}
-    return {host: {"paths": {path: about(path, **changes.get(host, {}))}, "volumes": {}} for host in HOSTS}
+    return {host: {"paths": {path: shared_path(path, **changes.get(host, {}))}, "volumes": {}} for host in HOSTS}
 
 
-def said(mount, found, site=None):
+def check(mount, found, site=None):
     return [
         str(problem) for problem in mount_problems(request(mount), HOSTS, typed(found), SITE if site is None else site)
     ]
@@ -197,49 +185,48 @@ def test_site_variables():
 
 
 def test_paths_have_to_be_allowed_as_written_and_as_they_are():
-    assert said("/srv/a:/x", facts()) == []
-    assert "allows no path of h1, h2, h3" in said("/srv/a:/x", facts(), {})[0]
-    alone = said("/srv/a:/x", facts(), {host: one for host, one in SITE.items() if host != "h2"})[0]
+    assert check("/srv/a:/x", facts()) == []
+    assert "allows no path of h1, h2, h3" in check("/srv/a:/x", facts(), {})[0]
+    alone = check("/srv/a:/x", facts(), {host: variables for host, variables in SITE.items() if host != "h2"})[0]
     assert "The site allows no path of h2 to be mounted" in alone
     assert "names the folders for that in" in alone
-    assert (
-        "On h2 the site allows only what is below /mnt" in said("/srv/a:/x", facts(), SITE | {"h2": {ROOTS: "/mnt"}})[0]
-    )
+    narrowed = SITE | {"h2": {ROOTS: "/mnt"}}
+    assert "On h2 the site allows only what is below /mnt" in check("/srv/a:/x", facts(), narrowed)[0]
     out = facts(changes={"h3": {"real": "/etc"}})
-    assert "On h3 it is really /etc, by a symbolic link" in said("/srv/a:/x", out)[0]
+    assert "On h3 it is really /etc, by a symbolic link" in check("/srv/a:/x", out)[0]
     near = facts(changes={"h3": {"real": "/srv-other/a"}})
-    assert len(said("/srv/a:/x", near)) == 1
+    assert len(check("/srv/a:/x", near)) == 1
     within = facts(changes={"h3": {"real": "/srv/b"}})
-    assert said("/srv/a:/x", within) == []
+    assert check("/srv/a:/x", within) == []
     moved = facts()
-    for one_host in moved.values():  # the root itself is a link: the site's own affair
-        one_host["paths"]["/srv/a"].update(real="/disk/a", ancestors={"/": "/", "/srv": "/disk", "/srv/a": "/disk/a"})
-    assert said("/srv/a:/x", moved) == []
+    for reported in moved.values():  # the root itself is a link: the site's own affair
+        reported["paths"]["/srv/a"].update(real="/disk/a", ancestors={"/": "/", "/srv": "/disk", "/srv/a": "/disk/a"})
+    assert check("/srv/a:/x", moved) == []
 
 
 def test_what_is_missing_is_made_only_when_asked_and_possible():
     gone = {host: {"kind": "missing"} for host in HOSTS}
     made = {"source": "/srv/a", "target": "/x", "mode": "0700"}
-    assert "does not exist on h1, h2, h3" in said("/srv/a:/x", facts(changes=gone))[0]
-    assert said(made, facts(changes=gone)) == []
+    assert "does not exist on h1, h2, h3" in check("/srv/a:/x", facts(changes=gone))[0]
+    assert check(made, facts(changes=gone)) == []
     lost = facts(changes=gone | {"h2": {"kind": "missing", "parent": False}})
-    assert "cannot be made on h2" in said(made, lost)[0]
+    assert "cannot be made on h2" in check(made, lost)[0]
     root = facts("/srv", gone)
-    assert "cannot be made" in said({**made, "source": "/srv"}, root)[0], "a root is the site's to make"
+    assert "cannot be made" in check({**made, "source": "/srv"}, root)[0], "a root is the site's to make"
     other = {"source": "/srv/a", "target": "/x", "owner": "5:5", "mode": "0755"}
-    assert "owner 0:0 where 5:5 is asked." in said(other, facts())[0]
+    assert "owner 0:0 where 5:5 is asked." in check(other, facts())[0]
 
 
 def test_volumes_that_exist_are_taken_as_they_are_or_refused():
     found = facts()
-    assert said("data:/x", found) == []
+    assert check("data:/x", found) == []
     found["h2"]["volumes"]["data"] = {"driver": "local", "options": {}, "maker": None}
-    assert "On h2 there is a volume of this name: it was not made by a session" in said("data:/x", found)[0]
+    assert "On h2 there is a volume of this name: it was not made by a session" in check("data:/x", found)[0]
     found["h2"]["volumes"]["data"]["maker"] = ""
-    assert said("data:/x", found) == []
+    assert check("data:/x", found) == []
     found["h2"]["volumes"]["data"]["options"] = {"type": "none", "o": "bind", "device": "/etc"}
-    assert "options {'type': 'none', 'o': 'bind', 'device': '/etc'}, where driver local" in said("data:/x", found)[0]
-    assert "only volumes of no driver" in said("data:/x", facts(), {"h1": {DRIVERS: []}})[0]
+    assert "options {'type': 'none', 'o': 'bind', 'device': '/etc'}, where driver local" in check("data:/x", found)[0]
+    assert "only volumes of no driver" in check("data:/x", facts(), {"h1": {DRIVERS: []}})[0]
 
 
 def test_a_plugin_is_the_same_with_its_tag_and_without():
@@ -252,10 +239,10 @@ def test_a_plugin_is_the_same_with_its_tag_and_without():
         found = facts()
         for host in HOSTS:
             found[host]["volumes"]["data"] = {"driver": "some/plugin:latest", "options": {}, "maker": ""}
-        assert said(plain, found, inventory) == said(tagged, found, inventory) == []
+        assert check(plain, found, inventory) == check(tagged, found, inventory) == []
         assert (
             "where driver some/plugin:2 "
-            in said(
+            in check(
                 {**plain, "driver": "some/plugin:2"}, found, {host: {DRIVERS: ["some/plugin:2"]} for host in HOSTS}
             )[0]
         )
@@ -264,12 +251,12 @@ def test_a_plugin_is_the_same_with_its_tag_and_without():
 def test_what_a_file_server_gives_to_the_host_is_for_the_site_to_allow():
     small = {"volume": "data", "target": "/x", "driver_options": {"type": "tmpfs", "device": "tmpfs"}}
     export = {"volume": "data", "target": "/x", "driver_options": {"type": "nfs", "o": "addr=a", "device": ":/home"}}
-    assert said(small, facts()) == []
-    assert "On h1, h2, h3 the site allows only volumes of local (" in said(export, facts())[0]
-    assert "and this is one of local:nfs." in said(export, facts())[0]
-    assert said(export, facts(), {host: {DRIVERS: ["local:nfs"]} for host in HOSTS}) == []
-    assert said(export, facts(), {host: {DRIVERS: ["local", "local:nfs4"]} for host in HOSTS}) != []
-    assert "this is one of local." in said("data:/x", facts(), {host: {DRIVERS: "local:nfs"} for host in HOSTS})[0]
+    assert check(small, facts()) == []
+    assert "On h1, h2, h3 the site allows only volumes of local (" in check(export, facts())[0]
+    assert "and this is one of local:nfs." in check(export, facts())[0]
+    assert check(export, facts(), {host: {DRIVERS: ["local:nfs"]} for host in HOSTS}) == []
+    assert check(export, facts(), {host: {DRIVERS: ["local", "local:nfs4"]} for host in HOSTS}) != []
+    assert "this is one of local." in check("data:/x", facts(), {host: {DRIVERS: "local:nfs"} for host in HOSTS})[0]
 
 
 def shared(mount, found, hosts=HOSTS):

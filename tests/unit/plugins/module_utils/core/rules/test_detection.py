@@ -34,8 +34,8 @@ OLDER = """GPU 0: A100-SXM4-40GB (UUID: GPU-e86cb44c-6756-fd30-cd4a-1e6da3caf9b0
 
 def test_models_and_drivers() -> None:
     """In the form of `nvidia-smi --query-gpu=name,driver_version --format=csv,noheader`."""
-    said = "NVIDIA A100-SXM4-80GB, 535.104.05\nNVIDIA L4, 535.104.05\n"
-    assert parse_nvidia_models(said) == [
+    output = "NVIDIA A100-SXM4-80GB, 535.104.05\nNVIDIA L4, 535.104.05\n"
+    assert parse_nvidia_models(output) == [
         {"model": "NVIDIA A100-SXM4-80GB", "driver": "535.104.05"},
         {"model": "NVIDIA L4", "driver": "535.104.05"},
     ]
@@ -148,9 +148,9 @@ def test_kinds_that_share_devices_are_refused() -> None:
     declared = {"card": {"cdi": "vendor.com/card"}, "render": {"cdi": "vendor.com/render"}}
     card = {"names": ["vendor.com/card=0"], "paths": {"vendor.com/card=0": ["/dev/c0", "/dev/r0"]}}
     render = {"names": ["vendor.com/render=0"], "paths": {"vendor.com/render=0": ["/dev/r0"]}}
-    for one, other in ((card, render), (render, card)):
+    for own, other in ((card, render), (render, card)):
         with pytest.raises(ValueError, match="share their files"):
-            _devices(declared, card=one, render=other)
+            _devices(declared, card=own, render=other)
     render["paths"] = {"vendor.com/render=0": ["/dev/r1", "/dev/c0"]}
     assert len(_devices(declared, card=card, render=render)) == 2
     render["paths"] = {"vendor.com/render=0": []}

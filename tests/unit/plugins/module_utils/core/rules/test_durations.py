@@ -159,11 +159,11 @@ def test_a_session_is_told_of_as_a_whole() -> None:
 
 
 def test_a_record_of_an_earlier_release_has_no_limits() -> None:
-    asked = parse_request({"session_name": "train", "session_image": "debian:12"})
-    stored = asked.to_dict()
+    wanted = parse_request({"session_name": "train", "session_image": "debian:12"})
+    stored = wanted.to_dict()
     assert {"max_duration", "max_idle", "end_warning"}.isdisjoint(stored)
     assert not limits_of(stored).exist
     assert not limits_of(None).exist
     given_now = parse_request({"session_name": "train", "session_image": "debian:12", "session_max_idle": "90m"})
     assert limits_of(given_now.to_dict()) == Limits(max_idle=5400)
-    assert type(given_now).from_dict(given_now.to_dict()) == given_now != asked
+    assert type(given_now).from_dict(given_now.to_dict()) == given_now != wanted

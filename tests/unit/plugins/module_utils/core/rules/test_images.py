@@ -33,10 +33,10 @@ PINNED = f"registry.example/train@{DIGEST}"
 
 
 def host(image: str | None = None, digests: tuple[str, ...] = (), **engine: str) -> dict[str, Any]:
-    about = {"architecture": "x86_64", "image_store": "docker", **engine}
-    machine = {"x86_64": "amd64", "aarch64": "arm64"}[about["architecture"]]
+    engine = {"architecture": "x86_64", "image_store": "docker", **engine}
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}[engine["architecture"]]
     known = None if image is None else {"id": image, "digests": list(digests), "architecture": machine}
-    return {"engine": about, "images": {NAME: known}}
+    return {"engine": engine, "images": {NAME: known}}
 
 
 def need_of(policy: str = MISSING, used: int = 2, reference: str = NAME, **facts: dict[str, Any]) -> Need:
@@ -135,7 +135,7 @@ def test_the_registry_is_asked_once_where_nobody_has_it() -> None:
     facts = {"h1": host(), "h2": host(), "h3": host(TWO)}
     need = need_of(**facts)
     assert (need.asks, need.fetches) == ("h1", ["h1", "h2"])
-    need.asked(DIGEST, "", typed(facts))
+    need.resolved(DIGEST, "", typed(facts))
     assert (need.asks, need.pulls, need.digest, need.lacking) == (None, True, PINNED, ["h1", "h2"])
     need.pulled("h1", ONE, "")
     need.pulled("h2", None, "no route")
@@ -148,11 +148,11 @@ def test_always_lets_the_registry_decide() -> None:
     facts = {"h1": host(ONE, (PINNED,)), "h2": host(TWO), "h3": host()}
     need = need_of(ALWAYS, 3, **facts)
     assert (need.asks, need.fetches) == ("h1", ["h1", "h2", "h3"])
-    need.asked(DIGEST, "", typed(facts))
+    need.resolved(DIGEST, "", typed(facts))
     assert need.lacking == ["h2", "h3"]
     assert need.pinned().ids == dict.fromkeys(facts, ONE)
     refused = need_of(ALWAYS, 3, **facts)
-    refused.asked(None, "unauthorized", typed(facts))
+    refused.resolved(None, "unauthorized", typed(facts))
     assert refused.lacking == ["h1", "h2", "h3"]
     assert refused.senders("h3") == []
     assert "unauthorized" in refused.why_not("h1")
@@ -160,11 +160,11 @@ def test_always_lets_the_registry_decide() -> None:
 
 def test_without_an_answer_a_host_outside_the_session_helps() -> None:
     need = need_of(h1=host(), h2=host(), h3=host(ONE))
-    need.asked(None, "no such host", typed({}))
+    need.resolved(None, "no such host", typed({}))
     assert (need.lacking, need.senders("h1")) == (["h1", "h2"], ["h3"])
     differing = need_of(h1=host(), h2=host(), h3=host(ONE), h4=host(TWO))
     with pytest.raises(InvalidInput):
-        differing.asked(None, "no such host", typed({}))
+        differing.resolved(None, "no such host", typed({}))
 
 
 def test_never_asks_nobody() -> None:

@@ -74,21 +74,21 @@ claims = st.builds(
 
 @settings(max_examples=300)
 @given(st.lists(claims, max_size=12))
-def test_whatever_is_granted_one_after_another_fits_together(asked: list[Claim]) -> None:
+def test_whatever_is_granted_one_after_another_fits_together(wanted: list[Claim]) -> None:
     ledger: dict[str, Reservation] = {}
-    for one in asked:
-        if answer(one, ledger, [], ALLOCATABLE).granted:
-            ledger[one.session_id] = lease(one, "boot", 0.0, 60.0)
+    for claimed in wanted:
+        if answer(claimed, ledger, [], ALLOCATABLE).granted:
+            ledger[claimed.session_id] = lease(claimed, "boot", 0.0, 60.0)
     granted = [reservation.claim for reservation in ledger.values()]
-    assert sum(one.cpus for one in granted) <= ALLOCATABLE.cpus
-    assert sum(one.memory for one in granted) <= ALLOCATABLE.memory
-    assert sum(one.replicas for one in granted) <= 6
+    assert sum(claimed.cpus for claimed in granted) <= ALLOCATABLE.cpus
+    assert sum(claimed.memory for claimed in granted) <= ALLOCATABLE.memory
+    assert sum(claimed.replicas for claimed in granted) <= 6
     for several in (
-        [one.session_name for one in granted],
-        [name for one in granted for _kind, names in one.devices for name in names],
-        [one.vni for one in granted if one.vni is not None],
-        [subnet for one in granted for subnet in one.subnets],
-        [port for one in granted for _address, port, _protocol in one.ports],
+        [claimed.session_name for claimed in granted],
+        [name for claimed in granted for _kind, names in claimed.devices for name in names],
+        [claimed.vni for claimed in granted if claimed.vni is not None],
+        [subnet for claimed in granted for subnet in claimed.subnets],
+        [port for claimed in granted for _address, port, _protocol in claimed.ports],
     ):
         assert len(set(several)) == len(several)
 
@@ -101,7 +101,7 @@ def test_an_empty_host_refuses_only_what_is_too_large(others: list[Claim], wante
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("wanted", "reason"),
     [
         ({"cpus": 3001}, "3.001 CPUs asked, 3 free of 4."),
         ({"memory": 7 * GIB + 1}, "memory asked, 7GiB free of 8GiB."),
@@ -118,7 +118,7 @@ def test_an_empty_host_refuses_only_what_is_too_large(others: list[Claim], wante
         ({"subnets": ("10.0.0.8/29",)}, "The subnet 10.0.0.8/29 is taken by session other (id-other)."),
     ],
 )
-def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> None:
+def test_a_refusal_says_what_is_missing(wanted: dict[str, Any], reason: str) -> None:
     other = claim(
         "other",
         devices=(("gpu", ("g2",)),),
@@ -127,12 +127,12 @@ def test_a_refusal_says_what_is_missing(asked: dict[str, Any], reason: str) -> N
         subnets=("10.0.0.0/28",),
         overlay_port=4789,
     )
-    refused = answer(claim(**asked), held(other), [], ALLOCATABLE)
+    refused = answer(claim(**wanted), held(other), [], ALLOCATABLE)
     assert not refused.granted
     assert any(reason in text for text in refused.reasons)
     assert refused.tentative == (), "what is committed is decided"
     assert answer(
-        claim(**asked),
+        claim(**wanted),
         held(other, stage=LEASED),
         [],
         replace(ALLOCATABLE, devices=(("fpga", ("f1",)), ("gpu", ("g1", "g2")))),

@@ -12,8 +12,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     GIVEN_AWAY,
     MEMBER,
     UNKNOWN,
+    has_peers,
     holds_back,
-    is_asked,
     judge,
     question,
     read_answer,
@@ -51,12 +51,12 @@ def test_the_only_other_host_decides_alone() -> None:
 @pytest.mark.parametrize("size", range(1, 6))
 def test_a_host_that_was_given_away_by_most_of_the_others_is_never_a_member(size: int) -> None:
     others = [f"h{number}" for number in range(size)]
-    for told in product((True, False), repeat=size):
-        if 2 * sum(told) <= size:
+    for knowing in product((True, False), repeat=size):
+        if 2 * sum(knowing) <= size:
             continue
         # Who was told says no or nothing, who was not says yes or nothing.
         for heard in product((True, False), repeat=size):
-            answers = {host: not knows for host, knows, hears in zip(others, told, heard) if hears}
+            answers = {host: not knows for host, knows, hears in zip(others, knowing, heard) if hears}
             assert judge(others, answers) != MEMBER
 
 
@@ -82,13 +82,13 @@ def test_what_kernels_and_firewalls_say_is_no_answer(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("network", "asked"),
+    ("network", "expected"),
     [(None, False), ({"vni": None}, False), ({"vni": 5000}, True)],
     ids=["none", "bridge", "vxlan"],
 )
-def test_only_a_session_over_several_hosts_has_whom_to_ask(network: Any, asked: bool) -> None:
-    assert is_asked({"network": network}) is asked
-    assert not is_asked(None)
+def test_only_a_session_over_several_hosts_has_whom_to_ask(network: Any, expected: bool) -> None:
+    assert has_peers({"network": network}) is expected
+    assert not has_peers(None)
 
 
 @pytest.mark.parametrize("policy", [None, *HOST_LOSS])

@@ -34,7 +34,7 @@ GIB = 1024**3
 DAY = FairShare(86400)
 
 
-def asked(name: str = "demo", **values: Any) -> Request:
+def wanted(name: str = "demo", **values: Any) -> Request:
     given_values = {"name": name, "image": "debian:12", "memory": "1g", **values}
     return parse_request({f"session_{key}": value for key, value in given_values.items()})
 
@@ -62,10 +62,10 @@ def test_what_is_held_is_counted_for_the_time_since_the_last_look() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2000), st.floats(0, 64)), max_size=1500))
 def test_what_a_host_remembers_is_bounded(held: list[tuple[int, float]]) -> None:
-    told = [(f"user{number}", {"cpus": cpus}) for number, cpus in held]
-    account = after_look(Account("boot", 0.0), "boot", 60.0, told, 86400)
+    amounts = [(f"user{number}", {"cpus": cpus}) for number, cpus in held]
+    account = after_look(Account("boot", 0.0), "boot", 60.0, amounts, 86400)
     assert len(account.owners) <= MOST_OWNERS
-    most = {name for name, _cpus in told if sum(c["cpus"] for n, c in told if n == name) > 63}
+    most = {name for name, _cpus in amounts if sum(c["cpus"] for n, c in amounts if n == name) > 63}
     assert len(most) > MOST_OWNERS or most <= set(account.owners)
 
 
@@ -84,10 +84,10 @@ def test_accelerators_count_as_the_site_says() -> None:
 
 
 def test_without_a_half_life_the_order_is_what_it_was() -> None:
-    told = [{"alice": {"cpus": 1e9}}]
-    shares = Shares.of(FairShare(None, (("gpu", 1),)), told)
-    assert (shares.use, shares.cost(asked()), shares.percent("alice"), shares.table()) == ({}, 0.0, None, [])
-    queue = [turn_of(f"id-{n}", asked(), n, owner, shares) for n, owner in enumerate(["alice", "bob", "alice"])]
+    use = [{"alice": {"cpus": 1e9}}]
+    shares = Shares.of(FairShare(None, (("gpu", 1),)), use)
+    assert (shares.use, shares.cost(wanted()), shares.percent("alice"), shares.table()) == ({}, 0.0, None, [])
+    queue = [turn_of(f"id-{n}", wanted(), n, owner, shares) for n, owner in enumerate(["alice", "bob", "alice"])]
     assert in_order(reversed(queue)) == queue
 
 
@@ -99,7 +99,7 @@ def test_priority_comes_first_then_share_then_age() -> None:
     ]
 
     def turn(name: str, number: int, owner: str, **values: Any) -> Waiting:
-        return turn_of(name, asked(**values), number, owner, shares)
+        return turn_of(name, wanted(**values), number, owner, shares)
 
     queue = [
         turn("urgent", 9, "alice", priority=1),
@@ -119,12 +119,12 @@ def test_priority_comes_first_then_share_then_age() -> None:
 def test_who_has_been_the_head_stays_it_whoever_has_used_less() -> None:
     shares = Shares.of(DAY, [{"alice": {"cpus": 90000.0}}])
     hosts = [Host("h1", Capacity(4000, 64 * GIB), Capacity(2000, 64 * GIB))]
-    big = asked("big", cpus=4)
+    big = wanted("big", cpus=4)
 
     def blocked(is_head: bool) -> dict[str, str | None]:
         queue = [
             turn_of("big", big, 1, "alice", shares, is_head),
-            turn_of("small", asked("small", cpus=2), 2, "bob", shares),
+            turn_of("small", wanted("small", cpus=2), 2, "bob", shares),
         ]
         found = schedule_queue(queue, hosts, (), ["h1"])
         return {entry.waiting.session_id: "starts" if entry.placement else entry.blocked_by for entry in found}
@@ -143,7 +143,7 @@ def test_two_owners_of_200_submissions_use_the_same(seed: int, larger: int) -> N
     for number in range(1, 201):
         owner = "alice" if number <= 90 or number > 190 else "bob"  # alice is first in with most of hers
         cpus = chance.choice([1, 1, 2, 4]) * (larger if owner == "bob" else 1)
-        waiting[number] = (owner, asked(f"s{number}", cpus=cpus), chance.randint(20, 90) * 60.0)
+        waiting[number] = (owner, wanted(f"s{number}", cpus=cpus), chance.randint(20, 90) * 60.0)
     running: dict[int, tuple[str, int, float]] = {}
     total = {"alice": 0.0, "bob": 0.0}
     head: set[int] = set()

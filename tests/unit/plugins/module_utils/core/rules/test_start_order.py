@@ -19,7 +19,7 @@ def test_roles_start_side_by_side_as_far_as_they_can() -> None:
 
 @given(st.lists(st.sets(st.integers(0, 8)), min_size=1, max_size=9))
 def test_each_role_is_in_the_first_wave_behind_those_it_comes_after(earlier: list[set[int]]) -> None:
-    after = {str(role): [str(one) for one in ones if one < role] for role, ones in enumerate(earlier)}
+    after = {str(role): [str(other) for other in ones if other < role] for role, ones in enumerate(earlier)}
     wave_of = {role: number for number, wave in enumerate(start_waves(after)) for role in wave}
     for role, ones in after.items():
-        assert wave_of[role] == max((wave_of[one] + 1 for one in ones), default=0)
+        assert wave_of[role] == max((wave_of[other] + 1 for other in ones), default=0)

@@ -275,13 +275,13 @@ def test_who_waits_is_told_in_the_order_of_the_queue_with_the_reason() -> None:
 
 
 def test_what_is_told_of_a_suspect_host_does_not_change_with_the_time_that_is_left() -> None:
-    said = []
+    shown = []
     for left in (900, 899):
         facts = idle_facts("h1")
         facts["h1"]["suspect"] = {"reason": "The engine has gone.", "left": left}
-        said.append(look(facts))
-    assert said[0] == said[1]
-    assert said[0]["hosts"][0]["suspect"] == {"reason": "The engine has gone."}
+        shown.append(look(facts))
+    assert shown[0] == shown[1]
+    assert shown[0]["hosts"][0]["suspect"] == {"reason": "The engine has gone."}
 
 
 def test_a_session_whose_time_is_kept_tells_when_it_ends_and_how_far_it_is() -> None:

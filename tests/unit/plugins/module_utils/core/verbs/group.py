@@ -56,7 +56,7 @@ def facts(*records: Record, held: Sequence[Reservation] = (), number: int = 1, *
         "containers": [],
         "foreign_containers": [],
         "objects": {},
-        "reservations": [one.to_dict() for one in held],
+        "reservations": [claim.to_dict() for claim in held],
         "underlay": {"address": f"192.0.2.{number}", "interface": "eth0", "mtu": 1500},
         "subnets": [],
         "vnis": [],
@@ -79,7 +79,7 @@ class Launch:
 
     def __init__(
         self,
-        asked: Request | None = None,
+        wanted: Request | None = None,
         hosts: int = 3,
         *,
         forks: int = 5,
@@ -97,7 +97,7 @@ class Launch:
         self.ids = itertools.count(1)
         self.site: dict[str, Any] = {}
         given = launch_request(
-            asked or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait, min_size=min_size
+            wanted or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait, min_size=min_size
         )
         given["displaced"], given["away"] = dict(displaced or {}), list(away)
         if waits is not None:
@@ -119,7 +119,7 @@ class Launch:
         (record,) = self.hosts[host]["records"]
         return read_record(record)
 
-    def told(self, host: str = "h1", number: int = 0) -> dict[str, Any]:
+    def sent(self, host: str = "h1", number: int = 0) -> dict[str, Any]:
         """Return what a host is told in the state's step."""
         return calls_of(self.state, host)[number][1]
 
@@ -168,13 +168,13 @@ class Launch:
         raise AssertionError(f"{step} does not come: {self.steps}")
 
     def _members(self, host: str) -> list[dict[str, Any]]:
-        return [one for one in self.record.plan["replicas"] if one["host"] == host]
+        return [replica for replica in self.record.plan["replicas"] if replica["host"] == host]
 
     def _keys(self, host: str) -> dict[str, Any]:
-        return {one["name"]: {"client": f"c {one['name']}", "host": "h"} for one in self._members(host)}
+        return {replica["name"]: {"client": f"c {replica['name']}", "host": "h"} for replica in self._members(host)}
 
     def _replicas(self, host: str) -> list[dict[str, Any]]:
-        return [{"name": one["name"], "rank": one["rank"], "status": "RUNNING"} for one in self._members(host)]
+        return [{"name": each["name"], "rank": each["rank"], "status": "RUNNING"} for each in self._members(host)]
 
     def _started(self, host: str) -> dict[str, Any]:
         if host in self.state["hosts"]:
@@ -182,14 +182,14 @@ class Launch:
         return {"actions": ["create record train"], "public_keys": {}}
 
     def _amended(self, host: str) -> dict[str, Any]:
-        if self.told(host).get("prove"):
+        if self.sent(host).get("prove"):
             return {"actions": ["create container"], "replicas": self._replicas(host)}
         return {"actions": ["update peers of link"]}
 
-    def run_on(self, asked: Request | None = None, **options: Any) -> Launch:
+    def run_on(self, wanted: Request | None = None, **options: Any) -> Launch:
         """Return another launch, made where this one has started all of its session; by default of the same request."""
         record = started(self.record)
-        again = Launch(asked or Request.from_dict(record.request), len(self.hosts), forks=self.forks, **options)
+        again = Launch(wanted or Request.from_dict(record.request), len(self.hosts), forks=self.forks, **options)
         claims = claims_of(read_plan(record.plan))
         images = {"busybox": {"id": IMAGE, "digests": [], "architecture": "amd64"}}
         images[IMAGE] = images["busybox"]

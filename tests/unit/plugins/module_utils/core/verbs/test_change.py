@@ -59,17 +59,17 @@ def test_growing_holds_the_new_places_and_tells_those_that_stay_the_difference()
     run = grown().until("reserve")
     before: Record = Launch(request(), 5).until("").record
     assert hosts_of(run.state) == ["h4", "h1"]
-    arguments = run.told("h4")
+    arguments = run.sent("h4")
     assert (arguments["state"], arguments["claim"]["session_name"], arguments["claim"]["replicas"]) == (
         "held",
         "train+",
         1,
     )
-    assert run.told("h1")["claim"]["replicas"] == 0
+    assert run.sent("h1")["claim"]["replicas"] == 0
     run.answer()
     assert (run.step, sorted(hosts_of(run.state))) == ("apply", ["h1", "h2", "h3", "h4", "h5"])
-    assert run.told("h5")["state"] == "stub"
-    new, stays = run.told("h4"), run.told("h2")
+    assert run.sent("h5")["state"] == "stub"
+    new, stays = run.sent("h4"), run.sent("h2")
     assert (new["record"]["plan"]["session"]["size"], new["prove"], "change_id" in new) == (4, True, True)
     assert new["public_keys"].keys() == {"main1", "sub1", "sub2", "sub3"}
     assert not {"record", "prove", "change_id"} & stays.keys()
@@ -96,7 +96,7 @@ def test_shrinking_clears_the_hosts_that_carry_nothing_any_more() -> None:
 def test_hosts_that_leave_are_told_a_stub() -> None:
     run = grown(2).until("clear")
     assert hosts_of(run.state) == ["h3"]
-    arguments = run.told("h3")
+    arguments = run.sent("h3")
     assert (arguments["state"], arguments["keep_record"], arguments["record"].get("plan")) == ("absent", True, None)
     assert arguments["record"]["hosts"] == ["h1", "h2"]
     run.answer(h3=AWAY)
@@ -127,10 +127,10 @@ def test_growth_that_has_no_room_waits_where_that_is_asked_for() -> None:
     run = wants_to_grow()
     before = run.record_of("h1")
     assert run.answer().step == "start"
-    told = read_record(run.told("h2")["record"])
-    assert told.growth is not None
-    assert (told.status, told.plan, told.request, told.growth.number) == ("RUNNING", before.plan, before.request, 1)
-    assert told.growth.request == request(size=9).to_dict()
+    sent = read_record(run.sent("h2")["record"])
+    assert sent.growth is not None
+    assert (sent.status, sent.plan, sent.request, sent.growth.number) == ("RUNNING", before.plan, before.request, 1)
+    assert sent.growth.request == request(size=9).to_dict()
     assert run.answer().step == "wait"
     assert "waits for room to grow by 6" in run.state["title"]
     as_recorded(run)
@@ -221,7 +221,7 @@ def test_what_a_change_holds_that_was_killed_is_given_back_by_the_next(owner: st
     assert run.answer().step == first
     if first == "takeover":
         assert hosts_of(run.state) == ["h4"]
-        given = run.told("h4")
+        given = run.sent("h4")
         assert (given["state"], given["claim"], given["lease_owner"]) == ("released", claim.to_dict(), owner)
         assert given["record"] == encode(before)
         assert run.answer().step == "look"
@@ -257,11 +257,11 @@ def test_a_host_that_most_others_call_silent_is_replaced_and_fenced_first() -> N
     assert (run.step, hosts_of(run.state)) == ("reserve", ["h4", "h1"])
     run.answer()
     assert (run.step, hosts_of(run.state)) == ("fence", ["h1", "h3"])
-    assert run.told("h3")["containers"] is True
+    assert run.sent("h3")["containers"] is True
     assert run.state["record"]["plan"]["fenced"] == ["192.0.2.2"]
     run.answer()
     assert (run.step, hosts_of(run.state)) == ("apply", ["h4", "h5"])
-    assert (run.told("h4")["state"], run.told("h5")["state"]) == ("amended", "stub")
+    assert (run.sent("h4")["state"], run.sent("h5")["state"]) == ("amended", "stub")
     run.answer()
     assert run.state["outcome"]["status"] == "RUNNING"
     assert run.record.change is not None
@@ -308,7 +308,7 @@ def test_a_host_with_another_copy_is_told_the_whole() -> None:
     run = grown().until("apply")
     run.answer(h2={"stale": True, "actions": []})
     assert (run.step, hosts_of(run.state)) == ("again", ["h2"])
-    assert run.told("h2")["record"] == run.state["record"]
+    assert run.sent("h2")["record"] == run.state["record"]
     assert run.answer().state["outcome"]["status"] == "RUNNING"
 
 
@@ -407,38 +407,38 @@ def test_what_changed_is_found_once_for_all_hosts(monkeypatch: pytest.MonkeyPatc
     find = change.difference
     monkeypatch.setattr(change, "difference", lambda *given: found.append(find(*given)) or found[-1])
     run = grown().until("apply")
-    assert [run.told(host)["patch"]["changes"] for host in ("h1", "h2", "h3")] == [found[0]] * 3
+    assert [run.sent(host)["patch"]["changes"] for host in ("h1", "h2", "h3")] == [found[0]] * 3
     assert len(found) == 1
 
 
 def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_changed() -> None:
-    asked = {"size": 64, "cpus": "0.5", "max_replicas_per_host": 4, "on_host_loss": "replace"}
-    run = Launch(request(**asked), 18).until("").run_on()
+    settings = {"size": 64, "cpus": "0.5", "max_replicas_per_host": 4, "on_host_loss": "replace"}
+    run = Launch(request(**settings), 18).until("").run_on()
     others = [host for host in run.record_of("h1").hosts if host != "h5"]
     for host in others:
         run.hosts[host]["silent_peers"] = {run.record_of("h1").id: ["h5"]}
-    told: dict[str, list[int]] = {}
+    sent: dict[str, list[int]] = {}
     while run.step:
         if run.step != "look":
             for host in hosts_of(run.state):
-                told.setdefault(host, []).append(len(json.dumps(run.told(host))))
+                sent.setdefault(host, []).append(len(json.dumps(run.sent(host))))
         run.answer(**({"h5": AWAY} if run.step == "look" else {}))
     assert run.state["outcome"]["status"] == "RUNNING"
     assert len(run.record.hosts) == 16
     # The first holds the change, so that two of them meet.
-    assert [len(told[host]) for host in others] == [2, *[1] * 14]
+    assert [len(sent[host]) for host in others] == [2, *[1] * 14]
     whole = len(json.dumps(run.state["record"]))
-    assert all(sizes[0] < 6000 < whole / 4 for host, sizes in told.items() if host in others[1:]), (told, whole)
+    assert all(sizes[0] < 6000 < whole / 4 for host, sizes in sent.items() if host in others[1:]), (sent, whole)
 
 
 def test_a_replica_that_moves_is_stopped_where_it_was_before_it_starts_elsewhere() -> None:
     first = Launch(request(), 5).until("")
     run = first.run_on(displaced={"sub1": "h2"}).until("fence")
     assert (run.state["change"]["kind"], hosts_of(run.state)) == ("move", ["h1", "h3", "h2"])
-    assert (run.told("h2")["state"], run.told("h3")["state"]) == ("absent", "amended")
+    assert (run.sent("h2")["state"], run.sent("h3")["state"]) == ("absent", "amended")
     assert "fenced" not in run.state["record"]["plan"]
     run.answer()
-    assert (run.step, run.told("h4")["state"]) == ("apply", "amended")
+    assert (run.step, run.sent("h4")["state"]) == ("apply", "amended")
     run.until("")
     assert run.steps == ["look", "reserve", "fence", "apply"]
     assert [replica["host"] for replica in run.record.plan["replicas"]] == ["h1", "h4", "h3"]

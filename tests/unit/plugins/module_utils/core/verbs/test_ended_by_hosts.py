@@ -34,7 +34,7 @@ def patched() -> Iterator[list[World]]:
 def test_a_host_ends_what_is_over_whatever_a_controller_does_meanwhile(
     patched: list[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, place: str
 ) -> None:
-    asked = request(name="ash", size=2, cpus="2", max_replicas_per_host=1, hosts=["h1", "h2"], max_duration="1h")
+    wanted = request(name="ash", size=2, cpus="2", max_replicas_per_host=1, hosts=["h1", "h2"], max_duration="1h")
     over: set[str] = set()
 
     def look(part: durations._Part) -> Times:
@@ -53,10 +53,10 @@ def test_a_host_ends_what_is_over_whatever_a_controller_does_meanwhile(
             assert (len(done) <= 1, problems) == (True, [])
 
         try:
-            world.launch(asked)
+            world.launch(wanted)
             ended = world.running()["ash"]["id"]
             verbs: dict[str, Callable[[], Any]] = {
-                "launch": partial(world.launch, asked, moment, ends),
+                "launch": partial(world.launch, wanted, moment, ends),
                 "other": partial(world.launch, request(name="birch", size=2, max_replicas_per_host=1), moment, ends),
                 "teardown": partial(world.teardown, "ash", moment, ends),
                 "repair": partial(world.repair, moment, ends),

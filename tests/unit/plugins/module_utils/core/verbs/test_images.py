@@ -54,7 +54,7 @@ class Launch:
         """Take results, and return what is next."""
         step = Distribution(self.plan, typed(self.hosts), self.before, (8480, 8489), 40, self.check_mode)
         came = {kind: read_answers(ImagesAnswer, answers) for kind, answers in results.items()}
-        step.asked(came.get("asked", {}))
+        step.resolved(came.get("resolved", {}))
         step.pulled(came.get("pulled", {}))
         step.arrived(came.get("served", {}), came.get("arrived", {}))
         self.before = step.result()
@@ -64,34 +64,34 @@ class Launch:
 def test_one_asks_all_pull_and_who_cannot_is_helped() -> None:
     launch = Launch(facts())
     assert launch.step()["asks"] == {"h1": [NAME]}
-    told = launch.step(asked={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
-    assert set(told["pulls"]) == {"h1", "h2", "h3"}
-    assert told["progress"] == "hosts: 3"
-    came = {"pulled": {NAME: {"id": IMAGE, "bytes": 2_000_000, "seconds": 1.0}}, "problems": {}}
-    told = launch.step(pulled={"h1": came, "h2": {"pulled": {}, "problems": {NAME: "no route"}}, "h3": {"msg": "gone"}})
-    assert told["report"] == [
+    state = launch.step(resolved={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
+    assert set(state["pulls"]) == {"h1", "h2", "h3"}
+    assert state["progress"] == "hosts: 3"
+    got = {"pulled": {NAME: {"id": IMAGE, "bytes": 2_000_000, "seconds": 1.0}}, "problems": {}}
+    state = launch.step(pulled={"h1": got, "h2": {"pulled": {}, "problems": {NAME: "no route"}}, "h3": {"msg": "gone"}})
+    assert state["report"] == [
         f"h1 pulled {NAME} (2.0 MB in 1.0 s).",
         f"h2 could not pull {NAME}: no route.",
         f"h3 could not pull {NAME}: gone.",
     ]
-    assert (told["pulls"], set(told["serves"]), told["progress"]) == ({}, {"h1"}, "round 1 of 2, hosts: 1")
-    assert told["addresses"] == {"h1": "192.0.2.1"}
+    assert (state["pulls"], set(state["serves"]), state["progress"]) == ({}, {"h1"}, "round 1 of 2, hosts: 1")
+    assert state["addresses"] == {"h1": "192.0.2.1"}
     first = {"bytes": 2_000_000, "seconds": 0.5}
-    told = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": first})
-    assert (told["round"], told["rounds"], set(told["receives"])) == (2, 2, {"h3"})
-    told = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h3": first})
-    assert (told["receives"], told["useless"]) == ({}, {})
-    assert told["results"] == {key: {"present": True} for key in ("h1", "h2", "h3")}
-    pinned = told["record"]["plan"]["images"][NAME]
+    state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": first})
+    assert (state["round"], state["rounds"], set(state["receives"])) == (2, 2, {"h3"})
+    state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h3": first})
+    assert (state["receives"], state["useless"]) == ({}, {})
+    assert state["results"] == {key: {"present": True} for key in ("h1", "h2", "h3")}
+    pinned = state["record"]["plan"]["images"][NAME]
     assert pinned == {"digest": f"registry.example/train@{DIGEST}", "ids": dict.fromkeys(("h1", "h2", "h3"), IMAGE)}
 
 
 def test_a_registry_that_refuses_is_told_for_every_host() -> None:
     launch = Launch(facts())
     launch.step()
-    told = launch.step(asked={"h1": {"digests": {}, "problems": {NAME: "unauthorized"}}})
-    assert (told["asks"], told["pulls"], told["receives"]) == ({}, {}, {})
-    assert all("h1 asked the registry: unauthorized" in result["msg"] for result in told["results"].values())
+    state = launch.step(resolved={"h1": {"digests": {}, "problems": {NAME: "unauthorized"}}})
+    assert (state["asks"], state["pulls"], state["receives"]) == ({}, {}, {})
+    assert all("h1 asked the registry: unauthorized" in result["msg"] for result in state["results"].values())
 
 
 def test_who_waits_in_vain_is_ended_and_the_reason_names_both_hosts() -> None:
@@ -100,9 +100,9 @@ def test_who_waits_in_vain_is_ended_and_the_reason_names_both_hosts() -> None:
     launch = Launch(hosts, "never")
     assert set(launch.step()["receives"]) == {"h2"}
     reason = "it cannot be reached at 192.0.2.1 port 8480 (No route to host)"
-    told = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": {"msg": reason}})
-    assert told["useless"] == {"h1": [SERVER]}
-    assert told["results"] == {
+    state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": {"msg": reason}})
+    assert state["useless"] == {"h1": [SERVER]}
+    assert state["results"] == {
         "h2": {
             "msg": f"h2 did not get {NAME} from h1: {reason}. Hosts give images to each other on the TCP ports "
             "8480-8489 (cluster_compute_image_ports): open them between the hosts."
@@ -110,9 +110,9 @@ def test_who_waits_in_vain_is_ended_and_the_reason_names_both_hosts() -> None:
     }
     other = Launch(hosts, "never")
     other.step()
-    told = other.step(served={"h1": {"msg": "It cannot listen."}}, arrived={})
-    assert f"h1 cannot give {NAME} to h2: It cannot listen." in told["results"]["h2"]["msg"]
-    assert told["useless"] == {}
+    state = other.step(served={"h1": {"msg": "It cannot listen."}}, arrived={})
+    assert f"h1 cannot give {NAME} to h2: It cannot listen." in state["results"]["h2"]["msg"]
+    assert state["useless"] == {}
 
 
 def test_who_serves_a_host_that_has_the_image_is_ended() -> None:
@@ -122,16 +122,16 @@ def test_who_serves_a_host_that_has_the_image_is_ended() -> None:
     launch = Launch(hosts, "never")
     launch.step()
     had = {"bytes": 0, "seconds": 0.0}
-    told = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": had})
-    assert (told["useless"], told["results"]) == ({"h1": [SERVER]}, {"h2": {"present": True}})
-    assert told["report"] == [f"h2 has {NAME} already."]
+    state = launch.step(served={"h1": {"port": 8480, "server": SERVER}}, arrived={"h2": had})
+    assert (state["useless"], state["results"]) == ({"h1": [SERVER]}, {"h2": {"present": True}})
+    assert state["report"] == [f"h2 has {NAME} already."]
 
 
 def test_check_mode_tells_what_would_be_done() -> None:
     launch = Launch(facts(), check_mode=True)
     launch.step()
-    launch.step(asked={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
+    launch.step(resolved={"h1": {"digests": {NAME: DIGEST}, "problems": {}}})
     nothing: dict[str, Any] = {"pulled": {}, "problems": {}}
-    told = launch.step(pulled=dict.fromkeys(("h1", "h2", "h3"), nothing))
-    assert told["report"] == [f"{host} would pull registry.example/train@{DIGEST}." for host in ("h1", "h2", "h3")]
-    assert told["results"] == {key: {"present": True} for key in ("h1", "h2", "h3")}
+    state = launch.step(pulled=dict.fromkeys(("h1", "h2", "h3"), nothing))
+    assert state["report"] == [f"{host} would pull registry.example/train@{DIGEST}." for host in ("h1", "h2", "h3")]
+    assert state["results"] == {key: {"present": True} for key in ("h1", "h2", "h3")}

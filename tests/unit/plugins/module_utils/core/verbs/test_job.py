@@ -31,7 +31,7 @@ AWAY = {"unreachable": True, "msg": "Timed out."}
 
 def known(jobs: dict[str, Any] | None = None, status: str = "RUNNING") -> dict[str, dict[str, Any]]:
     """Return what hosts know of a session on two of them."""
-    one = {
+    session = {
         "id": SESSION,
         "status": status,
         "revision": 2,
@@ -43,8 +43,8 @@ def known(jobs: dict[str, Any] | None = None, status: str = "RUNNING") -> dict[s
         "jobs": jobs or {},
     }
     return {
-        "h1": {"sessions": [{**one, "members": {"main1": "running"}}]},
-        "h2": {"sessions": [{**one, "members": {"sub1": "running"}}]},
+        "h1": {"sessions": [{**session, "members": {"main1": "running"}}]},
+        "h2": {"sessions": [{**session, "members": {"sub1": "running"}}]},
         "h3": {"sessions": []},
     }
 
@@ -65,10 +65,10 @@ def begun(answers: Answers, check_mode: bool = False, asker: Asker = ADMIN, **va
     return job.advance(state, answers, outside), outside
 
 
-def said(replica: str, status: str, code: int | None, problem: str = "") -> dict[str, Any]:
+def reply(replica: str, status: str, code: int | None, problem: str = "") -> dict[str, Any]:
     """Return what a host says of a job in a replica."""
-    one = {"job": JOB, "replica": replica, "status": status, "exit_code": code, "timed_out": False, "stopped": False}
-    return {"jobs": [{**one, "alone": False, "problem": problem}], "sources": []}
+    entry = {"job": JOB, "replica": replica, "status": status, "exit_code": code, "timed_out": False, "stopped": False}
+    return {"jobs": [{**entry, "alone": False, "problem": problem}], "sources": []}
 
 
 def ended(h1: dict[str, Any], h2: dict[str, Any]) -> State:
@@ -89,7 +89,7 @@ def test_a_command_is_started_where_it_is_to_run_and_waited_for() -> None:
     ((module, arguments, _variables),) = calls_of(state, "h1")
     assert (state["step"], module, arguments["job"], arguments["width"]) == ("read", "session_output", JOB, 18)
     assert arguments["follow_seconds"] > 24 * 3600
-    state = job.advance(state, {"h1": said("main1", "ENDED", 0), "h2": said("sub1", "ENDED", 0)}, outside)
+    state = job.advance(state, {"h1": reply("main1", "ENDED", 0), "h2": reply("sub1", "ENDED", 0)}, outside)
     assert (state["step"], state["outcome"]["succeeded"]) == ("", True)
     assert "hush-hush" not in str(state)
 
@@ -136,34 +136,34 @@ def test_a_job_is_stopped_and_read_then_also_where_a_host_could_not_stop_it() ->
     assert (state["step"], hosts_of(state), calls_of(state, "h1")[0][1]["state"]) == ("end", ["h1", "h2"], "stopped")
     state = job.advance(state, {"h1": {"failed": True, "msg": "Broken"}, "h2": AWAY}, outside)
     assert (state["step"], hosts_of(state)) == ("read", ["h1", "h2"])
-    state = job.advance(state, {"h1": said("main1", "RUNNING", None), "h2": AWAY}, outside)
+    state = job.advance(state, {"h1": reply("main1", "RUNNING", None), "h2": AWAY}, outside)
     assert state["failures"][0] == "h1: The job could not be stopped. Broken."
     assert (state["outcome"]["succeeded"], len(state["failures"])) == (False, 2)
 
 
 def test_a_job_succeeds_where_all_replicas_do() -> None:
-    found = ended(said("main1", "ENDED", 0), said("sub1", "ENDED", 0))
+    found = ended(reply("main1", "ENDED", 0), reply("sub1", "ENDED", 0))
     assert (found["outcome"]["status"], found["outcome"]["succeeded"], found["failures"]) == ("ENDED", True, [])
-    found = ended(said("main1", "ENDED", 0), said("sub1", "RUNNING", None))
+    found = ended(reply("main1", "ENDED", 0), reply("sub1", "RUNNING", None))
     assert (found["outcome"]["status"], found["outcome"]["succeeded"], found["failures"]) == ("RUNNING", False, [])
     assert f"job_id={JOB}" in found["report"][-1]
 
 
 def test_a_failure_is_named_with_its_last_lines() -> None:
-    bad = said("sub1", "ENDED", 3)
+    bad = reply("sub1", "ENDED", 3)
     bad["sources"] = [{"replica": "sub1", "job": JOB, "lines": [["t", "out", str(number)] for number in range(20)]}]
-    (failure,) = ended(said("main1", "ENDED", 0), bad)["failures"]
+    (failure,) = ended(reply("main1", "ENDED", 0), bad)["failures"]
     assert failure.splitlines()[0] == "sub1 on h2 ended with exit code 3."
     assert failure.splitlines()[1:] == [f"sub1 | {number}" for number in range(10, 20)]
 
 
 def test_a_host_that_is_away_leaves_the_end_unknown() -> None:
-    found = ended(said("main1", "ENDED", 0), AWAY)
+    found = ended(reply("main1", "ENDED", 0), AWAY)
     assert found["outcome"]["status"] == "UNKNOWN"
     assert found["failures"] == ["sub1 on h2: How the job ended is not known. The host cannot be reached."]
-    found = ended(said("main1", "ENDED", 0), {})
+    found = ended(reply("main1", "ENDED", 0), {})
     assert found["failures"] == ["sub1 on h2: How the job ended is not known. The host has nothing of it."]
-    assert ended(said("main1", "ENDED", 0), said("sub1", "LOST", None, "Gone."))["failures"] == ["sub1 on h2: Gone."]
+    assert ended(reply("main1", "ENDED", 0), reply("sub1", "LOST", None, "Gone."))["failures"] == ["sub1 on h2: Gone."]
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_hosts_that_have_other_names_since_are_called_by_those() -> None:
 
 
 def test_who_works_alone_in_a_larger_session_is_told() -> None:
-    alone = said("main1", "ENDED", 0)
+    alone = reply("main1", "ENDED", 0)
     alone["jobs"][0]["alone"] = True
-    state = ended(alone, said("sub1", "ENDED", 0))
+    state = ended(alone, reply("sub1", "ENDED", 0))
     assert state["outcome"]["succeeded"]
     assert state["report"][-1].startswith("A process in main1 had WORLD_SIZE=1: it worked alone")
     assert state["outcome"]["replicas"]["main1"]["alone"] is True
-    assert len(ended(said("main1", "ENDED", 0), said("sub1", "ENDED", 0))["report"]) == len(state["report"]) - 1
+    assert len(ended(reply("main1", "ENDED", 0), reply("sub1", "ENDED", 0))["report"]) == len(state["report"]) - 1

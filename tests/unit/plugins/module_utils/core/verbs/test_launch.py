@@ -117,28 +117,28 @@ def test_what_is_handed_on_is_said_before_the_last_step_and_put_right_where_it_f
 
 def test_a_host_is_told_of_the_record_once_and_what_it_has_to_do_alone() -> None:
     run = Launch().until("hold")
-    arguments = run.told("h2")
+    arguments = run.sent("h2")
     assert (arguments["state"], arguments["host"], arguments["record"]) == ("held", "h2", encode(run.record))
     assert set(arguments) == {"state", "host", "record", "lease_owner", "claim", "allocatable", "looked"}
     run.answer()
-    assert run.told("h2")["public_keys"].keys() == {"main1", "sub1", "sub2"}
+    assert run.sent("h2")["public_keys"].keys() == {"main1", "sub1", "sub2"}
 
 
 @pytest.mark.parametrize(("forks", "longer"), [(3, None), (1, 2 * TURN)])
 def test_a_lease_lasts_until_the_last_host_has_had_its_turn(forks: int, longer: int | None) -> None:
-    assert Launch(forks=forks).until("hold").told("h2").get("turns_seconds") == longer
+    assert Launch(forks=forks).until("hold").sent("h2").get("turns_seconds") == longer
 
 
 @pytest.mark.parametrize(("forks", "patience"), [(3, launch.PATIENCE), (2, 0)])
 def test_hosts_that_wait_for_their_turn_are_not_waited_for(forks: int, patience: int) -> None:
-    assert Launch(forks=forks).until("start").told()["patience"] == patience
+    assert Launch(forks=forks).until("start").sent()["patience"] == patience
 
 
 def test_those_that_missed_a_peer_look_for_it_once_all_have_started() -> None:
     run = Launch().until("start")
     run.answer(h2={"actions": ["create container"], "unproven": "sub2 on h3 did not answer."})
     assert (run.step, hosts_of(run.state)) == ("meet", ["h2"])
-    assert run.told("h2")["state"] == "verified"
+    assert run.sent("h2")["state"] == "verified"
     run.answer()
     assert (run.step, [replica["name"] for replica in run.state["replicas"]]) == ("", ["main1", "sub1", "sub2"])
 
@@ -171,7 +171,8 @@ def test_it_is_seen_what_other_sessions_have_lost_that_do_not_wait_for_it(
         run.hosts[f"h{number}"] = facts(stub_of(other), number=number, not_waiting=[other.id] * not_waiting)
     run.answer(**{"h2": AWAY} if away else {})
     assert (run.step, run.state["losses"]) == ("hold", [other.id] * losses)
-    assert run.state["unreachable"] == ["h2"] * away
+    assert run.state["out_of_reach"] == ["h2"] * away
+    assert not {"unreachable", "failed", "skipped"} & {*run.state}, "Ansible would take the decision for that"
 
 
 # ---- roles that come after others ----------------------------------------------------------------------------------
@@ -190,12 +191,12 @@ def ordered(**given: Any) -> Any:
 def test_roles_that_others_come_after_are_started_first_and_the_name_is_kept_at_once() -> None:
     run = Launch(ordered(), 4).until("begin")
     assert hosts_of(run.state) == ["h1", "h2", "h3", "h4"]
-    assert (run.told("h2")["state"], run.told("h2")["roles"], run.told("h4")["state"]) == ("started", ["db"], "stub")
+    assert (run.sent("h2")["state"], run.sent("h2")["roles"], run.sent("h4")["state"]) == ("started", ["db"], "stub")
     assert run.state["play_hosts"] == ["h1", "h2", "h3", "h4"]
     run.answer()
-    assert (run.step, hosts_of(run.state), run.told("h1")["roles"]) == ("begin", ["h1", "h2", "h3"], ["db", "web"])
+    assert (run.step, hosts_of(run.state), run.sent("h1")["roles"]) == ("begin", ["h1", "h2", "h3"], ["db", "web"])
     run.answer()
-    assert (run.step, hosts_of(run.state), "roles" in run.told("h1")) == ("start", ["h1", "h2", "h3"], False)
+    assert (run.step, hosts_of(run.state), "roles" in run.sent("h1")) == ("start", ["h1", "h2", "h3"], False)
     run.answer()
     assert run.state["outcome"]["status"] == "RUNNING"
     assert run.steps == ["look", "hold", "begin", "begin", "start"]
@@ -204,9 +205,9 @@ def test_roles_that_others_come_after_are_started_first_and_the_name_is_kept_at_
 @pytest.mark.parametrize(("forks", "longer"), [(3, None), (1, 2 * TURN)])
 def test_what_is_confirmed_lasts_until_the_next_roles_have_had_their_turn(forks: int, longer: int | None) -> None:
     run = Launch(ordered(), forks=forks).until("begin")
-    assert run.told("h2").get("turns_seconds") == longer
-    assert run.answer().told("h2").get("turns_seconds") == longer
-    assert "turns_seconds" not in run.until("start").told("h2"), "it is committed in this very call"
+    assert run.sent("h2").get("turns_seconds") == longer
+    assert run.answer().sent("h2").get("turns_seconds") == longer
+    assert "turns_seconds" not in run.until("start").sent("h2"), "it is committed in this very call"
 
 
 def test_in_check_mode_and_where_the_session_runs_nothing_waits_for_anything() -> None:
@@ -222,14 +223,14 @@ def test_a_role_that_does_not_get_ready_fails_the_launch_and_what_was_started_go
 
 def test_what_gets_ready_only_with_hosts_whose_turn_comes_later_is_waited_for_when_all_have_started() -> None:
     run = Launch(ordered(), forks=2).until("begin")
-    assert {run.told(host)["patience"] for host in ("h1", "h2", "h3")} == {0}
+    assert {run.sent(host)["patience"] for host in ("h1", "h2", "h3")} == {0}
     run.answer(h1={"actions": [], "unproven": "db1 is not ready yet."})
     assert (run.step, hosts_of(run.state)) == ("ready", ["h1"])
-    arguments = run.told("h1")
+    arguments = run.sent("h1")
     assert (arguments["state"], arguments["roles"], arguments["record"]) == ("verified", ["db"], encode(run.record))
     run.answer()
-    assert (run.step, run.told("h1")["roles"]) == ("begin", ["db", "web"])
-    assert "roles" not in run.answer().until("start").answer(h1={"actions": [], "unproven": "x"}).told("h1")
+    assert (run.step, run.sent("h1")["roles"]) == ("begin", ["db", "web"])
+    assert "roles" not in run.answer().until("start").answer(h1={"actions": [], "unproven": "x"}).sent("h1")
     assert run.step == "meet"
     late = Launch(ordered(), forks=2).until("begin").answer(h1={"actions": [], "unproven": "db1 is not ready yet."})
     late.answer(h1=BROKEN)
@@ -238,7 +239,7 @@ def test_what_gets_ready_only_with_hosts_whose_turn_comes_later_is_waited_for_wh
 
 def test_a_host_that_is_out_of_reach_for_a_moment_is_asked_for_the_same_roles_again() -> None:
     run = Launch(ordered()).until("begin").answer().answer(h2=AWAY)
-    assert (run.step, run.told("h1")["roles"], run.state["pause"]) == ("begin", ["db", "web"], True)
+    assert (run.step, run.sent("h1")["roles"], run.state["pause"]) == ("begin", ["db", "web"], True)
     run.answer(h2=AWAY)
     assert run.step == "undo"
     run.hosts["h4"] = facts(number=4)
@@ -248,7 +249,7 @@ def test_a_host_that_is_out_of_reach_for_a_moment_is_asked_for_the_same_roles_ag
 def test_a_launch_that_plans_anew_starts_the_first_roles_first() -> None:
     run = Launch(ordered(), 4).until("begin").answer().answer(h2={**BROKEN, "sick": True})
     run.until("begin")
-    assert (run.told("h1")["roles"], run.state["wave"]) == (["db"], 0)
+    assert (run.sent("h1")["roles"], run.state["wave"]) == (["db"], 0)
 
 
 # ---- hosts that carry no replica -----------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ def test_a_launch_that_plans_anew_starts_the_first_roles_first() -> None:
 
 def test_a_host_that_carries_no_replica_keeps_a_note_and_only_if_it_has_none() -> None:
     run = Launch(request(size=2), 3).until("start")
-    assert run.told("h3")["state"] == "stub"
+    assert run.sent("h3")["state"] == "stub"
     again = run.answer().run_on()
     record = started(run.record)
     guarded = {record.id: {"name": "train", "kinds": ["rules"]}}
@@ -290,7 +291,7 @@ def test_of_hosts_without_a_replica_only_those_that_know_the_name_are_called_aga
     others = [host for host in names if host not in own]
     assert others
     assert sorted(hosts_of(run.state)) == sorted({*own, *names})
-    arguments = run.told(others[0])
+    arguments = run.sent(others[0])
     assert (arguments["state"], arguments["claim"]["session_name"], arguments["claim"]["replicas"]) == (
         "named",
         "train",
@@ -299,7 +300,7 @@ def test_of_hosts_without_a_replica_only_those_that_know_the_name_are_called_aga
     assert "record" not in arguments
     run.answer()
     assert sorted(hosts_of(run.state)) == sorted({*own, *names})
-    assert run.told(others[0])["state"] == "stub"
+    assert run.sent(others[0])["state"] == "stub"
     assert run.until("").state["outcome"]["status"] == "RUNNING"
 
 
@@ -343,7 +344,7 @@ def test_a_name_host_that_fails_harms_nobody_and_one_that_refuses_does() -> None
     assert started.state["warnings"] == [f"{other} could not write the session down: The disk is full."]
     run.answer({other: refused("The name train is taken by session x.")})
     assert run.step == "release"
-    assert run.told(other)["claim"]["replicas"] == 0
+    assert run.sent(other)["claim"]["replicas"] == 0
     assert run.answer().step == "look"
 
 
@@ -355,7 +356,7 @@ def test_one_refusal_gives_all_back_and_plans_anew_from_fresh_facts() -> None:
     first = run.record.id
     run.answer(h2=refused("2 CPUs asked, 0 free of 2."))
     assert (run.step, hosts_of(run.state)) == ("release", ["h1", "h2", "h3"])
-    assert (run.told()["state"], run.told()["record"]["id"]) == ("released", first)
+    assert (run.sent()["state"], run.sent()["record"]["id"]) == ("released", first)
     run.answer()
     assert (run.step, run.state["pause"]) == ("look", True)
     assert run.until("hold").record.id != first
@@ -400,7 +401,7 @@ def test_a_host_that_fails_for_reasons_of_its_own_is_planned_around(
 ) -> None:
     run = (from_queue(hosts=4) if queued else Launch(request(hosts=["h1", "h2", "h3", "h4"]), hosts=4)).until(step)
     run.answer(h2=answer)
-    kept = run.told().get("record") if run.step == "undo" else None
+    kept = run.sent().get("record") if run.step == "undo" else None
     assert kept is None or kept["status"] == ("PENDING" if queued else "PREPARING")
     if kept is not None:
         run.hosts = {host: {**own, "records": [kept]} for host, own in run.hosts.items()}
@@ -421,7 +422,7 @@ def test_where_there_is_no_other_place_the_host_is_named_and_one_from_the_queue_
     assert set(run.steps) <= {"look", "hold", "release", "start", "undo"}
     queued = from_queue(attempts=attempts).until(step).answer(h2=SICK)
     if queued.step == "undo":
-        queued.hosts = {host: {**own, "records": [queued.told()["record"]]} for host, own in queued.hosts.items()}
+        queued.hosts = {host: {**own, "records": [queued.sent()["record"]]} for host, own in queued.hosts.items()}
     assert queued.until("").state["outcome"]["status"] == PENDING
     named = Launch(request(hosts=["h2"], size=1)).until(step).answer(h2=SICK).until("")
     assert "h2: No space left on device." in named.state["failure"].splitlines()
@@ -435,7 +436,7 @@ def test_what_runs_is_not_placed_anew_for_a_sick_host() -> None:
 
 
 def test_a_host_whose_image_cannot_come_for_reasons_of_its_own_is_planned_around() -> None:
-    run = lacking("h3", hosts=4, asked=request(image_pull="never")).answer()
+    run = lacking("h3", hosts=4, wanted=request(image_pull="never")).answer()
     for _sender in range(3):
         run.answer({hosts_of(run.state)[0]: {"port": 8480, "server": {"pid": 5, "start": 7}}})
         if run.step == "receive":
@@ -464,7 +465,7 @@ def test_a_host_that_cannot_make_its_keys_or_folders_fails_the_launch_as_one_tha
     assert run.step == "undo"
     assert run.answer().state["failure"].splitlines()[1] == "h2: It is really /etc."
     queued = from_queue().until("hold").answer(h2=unmade)
-    assert (queued.step, queued.told()["record"]["status"]) == ("undo", ERROR)
+    assert (queued.step, queued.sent()["record"]["status"]) == ("undo", ERROR)
     again = Launch().until("").run_on()
     again.hosts["h1"]["public_keys"] = {}
     assert "could not be repaired" in again.until("hold").answer(h1=unmade).state["failure"]
@@ -515,7 +516,7 @@ def test_one_that_runs_waits_for_who_has_not_decided_and_fails_else(tentative: t
 def test_what_a_failed_launch_made_is_removed_and_every_reason_told() -> None:
     run = Launch().until("start").answer(h2=BROKEN, h3={"failed": True, "msg": "No such image"})
     assert (run.step, hosts_of(run.state)) == ("undo", ["h1", "h2", "h3"])
-    arguments = run.told()
+    arguments = run.sent()
     assert (arguments["state"], arguments["session_id"], arguments["undo"]) == ("absent", run.record.id, True)
     assert not arguments["keep_record"]
     lines = run.answer().state["failure"].splitlines()
@@ -528,7 +529,7 @@ def test_what_could_not_be_undone_is_remembered() -> None:
     known = {"id": run.record.id, "name": "train", "hosts": ["h1", "h2", "h3"]}
     run.answer(h1={"actions": [], "sessions": [known], "tombstones": []}, h2=AWAY)
     assert (run.step, hosts_of(run.state)) == ("remember", ["h1", "h3"])
-    assert run.told()["tombstones"] == [{"id": run.record.id, "name": "train", "hosts": ["h2"]}]
+    assert run.sent()["tombstones"] == [{"id": run.record.id, "name": "train", "hosts": ["h2"]}]
     assert run.answer().state["failure"].splitlines()[1] == "h2: No route."
 
 
@@ -635,7 +636,7 @@ def test_a_host_that_was_away_when_the_session_was_replaced_is_cleaned_when_it_i
     run = replacing().until("replace")
     known = {"id": LOWER, "name": "train", "hosts": ["h1"]}
     run.answer(h1={"actions": [], "sessions": [known], "tombstones": []}, h2=AWAY)
-    assert (run.step, run.told()["tombstones"][0]["hosts"]) == ("remember", ["h2"])
+    assert (run.step, run.sent()["tombstones"][0]["hosts"]) == ("remember", ["h2"])
     assert run.answer().step == "hold"
     assert run.until("").state["outcome"]["status"] == "RUNNING"
 
@@ -661,7 +662,7 @@ def test_a_session_without_room_waits_on_every_host() -> None:
     artifact = launch.handed_on(run.state)
     assert artifact is not None
     assert artifact["status"] == PENDING
-    assert run.told()["records"][0]["status"] == PENDING
+    assert run.sent()["records"][0]["status"] == PENDING
     run.answer()
     assert run.step == ""
     assert launch.closing_lines(run.state)[0] == "Session train is PENDING, position 1 in the queue."
@@ -685,10 +686,10 @@ def test_who_would_wait_looks_once_more_at_a_host_that_did_not_answer() -> None:
 def test_a_name_is_held_before_a_request_is_kept_under_it() -> None:
     run = without_room()
     assert (run.step, sorted(hosts_of(run.state))) == ("name", sorted(name_hosts("train", list(run.hosts), {})))
-    arguments = run.told(hosts_of(run.state)[0])
+    arguments = run.sent(hosts_of(run.state)[0])
     assert (arguments["state"], arguments["claim"]["session_id"]) == ("named", run.state["pending"]["id"])
     assert run.answer().step == "queue"
-    assert run.told("h1")["lease_owner"] == arguments["lease_owner"], "it is given back where the record is"
+    assert run.sent("h1")["lease_owner"] == arguments["lease_owner"], "it is given back where the record is"
     assert without_room().answer(dict.fromkeys(arguments and hosts_of(run.state), BROKEN)).step == "queue"
     assert without_room(check_mode=True).step == "queue"
 
@@ -716,7 +717,7 @@ def test_who_waits_looks_again_when_something_has_changed() -> None:
     run = full(wait=100)
     run.state["request"]["request"] = request(cpus="1.5").to_dict()
     assert run.until("queue").answer().step == "wait"
-    arguments = run.told()
+    arguments = run.sent()
     assert (arguments["seconds"], arguments["signature"], arguments["pause"]) == (100, "as it was", 100 * 1 / 5000)
     waiting = run.state["waits"]
     run.hosts = {host: {**own, "records": [*own["records"], waiting]} for host, own in run.hosts.items()}
@@ -773,14 +774,14 @@ def test_one_from_the_queue_that_was_cancelled_is_an_outcome() -> None:
 def test_one_from_the_queue_that_cannot_be_started_keeps_its_record_with_the_reasons() -> None:
     run = from_queue().until("start").answer(h2=BROKEN)
     assert (run.step, hosts_of(run.state)) == ("undo", ["h1", "h2", "h3"])
-    assert (run.told()["keep_record"], run.told()["record"]["status"]) == (True, ERROR)
+    assert (run.sent()["keep_record"], run.sent()["record"]["status"]) == (True, ERROR)
     outcome = run.answer().state["outcome"]
     assert outcome == {"session_name": "train", "status": ERROR, "report": ["h2: The disk is full."]}
 
 
 def test_one_from_the_queue_whose_host_went_away_tries_again_and_waits_on_in_the_end() -> None:
     run = from_queue(attempts=2).until("start").answer(h2=AWAY).answer(h2=AWAY)
-    kept = run.told()["record"]
+    kept = run.sent()["record"]
     assert (run.step, kept["status"]) == ("undo", PENDING)
     run.hosts = {host: {**own, "records": [kept]} for host, own in run.hosts.items()}
     assert run.answer().step == "look"
@@ -857,7 +858,7 @@ def test_what_a_run_held_that_has_ended_for_sure_is_taken_over() -> None:
     run = held_by_another(kept_out(8), "it has ended")
     run.answer()
     assert run.step == "takeover"
-    calls = {host: run.told(host) for host in hosts_of(run.state)}
+    calls = {host: run.sent(host) for host in hosts_of(run.state)}
     assert {host for host, arguments in calls.items() if "host" in arguments} == {"h1", "h2"}
     assert set(calls) >= set(name_hosts("train", list(run.hosts), {}))
     assert {(arguments["state"], arguments["lease_owner"]) for arguments in calls.values()} == {
@@ -876,7 +877,7 @@ def test_what_nobody_owns_goes_first_and_the_hosts_are_looked_at_again() -> None
     run.hosts["h1"]["records"] = encode([ended])
     run.answer()
     assert (run.step, hosts_of(run.state)) == ("cleanup", ["h1"])
-    assert (run.told()["session_id"], run.told()["unless_reserved"]) == (LOWER, True)
+    assert (run.sent()["session_id"], run.sent()["unless_reserved"]) == (LOWER, True)
     run.hosts["h1"]["records"] = []
     assert run.answer().step == "look"
     assert run.until("").steps == ["look", "cleanup", "look", "hold", "start"]
@@ -902,10 +903,10 @@ def lacking(*hosts: str, **options: Any) -> Launch:
 
 
 def test_an_image_goes_from_host_to_host_before_the_place_is_held() -> None:
-    run = lacking("h3", asked=request(image_pull="never")).answer()
+    run = lacking("h3", wanted=request(image_pull="never")).answer()
     assert (run.step, run.state["title"]) == ("serve", "Start to serve, round 1 of 1, hosts: 1")
     run.answer(h1={"port": 8480, "server": {"pid": 5, "start": 7}})
-    assert (run.step, hosts_of(run.state), run.told("h3")["server"]["port"]) == ("receive", ["h3"], 8480)
+    assert (run.step, hosts_of(run.state), run.sent("h3")["server"]["port"]) == ("receive", ["h3"], 8480)
     run.answer(h3={"bytes": 5, "seconds": 1.0})
     assert (run.step, run.state["saying"]) == ("hold", "Say who has got it from whom")
     assert run.state["lines"] == ["h3 got busybox from h1 (0.0 MB in 1.0 s)."]
@@ -913,7 +914,7 @@ def test_an_image_goes_from_host_to_host_before_the_place_is_held() -> None:
 
 
 def test_who_serves_in_vain_is_ended_and_another_asked() -> None:
-    run = lacking("h3", asked=request(image_pull="never")).answer()
+    run = lacking("h3", wanted=request(image_pull="never")).answer()
     for _sender in ("h1", "h2"):
         (sender,) = hosts_of(run.state)
         run.answer({sender: {"port": 8480, "server": {"pid": 5, "start": 7}}}).answer(h3={"msg": "It ended"})
@@ -940,7 +941,7 @@ def test_an_image_that_is_nowhere_ends_one_from_the_queue_with_an_error() -> Non
         host["images"] = {"busybox": None}
     run.answer()
     run.answer(h1={"digests": {}, "problems": {"busybox": "unauthorized"}})
-    assert (run.step, run.told()["records"][0]["status"]) == ("keep", ERROR)
+    assert (run.step, run.sent()["records"][0]["status"]) == ("keep", ERROR)
     assert run.answer().state["outcome"]["status"] == ERROR
 
 
@@ -950,7 +951,7 @@ def test_an_image_that_is_nowhere_ends_one_from_the_queue_with_an_error() -> Non
 def test_a_batch_command_is_started_when_all_replicas_work() -> None:
     run = Launch(request(batch_command="solve")).until("start").answer()
     assert (run.step, hosts_of(run.state)) == ("batch", ["h1"])
-    assert (run.told()["command"], run.told()["once"]) == (run.record.request["batch_command"], True)
+    assert (run.sent()["command"], run.sent()["once"]) == (run.record.request["batch_command"], True)
     assert run.answer().state["outcome"]["status"] == "RUNNING"
 
 
@@ -982,10 +983,10 @@ def test_two_that_begin_under_one_name_at_the_same_moment_are_waited_for_and_bot
     run.answer()
     assert "failure" not in run.state
     assert run.state["lines"][0].startswith("Session train is being launched by another run")
-    for one in run.hosts.values():  # where nobody is at work it is one
-        for held in one["reservations"]:
+    for reported in run.hosts.values():  # where nobody is at work it is one
+        for held in reported["reservations"]:
             held.update(stage="committed", expires=None)
-        for record in one["records"]:
+        for record in reported["records"]:
             record["status"] = "RUNNING"
     run.until("")
     assert "Hosts have records of different sessions of this name" in run.state["failure"]

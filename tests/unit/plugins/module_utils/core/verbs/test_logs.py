@@ -147,8 +147,8 @@ def test_what_is_missing_is_told() -> None:
         "main1: 7 older lines are left out; logs_size allows 65536 bytes of a replica.",
         "Replica sub1 on h1 has no container. Whatever it wrote went with the container.",
     ]
-    asked = chosen({"h1": answers["h1"]}, replicas="main1,sub9")
-    assert notes(asked, {"h1": {"sources": [source("main1")]}}) == [
+    wanted = chosen({"h1": answers["h1"]}, replicas="main1,sub9")
+    assert notes(wanted, {"h1": {"sources": [source("main1")]}}) == [
         end,
         "Nothing is known of a replica sub9 of this session.",
     ]

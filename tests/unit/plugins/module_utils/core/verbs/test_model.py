@@ -575,7 +575,7 @@ def test_one_from_the_queue_whose_undoing_is_stopped_runs_nowhere_by_its_record(
     patched.append(world)
     answered = itertools.count(1)
 
-    def lose_one_and_stop() -> None:
+    def lose_host_and_stop() -> None:
         """Lose a host that has not started yet, and kill the controller after so many more answers."""
         world.hosts["h3"].is_up = False
         for host in world.hosts.values():
@@ -601,7 +601,7 @@ def test_one_from_the_queue_whose_undoing_is_stopped_runs_nowhere_by_its_record(
         assert world.launch(wanted)["outcome"]["status"] == "PENDING"
         world.teardown("birch")
         with pytest.raises(Killed):
-            world.launch(wanted, 7, lose_one_and_stop)
+            world.launch(wanted, 7, lose_host_and_stop)
         # When h2 has started; when h1 is cleaned; when h2 is cleaned as well.
         running, waiting = (RUNNING, True), ("PENDING", False)
         assert (

@@ -104,7 +104,7 @@ def nothing_is_left(group: World, *names: str) -> None:
 def all_have_started(group: World, name: str) -> bool:
     """Tell whether every host of a launch that was killed had finished its part, but perhaps for the commit."""
     copies = group.copies(name)
-    return set(copies) == HOSTS and {one.status for one in copies.values()} == {"RUNNING"}
+    return set(copies) == HOSTS and {copy.status for copy in copies.values()} == {"RUNNING"}
 
 
 # ---- a controller that is killed ------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ def test_one_from_the_queue_waits_again_where_its_launch_was_killed(groups: Call
         before = group.copies("half")["h1"]
         group.schedule()
         after = group.copies("half")
-        assert {one.status for one in after.values()} == {"RUNNING"}
-        assert {(one.id, one.queue_number) for one in after.values()} == {(before.id, 1)}
+        assert {copy.status for copy in after.values()} == {"RUNNING"}
+        assert {(copy.id, copy.queue_number) for copy in after.values()} == {(before.id, 1)}
         assert set(group.places("half").values()) == HOSTS
         nothing_is_left(group, "half")
 
@@ -188,11 +188,11 @@ def lost(group: World, verb: Callable[[], Any], name: str, after: int) -> tuple[
 def test_a_host_that_vanishes_during_a_launch_is_done_without_or_waited_for(
     groups: Callable[..., World], size: int
 ) -> None:
-    asked = request("half", size=size, max_replicas_per_host=1, cpus="1.5")
+    wanted = request("half", size=size, max_replicas_per_host=1, cpus="1.5")
     seen = set()
     for after in count(0, 2):
         group = groups(seed=after)
-        outcome, vanished = lost(group, partial(group.launch, asked), "h1", after)
+        outcome, vanished = lost(group, partial(group.launch, wanted), "h1", after)
         if not vanished:
             break
         seen.add(status(outcome))
@@ -209,7 +209,7 @@ def test_a_host_that_vanishes_during_a_launch_is_done_without_or_waited_for(
         group.hosts["h1"].is_up = True
         group.schedule()
         assert len(group.places("half")) == size
-        assert status(group.launch(asked)) == "RUNNING"
+        assert status(group.launch(wanted)) == "RUNNING"
         assert len(group.places("half")) == size
         nothing_is_left(group, "half")
     assert after > 30
@@ -265,7 +265,7 @@ def test_a_queue_is_read_without_the_host_that_is_away_and_its_old_copy_starts_n
     group.schedule()
     assert group.places("pair") == {"pair-main1": "h2", "pair-sub1": "h3"}
     assert status(group.launch(request("pair", **two))) == "RUNNING"
-    assert {name: one.status for name, one in group.copies("pair").items()} == dict.fromkeys(HOSTS, "RUNNING")
+    assert {name: copy.status for name, copy in group.copies("pair").items()} == dict.fromkeys(HOSTS, "RUNNING")
     nothing_is_left(group, "holder", "pair")
 
 
@@ -281,7 +281,7 @@ def test_any_one_copy_is_enough_to_start_who_waits(groups: Callable[..., World])
         group.teardown("holder")
         assert launched(group.schedule())["later"] == "RUNNING"
         after = group.copies("later")[kept]
-        assert (after.id, [one.status for one in after.history]) == (
+        assert (after.id, [entry.status for entry in after.history]) == (
             copies["h1"].id,
             ["PENDING", "PREPARING", "RUNNING"],
         )
@@ -394,11 +394,11 @@ def test_of_launches_of_mixed_sizes_each_is_all_there_or_not_at_all(groups: Call
 @pytest.mark.parametrize("seed", range(24))
 def test_of_two_launches_of_one_name_on_any_of_many_hosts_one_wins(groups: Callable[..., World], seed: int) -> None:
     group = groups(cpus=(400,) * 8, seed=seed)
-    asked = {"first": request("same", size=1, cpus="0.2"), "second": request("same", size=2, cpus="0.3")}
-    found: dict[str, State] = taking_turns(group, {key: partial(group.launch, wanted) for key, wanted in asked.items()})
+    requests = {"first": request("same", size=1, cpus="0.2"), "second": request("same", size=2, cpus="0.3")}
+    found: dict[str, State] = taking_turns(group, {key: partial(group.launch, each) for key, each in requests.items()})
     assert sorted(status(outcome) for outcome in found.values()) == ["FAILED", "RUNNING"], found
     (winner,) = [key for key, outcome in found.items() if status(outcome) == "RUNNING"]
-    assert len(group.places("same")) == asked[winner].size
+    assert len(group.places("same")) == requests[winner].size
     assert "same exists and was asked for differently" in str([lines(outcome) for outcome in found.values()])
     nothing_is_left(group, "same")
 
@@ -408,14 +408,14 @@ def test_of_two_launches_of_one_name_without_room_one_waits(groups: Callable[...
     group = groups(seed=seed)
     group.launch(everywhere("full"))
     (full,) = {copy.id for copy in group.copies("full").values()}
-    asked = {"first": everywhere("same"), "second": everywhere("same", cpus="1.6")}
-    found: dict[str, State] = taking_turns(group, {key: partial(group.launch, wanted) for key, wanted in asked.items()})
+    requests = {"first": everywhere("same"), "second": everywhere("same", cpus="1.6")}
+    found: dict[str, State] = taking_turns(group, {key: partial(group.launch, each) for key, each in requests.items()})
     assert sorted(status(outcome) for outcome in found.values()) == ["FAILED", "PENDING"], found
     (waiting,) = [key for key, outcome in found.items() if status(outcome) == "PENDING"]
     copies = group.copies("same")
     assert set(copies) == HOSTS
     assert len({copy.id for copy in copies.values()}) == 1
-    assert [Request.from_dict(copy.request) for copy in copies.values()] == [asked[waiting]] * 3
+    assert [Request.from_dict(copy.request) for copy in copies.values()] == [requests[waiting]] * 3
     assert all(set(LedgerFile(str(host.root)).read()) == {full} for host in group.hosts.values()), (
         "the name is held no longer"
     )

@@ -53,11 +53,11 @@ class Preflight:
         if self.state["step"] == "measure":
             return {"measured": {"from": host, "to": arguments["target"], "delay": 0.001, "there": 1e9, "back": 1e9}}
         probe = preflight.ProbePlan(**self.state["plan"]["probe"])
-        numbers = [str(one["number"]) for one in probe.places(host)]
+        numbers = [str(place["number"]) for place in probe.places(host)]
         if self.state["step"] == "reach":
             peers = {number: {"problem": "", "mtu": 1500} for number in numbers}
             return {"peers": peers, "shared": dict.fromkeys(self.state["plan"]["storage"].get(host, ()), True)}
-        sizes = {str(one["number"]): one["size"] for one in probe.places(host)}
+        sizes = {str(place["number"]): place["size"] for place in probe.places(host)}
         return {"heard": {"tunnel": sizes, "plain": dict.fromkeys(sizes, 100)}}
 
     def until(self, last: str, **others: dict[str, Any]) -> Preflight:
@@ -129,7 +129,7 @@ def test_a_host_that_cannot_listen_is_not_spoken_to_and_named_once() -> None:
     for step in ("reach", "measure", "hear"):
         assert "n1" not in run.calls[step]
     assert "n1" not in run.calls["reach"]["n0"]["ports"]
-    assert {one["target"] for one in run.calls["measure"].values()} <= {"n0", "n2"}
+    assert {call["target"] for call in run.calls["measure"].values()} <= {"n0", "n2"}
     assert run.state["answer"]["pairs_tried"] == 2
 
 

@@ -103,7 +103,7 @@ def test_those_that_can_start_are_launched_one_after_the_other_and_then_all_is_l
     first, second, big = waiting("first", 1, "1"), waiting("second", 2, "1"), waiting("big", 3, "2")
     run = Schedule(first, second, big).answer()
     assert (run.step, run.names) == ("launch", ["first", "second", "big"])
-    assert [one["session_name"] for one in run.state["launchable"]] == ["first", "second"]
+    assert [entry["session_name"] for entry in run.state["launchable"]] == ["first", "second"]
     assert run.state["launchable"][0]["waits"] == encode(first)
     assert run.state["calls"] == []
     assert run.launched().step == "launch"
@@ -182,9 +182,9 @@ def test_growth_that_waits_is_in_the_queue_and_launched_when_it_has_room() -> No
 # ---- lost hosts ----------------------------------------------------------------------------------------------------
 
 
-def with_losses(**asked: Any) -> tuple[Schedule, Record]:
+def with_losses(**values: Any) -> tuple[Schedule, Record]:
     """Return a run over three hosts that carry a session, of which h2 does not answer."""
-    group_launch = Launch(request(**asked), 4).until("")
+    group_launch = Launch(request(**values), 4).until("")
     again = group_launch.run_on()
     run = Schedule()
     run.hosts = dict(again.hosts)
@@ -244,8 +244,8 @@ def test_a_session_that_is_to_end_with_its_host_ends() -> None:
         Outside(0.0, lambda: "", inventory={host: {} for host in run.hosts}),
     )
     assert run.step == "cleanup"
-    told = calls_of(run.state, "h1")[0][1]["records"][0]
-    assert (told["status"], told["report"]) == ("ERROR", ["h2 was lost, and session_on_host_loss is end."])
+    sent = calls_of(run.state, "h1")[0][1]["records"][0]
+    assert (sent["status"], sent["report"]) == ("ERROR", ["h2 was lost, and session_on_host_loss is end."])
 
 
 def test_hosts_that_are_to_be_empty_are_left_by_one_replica_after_another() -> None:

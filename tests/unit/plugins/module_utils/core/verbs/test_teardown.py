@@ -54,9 +54,9 @@ def test_nothing_is_handed_on_before_the_end_nor_where_nobody_asks() -> None:
 def test_hosts_that_are_away_are_remembered_by_the_others() -> None:
     state = answered(done(KNOWN), AWAY)
     assert (state["step"], hosts_of(state)) == ("remember", ["h1"])
-    ((module, told, variables),) = calls_of(state, "h1")
-    assert (module, told["forget"]) == ("session_record", [])
-    assert told["tombstones"] == [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
+    ((module, arguments, variables),) = calls_of(state, "h1")
+    assert (module, arguments["forget"]) == ("session_record", [])
+    assert arguments["tombstones"] == [{"id": SESSION, "name": "train", "hosts": ["h2"]}]
     assert variables == teardown.VARIABLES
     state = teardown.advance(state, {"h1": {"actions": []}}, OUTSIDE)
     assert state["failure"].splitlines() == [
@@ -138,10 +138,10 @@ def test_who_tears_down_again_is_asked_again() -> None:
 
 
 def test_results_of_many_calls_are_one() -> None:
-    one = combined(
+    result = combined(
         [{"changed": True, "actions": ["a"], "diff": {"x": 1}}, {"actions": ["b"], "failed": True, "msg": "No."}]
     )
-    assert (one["changed"], one["actions"], one["diff"], one["failed"], one["msg"]) == (
+    assert (result["changed"], result["actions"], result["diff"], result["failed"], result["msg"]) == (
         True,
         ["a", "b"],
         [{"x": 1}],

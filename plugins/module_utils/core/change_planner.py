@@ -1,0 +1,293 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What a launch decides of a session that runs already: it grows, shrinks, or goes on in other places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    MOVE,
+    RESIZE,
+    RUNNING,
+    Change,
+    Growth,
+    Record,
+    advance,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
+    Request,
+    counts_of,
+    diff_requests,
+    with_counts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Planner, difference_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
+    check_request_against_hosts,
+    render_shortfall,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import images_of, with_images
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import (
+    allocatable_of,
+    hosts_from_facts,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import (
+    changed_plan,
+    claim_beyond,
+    find_places,
+    refuse_growth,
+    target_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_again
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    CHANGE,
+    COMMITTED,
+    Claim,
+    claims_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import next_number
+
+
+class ChangePlanner(Planner):
+    """A planner that knows how sessions change while they run."""
+
+    def _changed(self, current: Record, before: Request, request: Request) -> dict[str, Any]:
+        """Return the decision for a session that runs and is to go on: as it is, or with other replicas or places."""
+        plan = validate_plan(current.plan)
+        lost_hosts = [host for host in plan.hosts if host not in self.facts]
+        unplaced = self._unplaced(current, plan)
+        lost = {*self.wish.displaced, *unplaced, *(entry.name for host in lost_hosts for entry in plan.on(host))}
+        given_up = dict.fromkeys(self.wish.given_up)
+        target = target_of(plan, _without(request, given_up), lost)
+        shared_with = self._shared_with(current)
+        changes = diff_requests(before, request)
+        if not target.homeless and not target.gone:
+            refuse_growth(plan, request.max_size or 0)
+            if not changes and (missing := self.group.unfinished(current)) and current.change is not None:
+                # The same again: who had its part of it already does nothing.
+                decided = self._placed_already(current)
+                places = {name: current.change.places[name] for name in missing}
+                parts = self._parts_of_change(plan, plan, replace(current.change, places=places))
+                return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
+            growth = current.growth if self.wish.changes else None  # the size that was requested last is right
+            if not changes and (shared_with, growth) == (current.shared_with, current.growth):
+                return self._placed_already(current)
+            why = "What may change while it runs was changed."
+            if not changes:
+                why = "It is shared with others." if growth == current.growth else "It is not to grow any more."
+            stored = request.to_dict()
+            renewed = advance(
+                current,
+                RUNNING,
+                why,
+                request=stored,
+                plan={**current.plan, "request": stored},
+                shared_with=shared_with,
+                growth=growth,
+            )
+            decided = self._placed_already(renewed)
+            return {**decided, "diff": difference_of(changes)} if changes else decided
+        refuse_growth(plan, max(request.size, request.max_size or 0))
+        if {*target.names} - {entry.name for entry in plan.replicas}:
+            self.settings.limits.check(
+                request, current.owner, self.group.used_by(current.owner, self.view, self.request.name)
+            )
+        hosts = hosts_from_facts(self.facts, self.group.inventory)
+        candidates = [host for host in hosts if host.name not in self.wish.avoid]
+        homes: dict[str, str] = {}
+        if target.homeless:
+            check_request_against_hosts(request, self.facts, current=plan, inventory=self.group.inventory)
+            keys = self.settings.topology_keys
+            found = find_places(plan, request, target, candidates, self.facts, keys, self.group.known)
+            if isinstance(found, Shortfall):
+                return self._no_room(current, before, request, plan, lost, found)
+            homes = found
+        free = {host.name: host.free_devices for host in hosts}
+        fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
+        request = Request.from_dict(_without(request, given_up).to_dict())
+        after = changed_plan(
+            plan, request, target, homes, self.facts, self.settings, free, self.group.inventory, fenced
+        )
+        needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images)
+        if any(need.fetches for need in needs):
+            archive = self._archive()
+            needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images, archive)
+        after = with_images(after, needs)
+        old = {entry.name: entry.host for entry in plan.replicas}
+        kind = REPLACE if lost_hosts else MOVE if self.wish.displaced else RESIZE
+        change = Change(kind, {name: old.get(name) for name in target.homeless})
+        why = _why_changed(len(plan.replicas), len(after.replicas), lost_hosts)
+        record = advance(
+            current,
+            RUNNING,
+            why,
+            request=after.request,
+            plan=encode(after),
+            hosts=tuple(after.hosts),
+            shared_with=shared_with,
+            change=change,
+            growth=None if changes else current.growth,
+        )
+        decided = self._placed(record, after, needs, fresh=False, replaces=False)
+        parts = self._parts_of_change(plan, after, change)
+        return {
+            **decided,
+            "claims": parts.pop("claims"),
+            "change": {**parts, "before": encode(current)},
+            "diff": difference_of([*changes, *((name, old.get(name) or "-", homes[name]) for name in target.homeless)]),
+            "report": [
+                *self._partly(request),
+                f"Session {record.name} ({record.id}): {why}",
+                *_moves_report(change, homes),
+            ],
+        }
+
+    def _partly(self, request: Request) -> list[str]:
+        missing = self.request.size - request.size
+        return [] if missing <= 0 else [f"There is room for {request.size} of {self.request.size} replicas."]
+
+    def _unplaced(self, current: Record, plan: Plan) -> list[str]:
+        """Return the replicas that the last change has given a host which neither has them nor holds a place for them.
+
+        So it was when a controller ended between the leases and the hosts' taking them over.
+        """
+        missing = self.group.unfinished(current)
+        found: list[str] = []
+        for host in plan.hosts:
+            if host not in self.facts:
+                continue
+            held = [
+                reservation.claim.replicas
+                for reservation in self.facts[host].reservations
+                if reservation.claim.session_id == current.id and reservation.stage == COMMITTED
+            ]
+            here = [entry.name for entry in plan.on(host)]
+            if sum(held) < len(here):
+                found += [name for name in here if name in missing]
+        return found
+
+    def _no_room(
+        self, current: Record, before: Request, request: Request, plan: Plan, lost: set[str], short: Shortfall
+    ) -> dict[str, Any]:
+        """Return the decision where not all replicas that need a host find one."""
+        new = request.size - len(plan.replicas)
+        there = len([entry for entry in plan.replicas if entry.name not in lost])
+        if new > 0 and self.wish.min_size is not None and short.largest_size > 0:
+            # What has lost its host comes first in the order of the ranks.
+            size = max(self.wish.min_size, min(there + short.largest_size, request.size - 1))
+            if there + short.largest_size >= size > before.size:
+                return self._changed(current, before, _shortened(request, plan, size))
+        places = current.change.places if current.change else {}
+        wanted = {name for name, _role, _index in request.replicas()}
+        unplaced = [name for name in self._unplaced(current, plan) if places[name] is None and name in wanted]
+        if unplaced:
+            # New ones that never came to be: the change that began is undone, from the first of them on, as they came
+            # together and the highest ranks go. What only lost its host has run, and waits for another.
+            first = min(entry.rank for entry in plan.replicas if entry.name in unplaced)
+            keep = {**counts_of(before)}
+            for entry in plan.replicas[first:]:
+                keep[entry.role] -= 1
+            decided = self._changed(current, before, with_counts(before, keep))
+            return {**decided, "report": [*render_shortfall(short), *decided["report"]]}
+        stored = request.to_dict()
+        is_known = current.growth is not None and current.growth.request == stored
+        if new > 0 and not lost and (self.wish.waits or is_known):
+            report = [
+                f"Session {self.request.name} runs on as it is, and waits for room to grow by {new}.",
+                *render_shortfall(short),
+                "The schedule_pending playbook lets it grow when there is room; a launch with its present size cancels "
+                "that.",
+            ]
+            if is_known:
+                return self._answer("PENDING", record=current, report=report, grows_later=True)
+            growth = Growth(stored, next_number(self.view.pending()))
+            renewed = advance(current, RUNNING, "It is to grow when there is room.", growth=growth)
+            return {**self._placed_already(renewed), "report": report, "grows_later": True}
+        report = [
+            f"Session {self.request.name} stays as it is: there is no room for {', '.join(lost) or 'more replicas'}.",
+            *render_shortfall(short),
+            "Launch it again when there is room.",
+        ]
+        return self._answer("PENDING", report=report)
+
+    def _parts_of_change(self, plan: Plan, after: Plan, change: Change) -> dict[str, Any]:
+        """Return which hosts have what part in a change, and what each has to hold for it."""
+        change_id = self.draw()
+        claims = claims_of(after)
+        allocatable = {host.name: allocatable_of(host).to_dict() for host in self._hosts(with_tentative=True)}
+        held = {
+            host: reservation.claim
+            for host, facts in self.facts.items()
+            for reservation in facts.reservations
+            if reservation.claim.session_id == plan.session.id and reservation.stage == COMMITTED
+        }
+        receiving = [host for host in after.hosts if any(after_on.name in change.places for after_on in after.on(host))]
+        staying = [host for host in after.hosts if host in plan.hosts]
+        # Two changes at once meet at the first host that stays, whichever hosts they are about.
+        holding = list(dict.fromkeys([*receiving, *staying[:1], *_writers(after, receiving)]))
+        nothing = Claim(change_id, f"{plan.session.name}{CHANGE}")
+        return {
+            "id": change_id,
+            "kind": change.kind,
+            "places": dict(change.places),
+            "receiving": receiving,
+            "staying": staying,
+            "leaving": [host for host in plan.hosts if host not in after.hosts and host in self.facts],
+            "holding": holding,
+            "claims": {
+                host: {
+                    "claim": (claim_beyond(claims[host], held.get(host), change_id) or nothing).to_dict(),
+                    "allocatable": allocatable[host],
+                }
+                for host in holding
+            },
+            "allocatable": {host: allocatable[host] for host in after.hosts if host in allocatable},
+        }
+
+
+def _without(request: Request, names: Mapping[str, Any]) -> Request:
+    """Return the request without some of its replicas, the last of their roles."""
+    counts = counts_of(request)
+    for name, role, _index in request.replicas():
+        counts[role.name] -= name in names
+    return with_counts(request, counts) if names else request
+
+
+def _shortened(request: Request, plan: Plan, size: int) -> Request:
+    """Return the request with only *size* replicas: all that the plan has, and of the new ones the first."""
+    old = {entry.name for entry in plan.replicas}
+    new = [name for name, _role, _index in request.replicas() if name not in old]
+    return _without(request, dict.fromkeys(new[size - len(old) :]))
+
+
+def _writers(plan: Plan, receiving: Sequence[str]) -> list[str]:
+    """Return the hosts that write what proves to *receiving* hosts that folders are shared."""
+    read = {path for host in receiving for path, folder in plan.hosts[host].data.items() if folder.proof == READS}
+    return [
+        host
+        for host, planned in plan.hosts.items()
+        if any(path in read and folder.proof == WRITES for path, folder in planned.data.items())
+    ]
+
+
+def _moves_report(change: Change, homes: Mapping[str, str]) -> list[str]:
+    """Return where replicas are that had another host, and what of them is gone."""
+    moved = [f"{name} from {before} to {homes[name]}" for name, before in change.places.items() if before is not None]
+    if not moved:
+        return []
+    return [f"It goes on elsewhere: {', '.join(moved)}. What these replicas had written outside their mounts is gone."]
+
+
+def _why_changed(before: int, after: int, lost: Sequence[str]) -> str:
+    what = f"It has {after} replicas in place of {before}." if before != after else "Its replicas have new places."
+    return f"It does without {', '.join(lost)}. {what}" if lost else what
