@@ -314,8 +314,8 @@ class _Launch:
 
     def _look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
         asked_peers = bool(peers_of)
-        asked = [host for host in self.state["known"] if host not in self.state["away"]]
-        look = _look(self.state["request"], asked, peers_of)
+        hosts = [host for host in self.state["known"] if host not in self.state["away"]]
+        look = _look(self.state["request"], hosts, peers_of)
         return {**self.state, "pause": pause, "asked_peers": asked_peers, **look}
 
     def _after_look(self) -> State:

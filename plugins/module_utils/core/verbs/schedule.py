@@ -104,7 +104,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
         return _after_look(state, with_away(answers, state["known"], state["away"]), outside)
     if state["step"] == cleanup.NAME:
         problems = cleanup.problems_of(read_answers(Answer, answers))
-        return {**state, "cleaned_up": True, "warnings": problems, **_look(_asked(state))}
+        return {**state, "cleaned_up": True, "warnings": problems, **_look(_in_reach(state))}
     state["outcomes"] = [*state["outcomes"], dict(answers["launch"])]
     if len(state["outcomes"]) < len(state["launchable"]):
         return {**state, **_launch()}
@@ -125,10 +125,10 @@ def _launch() -> State:
 
 
 def _look_at_last(state: State) -> State:
-    return {**state, **_look(_asked(state))}
+    return {**state, **_look(_in_reach(state))}
 
 
-def _asked(state: State) -> list[str]:
+def _in_reach(state: State) -> list[str]:
     return [host for host in state["known"] if host not in state["away"]]
 
 
@@ -153,7 +153,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     missing = [record.id for record in group.with_missing_hosts(view)]
     in_full = bool(state["moves_from"])
     if (missing or in_full) and state["step"] == "look" and not state["cleaned_up"]:
-        return {**state, **_look(_asked(state), missing, in_full)}
+        return {**state, **_look(_in_reach(state), missing, in_full)}
     lost, problems = _lost(state, group, view, outside)
     state["warnings"] += problems
     work = cleanup_actions(group, view, view.orphaned)
