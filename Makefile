@@ -78,8 +78,9 @@ sanity: setup ## ansible-test sanity and ansible-test units
 	@tools/sanity.sh
 
 .PHONY: matrix
-matrix: setup ## Unit tests and syntax checks with every supported ansible-core that can run here
-	@python tools/matrix.py
+matrix: setup ## Unit and sanity tests, and sessions on a lab, with every supported ansible-core that can run here
+	@tools/need.sh shellcheck=shellcheck
+	@python tools/matrix.py --lab
 
 .PHONY: other-kernel
 other-kernel: setup ## Tests of what the kernel has to be able to, under Debian 12's own in a virtual machine
@@ -115,6 +116,10 @@ bench-smoke: setup ## Run every benchmark once at its smallest, to see that it w
 .PHONY: build
 build: setup ## Build the collection, install the result aside and use it from there
 	@tools/build.sh
+
+.PHONY: certify
+certify: setup ## Check the built collection as a hub does: galaxy-importer, and ansible-lint on what was built
+	@tools/certify.sh
 
 .PHONY: test
 test: setup ## Every check: contract, lint, unit, sanity, bench-smoke, molecule, awx, browser, build, integration

@@ -1,18 +1,39 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare a built collection with the files that git knows: nothing foreign is in it, nothing is missing."""
+"""Compare a built collection with what it is meant to hold: all that git knows of it is in it, and nothing else."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tarfile
+from collections.abc import Set
 from pathlib import Path
 
-# Of use in a checkout alone; what git knows beyond these and the files with a leading dot has to be in.
-CHECKOUT_ONLY = {"Makefile", "ansible.cfg", "galaxy.yml", "pyproject.toml", "requirements", "tools"}
-# Written by ansible-galaxy itself.
+HOLDS = (
+    ".ansible-lint",
+    "CHANGELOG.rst",
+    "CONTRIBUTING.md",
+    "COPYING",
+    "README.md",
+    "bindep.txt",
+    "changelogs",
+    "docs",
+    "ee",
+    "examples",
+    "inventories",
+    "meta",
+    "playbooks",
+    "plugins",
+    "requirements.txt",
+    "requirements/controller.txt",
+    "roles",
+    "tests/config.yml",
+)
+"""Files and folders for users, and what checkers of collections read: how to lint it, and in tests/config.yml for which
+Python of the hosts to test it."""
 GENERATED = {"FILES.json", "MANIFEST.json"}
+"""Written by ansible-galaxy itself."""
 
 
 def known_files() -> set[str]:
@@ -22,18 +43,33 @@ def known_files() -> set[str]:
     return {name for name in names if name and Path(name).exists()}
 
 
+def mistakes(packed: Set[str], known: Set[str]) -> list[str]:
+    """Return what is wrong with a collection that holds the files *packed*, where git knows the files *known*."""
+    wanted = {name for name in known if name.startswith(tuple(f"{name}/" for name in HOLDS)) or name in HOLDS}
+    return [
+        *(
+            f"The built collection holds {name}, which is not for users, or git does not know it: "
+            "see build_ignore in galaxy.yml, and HOLDS in tools/check_artifact.py."
+            for name in sorted(packed - wanted)
+        ),
+        *(f"The built collection lacks {name}: see build_ignore in galaxy.yml." for name in sorted(wanted - packed)),
+        *(
+            f"The built collection holds nothing of {name}: see HOLDS in tools/check_artifact.py."
+            for name in HOLDS
+            if not any(file == name or file.startswith(f"{name}/") for file in packed)
+        ),
+    ]
+
+
 def main() -> int:
     """Print what is wrong with the tarball named on the command line; return the number of mistakes, at most 1."""
     with tarfile.open(sys.argv[1]) as tarball:
         packed = {member.name for member in tarball.getmembers() if not member.isdir()} - GENERATED
-    known = known_files()
-    wanted = {name for name in known if name[0] != "." and name.split("/")[0] not in CHECKOUT_ONLY}
-    for name in sorted(packed - known):
-        print(f"The built collection holds {name}, which git does not know: add it to build_ignore in galaxy.yml.")
-    for name in sorted(wanted - packed):
-        print(f"The built collection lacks {name}: see build_ignore in galaxy.yml.")
+    found = mistakes(packed, known_files())
+    for mistake in found:
+        print(mistake)
     print(f"{len(packed)} files in {Path(sys.argv[1]).name}")
-    return int(bool(packed - known or wanted - packed))
+    return int(bool(found))
 
 
 if __name__ == "__main__":

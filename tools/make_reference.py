@@ -4,8 +4,8 @@
 """Write docs/reference from the sources: playbooks, roles, modules and plugins with all that can be set.
 
 What ansible-doc knows of the collection comes from there; the rest is read from playbooks and the defaults of roles.
-The table of variables in docs/request.md is made as well. With --check nothing is written, and it is an error if
-anything would be.
+The table of variables in docs/request.md, the same as an argument specification of the role launch, and a README.md of
+each role are made as well. With --check nothing is written, and it is an error if anything would be.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ HEAD = f"""<!-- SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 """
 DESCRIPTION = CHECKOUT / "docs" / "request.md"
 """Written by hand but for the table of the variables, which follows from `core/model/fields`."""
+SPECIFICATION = CHECKOUT / "roles" / "launch" / "meta" / "argument_specs.yml"
+"""Written by hand but for its last entry point, whose options are these variables."""
+REQUEST_ENTRY = "request"
+REPOSITORY = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text(encoding="utf-8"))["repository"]
+DOCUMENTS = f"{REPOSITORY}/blob/main/docs"
+"""Where readers who have no checkout find the documents."""
 SITE = re.compile(r"\bcluster_compute_[a-z_]+\b")
 REQUEST = re.compile(r"\bsession_[a-z_]+\b")
 
@@ -54,9 +60,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only tell whether the reference is up to date")
     check = parser.parse_args().check
-    wanted = {FOLDER / name: text for name, text in pages(known()).items()}
+    everything = known()
+    wanted = {FOLDER / name: text for name, text in pages(everything).items()}
+    wanted |= {readme_of(role): readme(role, everything["role"][role]) for role in everything["role"]}
     wanted[DESCRIPTION] = description(DESCRIPTION.read_text(encoding="utf-8"))
-    found = {path: path.read_text(encoding="utf-8") for path in (*FOLDER.glob("*.md"), DESCRIPTION)}
+    wanted[SPECIFICATION] = specification(SPECIFICATION.read_text(encoding="utf-8"))
+    found = {path: path.read_text(encoding="utf-8") for path in {*FOLDER.glob("*.md"), *wanted} if path.exists()}
     stale = sorted(path for path in {*wanted, *found} if wanted.get(path) != found.get(path))
     if check:
         if stale:
@@ -85,16 +94,65 @@ def description(text: str) -> str:
     return before + "\n".join(rows) + "\n" + after
 
 
+def specification(text: str) -> str:
+    """Return the argument specification of the role launch with the variables of a request made anew."""
+    before = re.split(rf"^  {REQUEST_ENTRY}:\n", text, maxsplit=1, flags=re.MULTILINE)[0]
+    options = {
+        variable.strip("`"): {
+            "description": [ansible_markup(meaning), ansible_markup(f"Given as {kind}. {default_of(default)}.")],
+            "type": "raw",
+        }
+        for variable, kind, default, meaning in documented()
+    }
+    entry = {
+        "short_description": "Check what a user asks for before any host is touched",
+        "description": [
+            "Reads these variables from wherever Ansible has them, checks them with the module session_request, and "
+            "reports everything that is wrong with them at once. Text will do for numbers and truth values, as surveys "
+            "deliver them; what is empty counts as not given.",
+            "Runs on localhost, and ends with C(launch_checked), of use as C(launch_request).",
+            f"L(The request,{DOCUMENTS}/request.md) tells more of each variable.",
+        ],
+        "author": ["The cluster_compute.session authors"],
+        "options": options,
+    }
+    made = yaml.dump({REQUEST_ENTRY: entry}, Dumper=Indented, sort_keys=False, allow_unicode=True, width=110)
+    return before + "".join(f"  {line}\n" for line in made.splitlines())
+
+
+def default_of(default: str) -> str:
+    """Return the default of a variable in a sentence."""
+    return default.capitalize() if default.startswith("required") else f"By default {default}"
+
+
+class Indented(yaml.SafeDumper):
+    """Writes lists as this collection does: further in than what they are of."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Go one level further in."""
+        super().increase_indent(flow, False)
+
+
+def ansible_markup(text: str) -> str:
+    """Return Markdown as Ansible's markup, without its references to what stands elsewhere."""
+    text = re.sub(r",? see (?:below|\[[^]]+\]\([^)]+\))", "", text)
+    text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
+    return re.sub(r"`([^`]+)`", r"C(\1)", text)
+
+
 def known() -> dict[str, dict[str, Any]]:
     """Return what ansible-doc knows of the collection: by type and name."""
     command = ["ansible-doc", "--json", "--metadata-dump", COLLECTION]
     done = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)
     everything = json.loads(done.stdout)["all"]
     prefix = f"{COLLECTION}."
-    return {
-        kind: {name[len(prefix) :]: found for name, found in sorted(plugins.items()) if name.startswith(prefix)}
+    found = {
+        kind: {name[len(prefix) :]: facts for name, facts in sorted(plugins.items()) if name.startswith(prefix)}
         for kind, plugins in everything.items()
     }
+    made = yaml.safe_load(specification(SPECIFICATION.read_text(encoding="utf-8")))["argument_specs"]
+    found["role"]["launch"]["entry_points"][REQUEST_ENTRY] = made[REQUEST_ENTRY]
+    return found
 
 
 def pages(everything: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -241,9 +299,13 @@ def purpose_of(plays: Iterable[Mapping[str, Any]]) -> str:
 
 def requests_of(plays: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what of the request plays check."""
-    module = f"{COLLECTION}.session_request"
+    module, entry = f"{COLLECTION}.session_request", {"name": f"{COLLECTION}.launch", "tasks_from": REQUEST_ENTRY}
     tasks = [task for play in plays for task in play.get("tasks", ())]
-    return [(task[module] or {}).get("only", "launch") for task in tasks if module in task]
+    return [
+        (task.get(module) or {}).get("only", "launch")
+        for task in tasks
+        if module in task or task.get("ansible.builtin.import_role") == entry
+    ]
 
 
 # ---- roles --------------------------------------------------------------------------------------------------------
@@ -266,13 +328,41 @@ def roles(known_roles: Mapping[str, Any]) -> str:
     ]
     for name in sorted(known_roles, key=lambda role: (is_of_lab(role), role)):
         lines += [f"## {name}", ""]
-        for entry, spec in known_roles[name]["entry_points"].items():
-            if len(known_roles[name]["entry_points"]) > 1:
-                lines += [f"### {name}, from {entry}", ""]
-            lines += [f"{marked(spec['short_description'])}.", ""]
-            lines += [f"- {text}" for text in sentences(spec.get("description", ()))] + [""]
-            lines += options_table(spec.get("options", {}), defaults_of(name))
+        lines += role_parts(name, known_roles[name], "../request.md")
     return "\n".join(lines)
+
+
+def role_parts(name: str, facts: Mapping[str, Any], request: str) -> list[str]:
+    """Return all that is known of a role; request: where the variables of a request are described."""
+    lines: list[str] = []
+    for entry, spec in facts["entry_points"].items():
+        if len(facts["entry_points"]) > 1:
+            lines += [f"### {name}, from {entry}", ""]
+        lines += [f"{marked(spec['short_description'])}.", ""]
+        lines += [f"- {text}" for text in sentences(spec.get("description", ()))] + [""]
+        if (name, entry) == (SPECIFICATION.parents[1].name, REQUEST_ENTRY):
+            lines += [f"Its variables are those of [the request]({request}).", ""]
+        else:
+            lines += options_table(spec.get("options", {}), defaults_of(name))
+    return lines
+
+
+def readme_of(name: str) -> Path:
+    """Return where a role says what it is."""
+    return CHECKOUT / "roles" / name / "README.md"
+
+
+def readme(name: str, facts: Mapping[str, Any]) -> str:
+    """Return what a role says of itself to readers who have no checkout."""
+    users = [
+        f"[{path.stem}]({DOCUMENTS}/reference/playbooks.md#{path.stem})"
+        for path in sorted((CHECKOUT / "playbooks").glob("*.yml"))
+        if name in roles_of(yaml.safe_load(path.read_text(encoding="utf-8")))
+    ]
+    lines = [f"# {COLLECTION}.{name}", "", *role_parts(name, facts, f"{DOCUMENTS}/request.md")]
+    if users:
+        lines += [f"Playbooks that use it, and fill in what is required: {', '.join(users)}.", ""]
+    return "\n".join([HEAD, *lines, f"[All roles]({DOCUMENTS}/reference/roles.md). GPL-3.0-or-later.", ""])
 
 
 # ---- modules and plugins ------------------------------------------------------------------------------------------

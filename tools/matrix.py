@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Check the collection with every supported ansible-core and every Python of a managed host that is present here.
 
-For each ansible-core: unit tests, a syntax check of every playbook, and the documentation of every plugin and role. For
-each Python: does the code that runs on managed hosts compile. What cannot run is named, with the reason.
+For each ansible-core: unit tests, every sanity test, a syntax check of every playbook, and the documentation of every
+plugin and role; with --lab also sessions on a lab. For each Python: does the code that runs on managed hosts compile.
+What cannot run is named, with the reason. Releases of ansible-core as arguments (2.16 2.18) stand for all.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -21,6 +23,7 @@ NAMESPACE = "cluster_compute.session"
 
 # ansible-core release: Pythons of its controller, from ansible-core's own support matrix; the first present is used.
 CORES = {
+    "2.16.19": ("3.10", "3.11", "3.12"),
     "2.17.14": ("3.12", "3.11", "3.10"),
     "2.18.19": ("3.11", "3.12", "3.13"),
     "2.19.14": ("3.11", "3.12", "3.13"),
@@ -30,6 +33,8 @@ CORES = {
 # Pythons of a managed host: tests/config.yml says from which on.
 HOST_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 HOST_CODE = ("plugins/module_utils", "plugins/modules")
+# Launch, status, login, another size, the queue, jobs and teardown, as the documents have them.
+SESSIONS = ("tests/integration_lab/test_docs.py", "-k", "commands_of_a_document and (first_session or jobs)")
 # Left to ansible-core itself: its releases want different ones.
 NOT_PINNED = ("ansible-core", "resolvelib")
 
@@ -83,15 +88,15 @@ def run(log: Path, *command: str, env: dict[str, str] | None = None) -> bool:
 
 def plugins() -> Iterator[tuple[str, str]]:
     """Yield type and full name of everything that ansible-doc can show."""
-    for kind, folder in (("module", "modules"), ("filter", "filter"), ("inventory", "inventory"), ("lookup", "lookup")):
-        for path in sorted((ROOT / "plugins" / folder).glob("*.py")):
+    for kind in ("callback", "connection", "filter", "inventory", "module"):
+        for path in sorted((ROOT / "plugins" / ("modules" if kind == "module" else kind)).glob("*.py")):
             if path.stem != "__init__":
                 yield kind, f"{NAMESPACE}.{path.stem}"
     for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
         yield "role", f"{NAMESPACE}.{path.parent.parent.name}"
 
 
-def check_core(core: str) -> Outcome:
+def check_core(core: str, with_lab: bool = False) -> Outcome:
     """Run every check with ansible-core *core* in a virtual environment of its own."""
     found = next((path for path in map(interpreter, CORES[core]) if path), None)
     if found is None:
@@ -117,6 +122,9 @@ def check_core(core: str) -> Outcome:
             outcome.failed.append(name)
 
     check("unit tests", python, "-m", "pytest", "tests/unit")
+    check("sanity tests", "tools/sanity.sh", "sanity")
+    if with_lab:
+        check("sessions on a lab", python, "-m", "pytest", *SESSIONS)
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
         name = str(path.relative_to(ROOT))
         # Playbooks that act on one host have to be told which.
@@ -146,10 +154,14 @@ def check_host_python(version: str) -> Outcome:
 
 def main() -> int:
     """Run the whole matrix and print one line for each row; return 1 if a row failed or no ansible-core could run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lab", action="store_true", help="launch sessions on a lab with each of them as well")
+    parser.add_argument("core", nargs="*", help="how the release begins; all of them unless given")
+    options = parser.parse_args()
     CACHE.mkdir(parents=True, exist_ok=True)
     outcomes = []
-    for core in CORES:
-        outcomes.append(check_core(core))
+    for core in (core for core in CORES if not options.core or core.startswith(tuple(options.core))):
+        outcomes.append(check_core(core, options.lab))
         print(outcomes[-1], flush=True)
     cores_run = [outcome for outcome in outcomes if not outcome.skipped]
     for version in HOST_PYTHONS:

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 name: give_back
 type: aggregate
 short_description: Give back what an interrupted launch holds
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Where a run is interrupted (Ctrl-C, or SIGTERM) while it holds a place for a session that is not proven to run, this
     ends what Ansible does, runs the playbook C(cluster_compute.session.gc) with the same inventory and
@@ -24,6 +24,12 @@ author:
   - The cluster_compute.session authors (@cluster-compute)
 requirements:
   - named in C(callbacks_enabled) of C(ansible.cfg), or in E(ANSIBLE_CALLBACKS_ENABLED)
+"""
+
+EXAMPLES = r"""
+# In ansible.cfg:
+# [defaults]
+# callbacks_enabled = cluster_compute.session.give_back
 """
 
 import json

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 name: progress
 type: aggregate
 short_description: Show the states of a launch with counts and times
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - While a launch, a teardown or a repair is at work, one line on the terminal says in which state it is, how many
     hosts have done their part, and for how many seconds it has lasted. The line is written again in its place, at most
@@ -39,6 +39,12 @@ options:
     ini:
       - section: callback_cluster_compute_progress
         key: show
+"""
+
+EXAMPLES = r"""
+# In ansible.cfg:
+# [defaults]
+# callbacks_enabled = cluster_compute.session.progress
 """
 
 import atexit

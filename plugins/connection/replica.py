@@ -14,7 +14,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: replica
 short_description: Run tasks in a replica of a session
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs commands with C(docker exec) on the replica's host, which it reaches as the site's inventory says, privilege
     escalation on the host included. Needs the command-line client of Docker on the host and C(/bin/sh) in the image.
@@ -50,6 +50,16 @@ options:
     default: true
     vars:
       - name: ansible_pipelining
+"""
+
+EXAMPLES = r"""
+- name: Look into the replicas of a session, which the inventory plugin lists and connects by this plugin
+  hosts: session_train
+  gather_facts: false
+  tasks:
+    - name: Show the memory of each
+      ansible.builtin.command: free -m
+      changed_when: false
 """
 
 import copy

@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 DOCUMENTATION = r"""
 name: awx_rrule
 short_description: Check the recurrence rule of a schedule of AWX
-version_added: 0.1.0
+version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
   - Returns the rule as it is, and fails where the server of AWX would refuse it.

@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 DOCUMENTATION = r"""
 name: awx_survey
 short_description: Put together a survey for AWX
-version_added: 0.1.0
+version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
   - Returns a survey as C(awx.awx.job_template) and C(awx.awx.workflow_job_template) take it.

@@ -14,7 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.
 DOCUMENTATION = r"""
 name: plan_preview
 short_description: Tell as data what a launch in check mode would have done
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:

@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording im
 DOCUMENTATION = r"""
 name: plan_table
 short_description: Show what a launch would do as lines of text
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:

@@ -14,7 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 DOCUMENTATION = r"""
 name: queue_table
 short_description: Show the queue of a resource group as lines of text
-version_added: 0.1.0
+version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
   - Returns one line a session with position, name, owner and its share of use, priority and size, each followed by why

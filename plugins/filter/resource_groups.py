@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 DOCUMENTATION = r"""
 name: resource_groups
 short_description: List the groups of an inventory that can be resource groups
-version_added: 0.1.0
+version_added: 1.0.0
 author: The cluster_compute.session authors
 description:
   - Returns the groups that have hosts and no hosts but those that are for sessions.

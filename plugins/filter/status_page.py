@@ -14,7 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_pag
 DOCUMENTATION = r"""
 name: status_page
 short_description: Draw a resource group as one page of HTML
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:

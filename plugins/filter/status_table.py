@@ -19,7 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.wording im
 DOCUMENTATION = r"""
 name: status_table
 short_description: Lay out a resource group as tables for a terminal
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - The cluster_compute.session authors (@cluster-compute)
 description:

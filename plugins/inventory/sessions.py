@@ -14,7 +14,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: sessions
 short_description: Replicas of sessions as hosts
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Lists the replicas of all sessions of a resource group as hosts named C(SESSION-REPLICA), such as C(train-main1),
     with connections into their containers, so that any playbook runs inside a session.

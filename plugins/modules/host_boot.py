@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_boot
 short_description: Install the program that brings sessions back after a reboot
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Puts one file on the host, a program for the host's Python. It does what
     M(cluster_compute.session.session_repair) does, from what the host itself knows, without a controller.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_drain
 short_description: Have a host take no new sessions, or take them again
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A host that is drained keeps what runs there, which goes on being repaired, and takes no new sessions. It says so
     itself, so it holds for all controllers, whatever they call the host.

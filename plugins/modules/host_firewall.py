@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_firewall
 short_description: Keep all containers of a host out of the overlays of sessions
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A session over several hosts is one network in tunnels (VXLAN, RFC 7348), which carry no signature. A container
     that sends what looks like a packet of a tunnel to a host of the session would be heard in it.

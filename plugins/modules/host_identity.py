@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_identity
 short_description: Give a host an identity of its own
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A host knows itself by an identity that it keeps in its state directory, whatever an inventory calls it. So two
     names for one host are noticed.

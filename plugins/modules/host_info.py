@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_info
 short_description: Tell what placement needs to know of a host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Returns the capacity of a host, what sessions use of it, the address its tunnels use, and the subnets, tunnel
     identifiers and ports that are taken.

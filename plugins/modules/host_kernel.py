@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_kernel
 short_description: Give the kernel of a host the settings that many replicas need
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Each replica knows the hardware address of every other one that it talks to, and all replicas of a host share one
     table of the kernel for it, of 1024 entries as kernels come. 33 replicas that all talk to each other pass that, and

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_preflight
 short_description: Do one host's part of preflight
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Lets a host look at itself, try the network with the others in the form in which sessions use it, and measure it.
   - Changes nothing that lasts. Its link lies in a network namespace that ends with the process that holds

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_runtime
 short_description: Have replicas start with the address of their session first
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Gives the engine of a host a runtime entry, C(cluster-compute), by which replicas of sessions with a network are
     started. It is the engine's own runtime, called by a script that puts the address of the session first in the

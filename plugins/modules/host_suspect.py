@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_suspect
 short_description: Have a host be suspect for a while, or trusted again
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A suspect host gets new sessions only where no other has room. It is trusted again after 1800 seconds, when it
     boots, when a session has been started on it, or when preflight finds no error.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: image_archive
 short_description: Build a container image from Debian packages, with no registry and no engine
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Builds the image's file system with C(mmdebstrap) and writes an archive as C(docker save) does, so that the image
     has the same id on every engine that loads it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_base_tree
 short_description: Build the root file system that lab hosts of one Debian release share
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Builds a bare Debian server with C(mmdebstrap) and keeps it in a cache folder, from which any number of labs use it.
   - The tree carries a package repository of its own, so that hosts made of it can install packages with no way out.

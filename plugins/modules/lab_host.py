@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_host
 short_description: Make, boot, cut off or remove one host of a lab
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - A lab host has its own disk (an overlay on a base tree), process tree, network, host name, SSH server and init. It
     is a machine in everything but its kernel, with nothing on it that the machine around it has installed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_image
 short_description: Load an image archive into the engine of a host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Loads an archive that lies on the host, unless the engine has an image of this name and recipe.
 author: The cluster_compute.session authors (@cluster-compute)

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_network
 short_description: Make the bridge which joins the hosts of a lab
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Makes a bridge in the machine's own network namespace, gives it the first address of the lab's subnet, and lets
     frames between its ports pass the machine's firewall.

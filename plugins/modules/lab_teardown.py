@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: lab_teardown
 short_description: Remove everything that a lab made on this machine
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Removes processes, network namespaces, links, firewall rules, control groups and the directory of a lab.
   - Finds them by the lab's name and by the disks which processes live on, so it also clears what a killed run left.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: replica_exec
 short_description: Run a command in a replica
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Runs one command, without a shell, in a running replica of a session on this host, as the image's user.
 author:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: replica_transfer
 short_description: Time how long a replica takes to send something to another and get it back
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - The one replica of a session on this host sends bytes over SSH to another replica, which sends them back. That loads
     the processors and the network of both hosts.

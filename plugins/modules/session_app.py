@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_app
 short_description: Open an app in main1 of a session on this host, or close it
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - With O(state=open) starts an app in main1 as a job, on a port of main1's own loopback address, and waits until it
     listens. One that runs already is left as it is.

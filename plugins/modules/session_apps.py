@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_apps
 short_description: Check which app is asked for
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads C(app), C(app_directory) and the site's table C(session_apps), and reports everything that is wrong with them.
   - Runs on the controller and changes nothing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_decide
 short_description: Decide what follows from the answers of hosts to the step of a verb
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the state of a verb, which this module returned before, from the variable of the verb, and what each host
     answered to its step; for a launch C(launch_state) and C(launch_answer). Returns the next state.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_host
 short_description: Bring one host's part of a session through its life
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - One call does everything that one host owes a session at one step of its life. A launch goes through O(state=held)
     and O(state=started), each on all hosts of the session before the next.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_images
 short_description: Bring the images of a session to a host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Does what M(cluster_compute.session.session_decide) has decided for this host. Pulls images by their digests,
     side by side; or gives an image to another host, or gets one from there or from the controller.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_info
 short_description: Return all that is known of the sessions and hosts of a resource group
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Puts the facts of all hosts together and returns what they say, as data whose keys and order are stable.
   - Of environment variables and of options of volume drivers only the names are returned, never the values.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_job
 short_description: Run a command in the replicas of one host, without waiting for it
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - With O(state=started) starts a command in replicas of a session on this host. A process of the host keeps what it
     writes and how it ends, and ends it when its time is over; neither the controller nor a connection is needed for

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_jobs
 short_description: Check what job is asked for
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the variables whose names begin with C(job_) and reports everything that is wrong with them. The values of
     C(job_env) are not returned; they are read again when the command is started.

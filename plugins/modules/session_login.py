@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_login
 short_description: Write what the owner's SSH client has to know of a session
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Returns an SSH client configuration and the host keys that belong to it, by which the owner of a session logs in to
     its main replica and, through it, to every other.

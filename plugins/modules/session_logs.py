@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_logs
 short_description: Check what of a session's output is asked for, and show it
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - With O(state=checked) reads the variables whose names begin with C(logs_) and reports everything that is wrong with
     them.

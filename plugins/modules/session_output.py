@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_output
 short_description: Read what the replicas of one host wrote
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - With O(state=known) tells which sessions of a name this host has a record or output of.
   - With O(state=read) returns what the replicas of a session wrote on this host, those that were removed since

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_record
 short_description: Keep on a host what has to be known of sessions that it may carry no replica of
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Writes records down that this host has not, or has in an older revision. An older revision never replaces a newer
     one.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_repair
 short_description: Put back what is missing of the sessions that run on a host
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Compares the host with the records of all its sessions, and puts back exactly what is missing - containers, links,
     forwarding entries, networks, keys, files, records, reservations - in one call, however many sessions there are.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_request
 short_description: Check what a user asks for before any host is touched
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the request from the variables whose names begin with C(session_), from wherever Ansible has them, checks it,
     and reports everything that is wrong with it at once.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_step
 short_description: Do on a host what the state of a verb names for it
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Reads the state that M(cluster_compute.session.session_decide) returned from the variable of the verb, for example
     C(launch_state), and calls the modules that it names for this host, in order, up to the first that fails.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_watch
 short_description: Wait until sessions on any host give room back
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Waits until what sessions hold on this host, or what waits in the queue, is no longer what it was, or until another
     host of the same task has seen such a change, or until the time is up.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: ssh_runtime
 short_description: Build the SSH server and client that replicas of any image get
-version_added: 0.1.0
+version_added: 1.0.0
 description:
   - Makes a folder on the host that holds the distribution's OpenSSH - server, C(ssh), C(scp), C(sftp) - with its
     loader, its libraries and its licences, relocated to the place where replicas find it. Their images need none of it.

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""ansible-builder takes the definition of the execution environment, and finds what the collection needs."""
+"""ansible-builder takes the definitions of the execution environment, and finds what the collection needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-DEFINITION = ROOT / "ee" / "execution-environment.yml"
+DEFINITIONS = {
+    "execution-environment.yml": ("docker.io/library/debian:12", "/usr/bin/apt-get"),
+    "execution-environment-rhel.yml": ("registry.redhat.io/ansible-automation-platform-25/", "/usr/bin/microdnf"),
+}
+"""Each definition, and what the steps to build it have to say."""
 
 
 def run(*argv: str) -> str:
@@ -37,21 +41,28 @@ def run(*argv: str) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with the definition and the collection that was built beside it, as the guide has it."""
+    """Give a folder with the definitions and the collection that was built beside them, as the guide has it."""
     made = tmp_path_factory.mktemp("ee")
-    (made / DEFINITION.name).write_text(DEFINITION.read_text(encoding="utf-8"), encoding="utf-8")
+    for path in (ROOT / "ee").glob("*.yml"):
+        (made / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     run("ansible-galaxy", "collection", "build", "--output-path", str(made), str(ROOT))
     return made
 
 
-def test_the_builder_takes_the_definition(folder: Path) -> None:
-    context = folder / "context"
-    options = ["-f", str(folder / DEFINITION.name), "-c", str(context), "--output-filename", "Containerfile"]
+def test_every_definition_is_tried() -> None:
+    assert {path.name for path in (ROOT / "ee").glob("*.yml")} == set(DEFINITIONS)
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_the_builder_takes_the_definition(name: str, folder: Path) -> None:
+    context = folder / f"context of {name}"
+    options = ["-f", str(folder / name), "-c", str(context), "--output-filename", "Containerfile"]
     run("ansible-builder", "create", *options)
     steps = (context / "Containerfile").read_text(encoding="utf-8")
-    assert 'ARG PKGMGR="/usr/bin/apt-get"' in steps
-    assert "ensurepip" not in steps
-    assert "pip_install" not in steps
+    assert [text for text in DEFINITIONS[name] if text not in steps] == []
+    if name == "execution-environment.yml":
+        assert "ensurepip" not in steps
+        assert "pip_install" not in steps
     wanted = yaml.safe_load((context / "_build" / "requirements.yml").read_text(encoding="utf-8"))["collections"]
     files = [entry["name"] for entry in wanted if entry.get("type") == "file"]
     assert len(files) == 1

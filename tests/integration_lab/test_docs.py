@@ -39,11 +39,13 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md"))]
 OF_EXAMPLES = {"docs/examples.md", "docs/torchrun.md"}
 """Documents whose commands test_examples runs, on hosts that have the image of the examples."""
+REPOSITORY = str(yaml.safe_load((CHECKOUT / "galaxy.yml").read_text(encoding="utf-8"))["repository"])
+PUBLISHED = (f"{REPOSITORY}/blob/main/", f"{REPOSITORY.replace('github.com', 'raw.githubusercontent.com')}/main/")
+"""Where readers who have no checkout find the files of it, as pages and as they are."""
 PROGRAMS = {"ansible", "ansible-inventory", "ansible-playbook", "ssh"}
 MAKE = {"make lab-up", "make launch", "make teardown"}
 """Targets that are run by running what make would run."""
 ELSEWHERE = {
-    "make test": (".ci/run", "make test"),
     "make lab-down": (".ci/run", "make lab-down"),
     "ansible-playbook -i inventories/lab playbooks/lab_down.yml": (
         "tests/integration_lab/conftest.py",
@@ -325,6 +327,10 @@ def test_links_lead_somewhere(document: str) -> None:
     for target in re.findall(r"\]\(([^)]+)\)", read(document)):
         name, _hash, anchor = target.partition("#")
         path = (CHECKOUT / document).parent / name if name else CHECKOUT / document
+        if name.startswith(PUBLISHED):
+            path = CHECKOUT / name.partition("/main/")[2]
+        elif name.startswith("https://"):
+            continue
         assert path.exists(), f"{document} links to {target}"
         headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
         slugs = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings]
@@ -332,7 +338,18 @@ def test_links_lead_somewhere(document: str) -> None:
 
 
 def test_documents_are_linked_from_the_readme() -> None:
-    assert [name for name in DOCUMENTS[1:] if f"({name})" not in read("README.md")] == []
+    assert [name for name in DOCUMENTS[1:] if f"({PUBLISHED[0]}{name})" not in read("README.md")] == []
+
+
+def test_the_readme_is_read_elsewhere_and_has_what_a_hub_asks_for() -> None:
+    text = read("README.md")
+    targets = re.findall(r"\]\(([^)]+)\)|<img[^>]* src=\"([^\"]+)\"", text)
+    assert len(targets) > 30
+    assert [name for pair in targets for name in pair if name and not name.startswith("https://")] == []
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    wanted = ["Requirements", "Installation", "Use", "Documentation", "Support", "Release notes", "License"]
+    assert headings == wanted
+    assert "pip install ansible" not in text
 
 
 def test_the_reader_of_documents_finds_what_it_looks_for() -> None:

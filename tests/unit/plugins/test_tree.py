@@ -90,9 +90,10 @@ def test_no_sanity_test_is_ignored() -> None:
     assert list((ROOT / "tests" / "sanity").glob("ignore*")) == []
 
 
-def test_every_requirement_is_pinned_once() -> None:
+@pytest.mark.parametrize("environment", [("controller", "develop"), ("certify",)], ids=" ".join)
+def test_every_requirement_is_pinned_once(environment: tuple[str, ...]) -> None:
     names: list[str] = []
-    for path in sorted((ROOT / "requirements").glob("*.txt")):
+    for path in [ROOT / "requirements" / f"{name}.txt" for name in environment]:
         for line in path.read_text(encoding="utf-8").splitlines():
             if line and not line.startswith(("#", "-r ")):
                 name, _equals, version = line.partition("==")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.cluster_compute.session.plugins.action.session_request import ActionModule
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import KNOWN_VARIABLES
 from ansible_collections.cluster_compute.session.tests.in_process import run_action
 
 PLAYBOOKS = Path(__file__).resolve().parents[4] / "playbooks"
@@ -170,14 +171,28 @@ def test_of_the_session_of_a_playbook_others_variables_are_no_matter() -> None:
 
 
 VERBS = [
-    path for path in sorted(PLAYBOOKS.glob("*.yml")) if "cluster_compute_request" in path.read_text(encoding="utf-8")
+    path
+    for path in sorted(PLAYBOOKS.glob("*.yml"))
+    if re.search("cluster_compute_request|launch_checked", path.read_text(encoding="utf-8"))
 ]
+ROLE = PLAYBOOKS.parent / "roles" / "launch"
 
 
 @pytest.mark.parametrize("path", VERBS, ids=lambda path: path.stem)
 def test_every_verb_of_sessions_begins_with_this_check_on_the_controller(path: Path) -> None:
     first = yaml.safe_load(path.read_text(encoding="utf-8"))[0]
     assert first["hosts"] == "localhost"
-    assert list(first["tasks"][0])[1] == "cluster_compute.session.session_request"
-    assert not {"ignore_errors", "failed_when"} & set(first["tasks"][0])
+    task = first["tasks"][0]
+    if task.get("ansible.builtin.import_role") == {"name": "cluster_compute.session.launch", "tasks_from": "request"}:
+        (task,) = yaml.safe_load((ROLE / "tasks" / "request.yml").read_text(encoding="utf-8"))
+    assert list(task)[1] == "cluster_compute.session.session_request"
+    assert not {"ignore_errors", "failed_when"} & set(task)
     assert {"launch_cluster", "teardown_cluster", "demo_proof", "logs"} < {playbook.stem for playbook in VERBS}
+
+
+def test_the_role_takes_every_variable_of_a_request_and_leaves_it_as_it_is() -> None:
+    specs = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]
+    options = specs["request"]["options"]
+    assert list(options) == list(KNOWN_VARIABLES)
+    # Whatever is wrong, this check says it, and all of it: Ansible's own would stop at the first, and at what is empty.
+    assert {(option["type"], option.get("required", False)) for option in options.values()} == {("raw", False)}
