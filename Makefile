@@ -72,6 +72,19 @@ awx: setup ## The playbook for AWX, and the definition of the execution environm
 reference: setup ## Write docs/reference anew from the sources
 	@python tools/make_reference.py
 
+.PHONY: docs
+docs: setup ## The documentation as pages, in .cache/site: built, every link followed
+	@# Not --quiet: warnings that are not shown do not count for --strict. What is switched off is the notice until when the
+	@# theme is maintained, which CONTRIBUTING says.
+	@NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+	@python tools/check_site.py .cache/site
+	@echo "Read .cache/site/index.html"
+
+.PHONY: pictures
+pictures: lab-up ## Make the pictures of the documentation anew, from a session on the lab
+	@tools/need.sh chromium=chromium
+	@python tools/make_pictures.py
+
 .PHONY: sanity
 sanity: setup ## ansible-test sanity and ansible-test units
 	@tools/need.sh shellcheck=shellcheck
@@ -122,9 +135,9 @@ certify: setup ## Check the built collection as a hub does: galaxy-importer, and
 	@tools/certify.sh
 
 .PHONY: test
-test: setup ## Every check: contract, lint, unit, sanity, bench-smoke, molecule, awx, browser, build, integration
+test: setup ## Every check: contract, lint, unit, sanity, bench-smoke, molecule, awx, browser, build, docs, integration
 	@# The longest of them begin first, or one would run alone at the end.
-	@tools/test.sh "contract lint unit sanity bench-smoke molecule awx browser build" integration
+	@tools/test.sh "contract lint unit sanity bench-smoke molecule awx browser build docs" integration
 
 .PHONY: clean
 clean: ## Remove .venv and all that the checks made in the checkout

@@ -14,15 +14,28 @@ ansible-galaxy collection build --output-path "$dist" .
 tarball=$(echo "$dist"/cluster_compute-session-*.tar.gz)
 python tools/check_artifact.py "$tarball"
 
-# No settings of the checkout from here on: only what was installed may answer.
-printf '[defaults]\ncollections_path = %s\n' "$site" >"$site/ansible.cfg"
-export ANSIBLE_CONFIG=$site/ansible.cfg
-ansible-galaxy collection install --offline --collections-path "$site" "$tarball"
-cd "$site"
+# No settings and no Ansible of the checkout from here on: only what was installed may answer, in the way in which
+# docs/install.md has users do it, but for the pins.
+page=docs/install.md
+export HOME=$site PIP_CONSTRAINT=$PWD/requirements/controller.txt PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1
+unset ANSIBLE_CONFIG
+block() {
+    sed -n "/^\`\`\`$1$/,/^\`\`\`$/p" "$page" | grep -v '^```'
+}
+mkdir -p "$site/Downloads" "$site/cluster"
+cp "$tarball" "$site/Downloads"
+block ini >"$site/cluster/ansible.cfg"
+block yaml >"$site/cluster/hosts.yml"
+block sh >"$site/commands"
+# shellcheck disable=SC1091 # the commands of the page
+. "$site/commands"
+[ "$PWD" = "$site/cluster" ]
+[ "$(command -v ansible-playbook)" = "$site/cluster/.venv/bin/ansible-playbook" ]
+collection=collections/ansible_collections/cluster_compute/session
 
 # grep reads to the end (no -q): a closed pipe would fail the command before it.
 modules=$(ansible-doc --type module --list cluster_compute.session)
-for file in ansible_collections/cluster_compute/session/plugins/modules/*.py; do
+for file in "$collection"/plugins/modules/*.py; do
     name=$(basename "$file" .py)
     grep -F "cluster_compute.session.$name " <<<"$modules" >/dev/null || {
         echo "ansible-doc does not list the module cluster_compute.session.$name" >&2
@@ -30,10 +43,10 @@ for file in ansible_collections/cluster_compute/session/plugins/modules/*.py; do
     }
     ansible-doc --type module "cluster_compute.session.$name" >/dev/null
 done
-for file in ansible_collections/cluster_compute/session/playbooks/*.yml; do
+for file in "$collection"/playbooks/*.yml; do
     name=$(basename "$file" .yml)
     # Playbooks that act on one host have to be told which.
     ansible-playbook --syntax-check --inventory localhost, --extra-vars lab_host=localhost "cluster_compute.session.$name"
 done
-test -f ansible_collections/cluster_compute/session/playbooks/launch_cluster.yml
+test -f "$collection"/playbooks/launch_cluster.yml
 echo "Built, installed and used: $(basename "$tarball")"

@@ -299,12 +299,12 @@ def purpose_of(plays: Iterable[Mapping[str, Any]]) -> str:
 
 def requests_of(plays: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return what of the request plays check."""
-    module, entry = f"{COLLECTION}.session_request", {"name": f"{COLLECTION}.launch", "tasks_from": REQUEST_ENTRY}
+    module, role, entry = f"{COLLECTION}.session_request", "ansible.builtin.import_role", REQUEST_ENTRY
     tasks = [task for play in plays for task in play.get("tasks", ())]
     return [
         (task.get(module) or {}).get("only", "launch")
         for task in tasks
-        if module in task or task.get("ansible.builtin.import_role") == entry
+        if module in task or task.get(role, {}).get("tasks_from") == entry
     ]
 
 

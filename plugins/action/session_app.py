@@ -44,11 +44,11 @@ class ActionModule(HostAction):
         except OSError as error:
             return {**result, "failed": True, "msg": f"The app runs, but {path} cannot be written: {error.strerror}."}
         shown = {"ssh": tunnel(configuration, opened["port"]), "url": page(opened["port"], way.url)}
-        note = f"The token is in {path}, which is yours alone, beside both lines."
+        hint = f"The token is in {path}, which is yours alone, beside both lines."
         if way.without_token:
-            note = "The app knows no token: whoever reaches that port of your machine while the command runs gets in."
+            hint = "The app knows no token: whoever reaches that port of your machine while the command runs gets in."
         found = {"port": opened["port"], "job": opened["job"], "answer_file": path}
-        return {**result, **shown, **found, "lines": [*shown.values(), note]}
+        return {**result, **shown, **found, "lines": [*shown.values(), hint]}
 
 
 def _write(path: str, text: str) -> None:

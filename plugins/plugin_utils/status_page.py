@@ -28,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_par
     amount_bar,
     badge,
     is_ready,
+    opener,
     search,
     table_head,
     usage_of,
@@ -241,16 +242,7 @@ class _Page:
         return element(
             "tr",
             {"data-search": search(found), "data-session": mark.id},
-            element(
-                "th",
-                {"scope": "row"},
-                element(
-                    "button",
-                    {"type": "button", "popovertarget": mark.id, "class": "open", "title": session["name"]},
-                    mark.show(),
-                    words(session["name"], **{"class": "name"}),
-                ),
-            ),
+            element("th", {"scope": "row"}, opener(mark.id, session["name"], mark.show())),
             element("td", {}, badge(session["status"])),
             element("td", {}, session["mode"] or NOTHING),
             element("td", {}, f"{running} of {session['size']} running" if replicas else session["size"] or NOTHING),
@@ -273,20 +265,7 @@ class _Page:
                     "tr",
                     {"data-search": search(found)},
                     element("td", {"class": "number"}, entry["position"]),
-                    element(
-                        "th",
-                        {"scope": "row"},
-                        element(
-                            "button",
-                            {
-                                "type": "button",
-                                "popovertarget": f"w{number}",
-                                "class": "open",
-                                "title": entry["session_name"],
-                            },
-                            words(entry["session_name"], **{"class": "name"}),
-                        ),
-                    ),
+                    element("th", {"scope": "row"}, opener(f"w{number}", entry["session_name"])),
                     element("td", {}, many(entry["size"], "replica")),
                     element("td", {"class": "number"}, entry["priority"]),
                     element("td", {}, words(entry["owner"], **{"class": "name", "title": entry["owner"]})),

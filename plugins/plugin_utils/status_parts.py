@@ -100,6 +100,12 @@ def badge(status: str) -> Html:
     )
 
 
+def opener(target: str, name: str, mark: Html | None = None, *more: object) -> Html:
+    """Return the button that opens the details of the session *name*, with its mark before the name."""
+    attributes = {"type": "button", "popovertarget": target, "class": "open", "title": name}
+    return element("button", attributes, mark, words(name, **{"class": "name"}), *more)
+
+
 def amount_bar(parts: Sequence[tuple[int, str]], total: int) -> Html:
     """Return a bar of parts, each an amount and a class; what is beyond the total is cut off."""
     rects = []

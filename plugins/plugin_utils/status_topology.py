@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.status_par
     Mark,
     amount_bar,
     is_ready,
+    opener,
     search,
     sign,
 )
@@ -165,11 +166,10 @@ class Topology:
     def _group(self, session: Mapping[str, Any], replicas: Sequence[Mapping[str, Any]]) -> Html:
         worst = _worst(replicas)
         mark = self._mark(session)
-        button = element(
-            "button",
-            {"type": "button", "popovertarget": mark.id, "class": "open", "title": session["name"]},
+        button = opener(
+            mark.id,
+            session["name"],
             mark.show(),
-            words(session["name"], **{"class": "name"}),
             element("span", {"class": "count", "aria-hidden": "true"}, f"{TIMES}{len(replicas)}"),
             sign(worst) if self.dense and worst != "RUNNING" else None,
             element("span", {"class": "hidden"}, f" {many(len(replicas), 'replica')}, {worst.lower()}"),

@@ -134,10 +134,10 @@ def own(name: str) -> Path:
 
 def changes(output: str) -> int:
     """Return how many tasks changed something, by the recap; every host of the lab has to be in it."""
-    recap = {words[0]: words for words in map(str.split, output.partition("PLAY RECAP")[2].splitlines()) if words}
+    recap = {line[0]: line for line in map(str.split, output.partition("PLAY RECAP")[2].splitlines()) if line}
     if not set(HOSTS) <= set(recap):
         raise RuntimeError(f"The recap names {sorted(recap)}, not every host of the lab.\n{output}")
-    return sum(int(word.partition("=")[2]) for words in recap.values() for word in words if word.startswith("changed="))
+    return sum(int(word.partition("=")[2]) for line in recap.values() for word in line if word.startswith("changed="))
 
 
 def each(function: Callable[[Any], Any], items: Any) -> list[Any]:
@@ -151,8 +151,8 @@ class Session:
 
     def __init__(self, size: int) -> None:
         request = Path(sockets()) / "request.json"
-        room = {"cluster_compute_cpus": size / len(HOSTS) * CPUS}
-        request.write_text(json.dumps({**REQUEST, **room, "session_size": size}), encoding="utf-8")
+        capacity = {"cluster_compute_cpus": size / len(HOSTS) * CPUS}
+        request.write_text(json.dumps({**REQUEST, **capacity, "session_size": size}), encoding="utf-8")
         self.request = f"@{request}"
 
     def plan(self) -> Plan:
@@ -219,15 +219,15 @@ class Api:
         made = 0
         if self.network["name"] not in found:
             remote = [replica for replica in self.plan["replicas"] if replica["host"] != host]
-            words = f"link add {name} mtu {self.network['mtu']} type vxlan id {self.network['vni']} "
-            words += f"dstport {self.network['port']} local {HOSTS[host]} nolearning proxy\nlink set {name} up\n"
+            batch = f"link add {name} mtu {self.network['mtu']} type vxlan id {self.network['vni']} "
+            batch += f"dstport {self.network['port']} local {HOSTS[host]} nolearning proxy\nlink set {name} up\n"
             for replica in remote:
-                words += f"neigh replace {replica['address']} lladdr {replica['mac']} dev {name} nud permanent\n"
+                batch += f"neigh replace {replica['address']} lladdr {replica['mac']} dev {name} nud permanent\n"
             entries = "".join(
                 f"fdb append {replica['mac']} dev {name} dst {HOSTS[replica['host']]}\n" for replica in remote
             )
             batches = 'printf "%s" "$0" | ip -batch -; printf "%s" "$1" | bridge -batch -'
-            ssh(host, "sh", "-ec", batches, words, entries)
+            ssh(host, "sh", "-ec", batches, batch, entries)
             client.create_network(
                 self.network["name"],
                 driver="macvlan",

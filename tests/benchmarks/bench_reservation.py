@@ -27,7 +27,7 @@ from bench_launch import HOSTS, lab, own, play, sockets
 
 SESSIONS = (1, 100, 1000)
 LAUNCHES = 24
-PLACES = 9
+SLOTS = 9
 CPUS = 0.2
 REQUEST: dict[str, Any] = {
     "session_size": len(HOSTS),
@@ -68,10 +68,10 @@ def reserve(sessions: int, rounds: int) -> tuple[list[float], list[float]]:
     return taken, given
 
 
-def launch(name: str, places: int) -> tuple[str, float]:
-    """Launch one session where *places* of its kind have room; return what became of it and the seconds it took."""
+def launch(name: str, slots: int) -> tuple[str, float]:
+    """Launch one session where *slots* of its kind have room; return what became of it and the seconds it took."""
     variables = Path(sockets()) / f"{name}.json"
-    request = {**REQUEST, "session_name": name, "cluster_compute_cpus": round(places * CPUS, 1)}
+    request = {**REQUEST, "session_name": name, "cluster_compute_cpus": round(slots * CPUS, 1)}
     variables.write_text(json.dumps(request), encoding="utf-8")
     begin = time.monotonic()
     output = play(own("launch_cluster"), "-e", f"@{variables}")
@@ -86,26 +86,26 @@ def teardown(name: str) -> None:
 
 def alone() -> str:
     """Return one line on a launch alone."""
-    _status, seconds = launch("alone", PLACES)
+    _status, seconds = launch("alone", SLOTS)
     teardown("alone")
     return f"one launch alone: {seconds:.1f} s"
 
 
-def race(launches: int, places: int) -> str:
+def race(launches: int, slots: int) -> str:
     """Return one line on launches that begin at once."""
     names = [f"race{number}" for number in range(launches)]
     begin = time.monotonic()
     with ThreadPoolExecutor(launches) as pool:
-        ended = list(pool.map(launch, names, [places] * launches))
+        ended = list(pool.map(launch, names, [slots] * launches))
     whole = time.monotonic() - begin
     running = [seconds for status, seconds in ended if status == "RUNNING"]
     waiting = [seconds for status, seconds in ended if status == "PENDING"]
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(teardown, names))
-    if (len(running), len(waiting)) != (places, launches - places):
-        raise RuntimeError(f"{len(running)} of {launches} run, where {places} have room.")
+    if (len(running), len(waiting)) != (slots, launches - slots):
+        raise RuntimeError(f"{len(running)} of {launches} run, where {slots} have room.")
     return (
-        f"{launches} launches at once for {places} places: {whole:.1f} s until all were answered; "
+        f"{launches} launches at once for {slots} slots: {whole:.1f} s until all were answered; "
         f"{len(running)} run, median {statistics.median(running):.1f} s, "
         f"{len(waiting)} wait, median {statistics.median(waiting):.1f} s"
     )
@@ -130,7 +130,7 @@ def main() -> None:
         if options.smoke:  # which launches as the other does
             print(race(2, 1))
         else:
-            print(f"{alone()}\n{race(LAUNCHES, PLACES)}")
+            print(f"{alone()}\n{race(LAUNCHES, SLOTS)}")
 
 
 if __name__ == "__main__":

@@ -239,17 +239,17 @@ def empty() -> dict[str, Any]:
 
 def hostile() -> dict[str, Any]:
     """The small group with each of the hostile values in every place that holds text, one way or the other."""
-    turn = 0
+    count = 0
 
     def spoil(value: Any, key: str = "") -> Any:
-        nonlocal turn
+        nonlocal count
         if isinstance(value, dict):
             return {name: spoil(inner, str(name)) for name, inner in value.items()}
         if isinstance(value, list):
             return [spoil(inner, key) for inner in value]
         if isinstance(value, str) and key not in ("status", "id", "session_id", "driver", "host", "hosts"):
-            turn += 1
-            return f"{value}{HOSTILE[turn % len(HOSTILE)]}"
+            count += 1
+            return f"{value}{HOSTILE[count % len(HOSTILE)]}"
         return value
 
     found = spoil(small())

@@ -77,8 +77,8 @@ def test_an_app_is_opened_once_and_found_again(work: Session) -> None:
     assert open_app(work, "page")["changed"] is False
     assert close_app(work, "page") == {"changed": True, "closed": ["page"]}
     assert fetch(work, opened["port"]) == ""
-    anew = open_app(work, "page")["opened"]
-    assert anew["token"] != opened["token"]
+    reopened = open_app(work, "page")["opened"]
+    assert reopened["token"] != opened["token"]
     assert close_app(work) == {"changed": True, "closed": ["other", "page"]}
     assert close_app(work) == {"changed": False, "closed": []}
 

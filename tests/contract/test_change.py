@@ -84,10 +84,10 @@ class Changing:
     def to(self, *missing: str) -> Record:
         """Return the next revision, in which only these replicas are missing."""
         plan, before = without(self.full, missing), {replica["name"] for replica in self.session.plan["replicas"]}
-        places: dict[str, str | None] = {
+        former_hosts: dict[str, str | None] = {
             replica["name"]: None for replica in plan["replicas"] if replica["name"] not in before
         }
-        given = {"plan": plan, "hosts": tuple(plan["hosts"]), "change": Change(RESIZE, places)}
+        given = {"plan": plan, "hosts": tuple(plan["hosts"]), "change": Change(RESIZE, former_hosts)}
         return advance(self.session.record, RUNNING, "It has another size.", **given)
 
     def beyond(self, record: Record) -> Claim:

@@ -49,8 +49,8 @@ class Job:
     def start(self, command: str | list[str], *on: str, check_mode: bool = False, **more: Any) -> Job:
         """Start a command, of a shell where it is one text, in replicas."""
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else command
-        places = {replica["name"]: replica["host"] for replica in self.session.plan["replicas"]}
-        given = {"on": {name: places[name] for name in on or ("main1",)}, "host": HERE, "command": argv, **more}
+        homes = {replica["name"]: replica["host"] for replica in self.session.plan["replicas"]}
+        given = {"on": {name: homes[name] for name in on or ("main1",)}, "host": HERE, "command": argv, **more}
         self.answer = self.session.call(
             "session_job", check_mode, state="started", session_id=self.session.id, job=self.id, **given
         )
@@ -108,8 +108,8 @@ def test_exit_codes_and_output_of_all_replicas(work: Session) -> None:
         assert sorted(found[name]["lines"]) == [("err", "oh"), ("out", f"rank {rank} of 2")]
         assert (found[name]["status"], found[name]["exit_code"]) == ("ENDED", rank)
         assert (found[name]["timed_out"], found[name]["stopped"], found[name]["problem"]) == (False, False, "")
-    words = Job(work).start(["printf", "%s\\n", "a  b", "$HOME"]).end()["main1"]
-    assert texts(words) == ["a  b", "$HOME"]
+    printed = Job(work).start(["printf", "%s\\n", "a  b", "$HOME"]).end()["main1"]
+    assert texts(printed) == ["a  b", "$HOME"]
     where = Job(work).start("pwd; id -u; ls -1 $(dirname $(command -v ssh))/ssh", "sub1", directory="/tmp", user="1000")
     assert texts(where.end()["sub1"])[:2] == ["/tmp", "1000"]
 

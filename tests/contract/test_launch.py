@@ -594,7 +594,7 @@ def image_of(host: Host) -> Iterator[Callable[..., str]]:
         output_of("docker", "rmi", "-f", name)
 
 
-def usual_port(session: Session, replica: str) -> str:
+def port_22(session: Session, replica: str) -> str:
     """Return what answers on port 22 of a replica's address in the session; nothing where nobody does."""
     (address,) = (entry["address"] for entry in session.plan["replicas"] if entry["name"] == replica)
     return session.run_in("main1", "sh", "-c", f"echo | timeout 5 nc {address} 22 || true")
@@ -617,7 +617,7 @@ def test_clients_that_know_no_etc_ssh_find_what_they_read(
         first, text = session.run_in("main1", "cat", f"/tmp/.ssh/{name}").split("\n", 1)
         assert session.id in first
         assert text == session.run_in("main1", "cat", f"/etc/cluster-compute/ssh/{of_session}")
-    assert usual_port(session, "sub1").startswith("SSH-2.0-")
+    assert port_22(session, "sub1").startswith("SSH-2.0-")
 
     session.run_in("sub1", "sh", "-c", "echo mine >/tmp/.ssh/known_hosts; rm /tmp/.ssh/id_ed25519")
     again = image_of("demo-sub1")
@@ -638,9 +638,9 @@ def test_an_image_s_own_files_and_server_stay(host: Host, image_of: Callable[...
     session = host.launch(size=2, image=image)
     for name in ("config", "known_hosts", "id_ed25519"):
         assert session.run_in("sub1", "cat", f"/.ssh/{name}") == "mine\n"
-    assert usual_port(session, "sub1") == ""
+    assert port_22(session, "sub1") == ""
     session.remove()
-    assert usual_port(host.launch(size=2, image=exposed), "sub1") == ""
+    assert port_22(host.launch(size=2, image=exposed), "sub1") == ""
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def turn(lab: None, request: pytest.FixtureRequest) -> Iterator[None]:
+def file_lock(lab: None, request: pytest.FixtureRequest) -> Iterator[None]:
     """Wait until a file may run: beside those of the other processes, or alone."""
     path = CHECKOUT / ".cache" / "integration" / "turn"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ def turn(lab: None, request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def untouched_lab(turn: None) -> Iterator[Snapshot]:
+def untouched_lab(file_lock: None) -> Iterator[Snapshot]:
     """Give the state of the hosts before a module's tests; it has to be the same after them."""
     before = snapshot()
     yield before

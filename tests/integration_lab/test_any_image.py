@@ -64,8 +64,8 @@ def images(untouched_lab: object) -> Iterator[None]:
             commit = f"docker commit {options} made {name}"
             alone = f"docker cp made:/bin/busybox /root/busybox; tar -C /root -c busybox | docker import - {name}"
             make = f"docker create --name made {BUSYBOX} >/dev/null; {{ {commit if changes else alone}; }} >/dev/null"
-            tidy = "docker rm made >/dev/null; rm -f /root/busybox"
-            packed = script("n1", f"{make}; {tidy}; docker save {name} | gzip | base64")
+            clean_up = "docker rm made >/dev/null; rm -f /root/busybox"
+            packed = script("n1", f"{make}; {clean_up}; docker save {name} | gzip | base64")
             for host in ("n2", "n3"):
                 on(host, "sh", "-ec", "base64 -d | gzip -d | docker load", stdin=packed)
         yield

@@ -284,8 +284,8 @@ class TestOwner:
         written = script(
             "n1", "docker logs lab-book-main1 2>&1; cat /var/log/syslog /var/log/docker* 2>/dev/null || true"
         )
-        places = [run.output, json.dumps(run.results), json.dumps(notebook.run.results), notebook.run.output]
-        for place in [*places, logs.output, *listed, own, described, written]:
+        texts = [run.output, json.dumps(run.results), json.dumps(notebook.run.results), notebook.run.output]
+        for place in [*texts, logs.output, *listed, own, described, written]:
             assert notebook.token not in place
 
 

@@ -42,14 +42,14 @@ REQUEST: dict[str, Any] = {
     "session_env": {"GREETING": "good morning"},
 }
 NAMES = ("main1", "sub1", "sub2")
-PLACES = dict(zip(NAMES, HOSTS))
+HOMES = dict(zip(NAMES, HOSTS))
 
 
 @pytest.fixture(scope="module")
 def phoenix(untouched_lab: Snapshot) -> Iterator[dict[str, dict[str, Any]]]:
     """Launch three replicas, one on each host, and give what has to be the same for as long as the session lives."""
     try:
-        assert launch(REQUEST).ok().placed == PLACES
+        assert launch(REQUEST).ok().placed == HOMES
         yield _lasting()
     finally:
         teardown("phoenix").ok()
@@ -101,7 +101,7 @@ def _lasting_of(replica: Replica) -> dict[str, Any]:
 def _await_replica(name: str) -> float:
     """Wait until a replica runs and answers the others, without any help; return how long it took."""
     began = time.monotonic()
-    host, container = PLACES[name], f"phoenix-{name}"
+    host, container = HOMES[name], f"phoenix-{name}"
     while True:
         done = try_on(host, ["docker", "exec", container, "true"])
         if done.returncode == 0:
@@ -130,7 +130,7 @@ def _power_cycle(host: str) -> None:
 
 @pytest.mark.parametrize("name", ["main1", "sub2"], ids=["n1", "n3"])
 def test_a_host_that_lost_power_brings_its_replica_back(name: str, phoenix: dict[str, dict[str, Any]]) -> None:
-    _power_cycle(PLACES[name])
+    _power_cycle(HOMES[name])
     _await_replica(name)
     _all_reach_all()
     _assert_lasting(phoenix)
@@ -151,7 +151,7 @@ def test_all_hosts_at_once(phoenix: dict[str, dict[str, Any]]) -> None:
 @pytest.mark.parametrize("name", ["sub1", "sub2"], ids=["n2", "n3"])
 def test_an_engine_that_was_restarted(name: str, phoenix: dict[str, dict[str, Any]]) -> None:
     # With systemd the engine's start starts the program; this init does not know such a tie.
-    script(PLACES[name], "service docker restart; service cluster-compute start")
+    script(HOMES[name], "service docker restart; service cluster-compute start")
     _await_replica(name)
     _all_reach_all()
     _assert_lasting(phoenix)

@@ -39,6 +39,10 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md"))]
 OF_EXAMPLES = {"docs/examples.md", "docs/torchrun.md"}
 """Documents whose commands test_examples runs, on hosts that have the image of the examples."""
+REPEATS = {"docs/operate.md", "docs/tour.md"}
+"""Documents whose commands are all in others as well, and run for those."""
+INSTALLATION = "docs/install.md"
+"""tools/build.sh runs its commands, one after the other."""
 REPOSITORY = str(yaml.safe_load((CHECKOUT / "galaxy.yml").read_text(encoding="utf-8"))["repository"])
 PUBLISHED = (f"{REPOSITORY}/blob/main/", f"{REPOSITORY.replace('github.com', 'raw.githubusercontent.com')}/main/")
 """Where readers who have no checkout find the files of it, as pages and as they are."""
@@ -225,7 +229,12 @@ def is_left(command: str, document: str) -> bool:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_command_runs_here_or_elsewhere(document: str) -> None:
+    if document == INSTALLATION:
+        assert f"page={INSTALLATION}\n" in read("tools/build.sh")
+        return
+    others = {command for name in set(DOCUMENTS) - REPEATS - OF_EXAMPLES for command in commands(read(name))}
     for command in commands(read(document)):
+        assert document not in REPEATS or command in others, f"{document}: no other document has '{command}'"
         known = program(command) in PROGRAMS or command in MAKE or command in ELSEWHERE
         assert known, f"{document}: nothing runs '{command}'; run it here, or name in ELSEWHERE what does"
 
@@ -237,10 +246,7 @@ def test_what_runs_elsewhere_is_there(command: str) -> None:
     assert any(command in commands(read(document)) for document in DOCUMENTS), "no document has it any more"
 
 
-@pytest.mark.parametrize(
-    "document",
-    [*SHARED, *(name for name in DOCUMENTS if name not in (*SHARED, *OF_EXAMPLES) and commands(read(name)))],
-)
+@pytest.mark.parametrize("document", [*SHARED, *sorted(set(EXPECTED) - set(SHARED))])
 def test_the_commands_of_a_document(
     document: str,
     printed: dict[str, str],
@@ -273,7 +279,8 @@ def test_the_commands_of_a_document(
 
 
 def test_there_is_something_to_run() -> None:
-    assert set(EXPECTED) == {name for name in DOCUMENTS if commands(read(name))} - OF_EXAMPLES
+    elsewhere = {*OF_EXAMPLES, *REPEATS, INSTALLATION}
+    assert set(EXPECTED) == {name for name in DOCUMENTS if commands(read(name))} - elsewhere
     assert sum(len(commands(read(name))) for name in DOCUMENTS) > 20
 
 

@@ -200,8 +200,8 @@ class TestPull:
         assert "/usr/local/lib/cluster-compute/programs" in pulled.output
         assert "AnsiballZ_session_images.py" not in pulled.output
         for host in HOSTS:
-            places = f"{STATE} /var/log /root /tmp /run/user /var/tmp /etc/docker"
-            assert script(host, f"grep -rlasF {PASSWORD} {places} || true") == ""
+            folders = f"{STATE} /var/log /root /tmp /run/user /var/tmp /etc/docker"
+            assert script(host, f"grep -rlasF {PASSWORD} {folders} || true") == ""
         for replica in replicas("trio").values():
             assert PASSWORD not in json.dumps(replica.about)
         assert PASSWORD not in json.dumps(record("trio"))

@@ -258,14 +258,14 @@ def _look(file: Path) -> Site:
     """Say where everything is, give strangers their routes, have everybody listen."""
     found = {f"{session} {name}": replica for session in REQUESTS for name, replica in replicas(session).items()}
     plans = {session: record(session)["plan"] for session in REQUESTS}
-    places = {"foreign": Place("", f"/run/netns/{FOREIGN.namespace}")}
+    spots = {"foreign": Place("", f"/run/netns/{FOREIGN.namespace}")}
     for name, member in found.items():
-        places[name] = Place(member.host, f"/proc/{member.about['State']['Pid']}/ns/net")
+        spots[name] = Place(member.host, f"/proc/{member.about['State']['Pid']}/ns/net")
     for host in HOSTS:
         on(host, "docker", "start", "plain")
         pid = on(host, "docker", "inspect", "-f", "{{.State.Pid}}", "plain").strip()
-        places[f"plain {host}"] = Place(host, f"/proc/{pid}/ns/net")
-    site = Site(found, plans, places, file)
+        spots[f"plain {host}"] = Place(host, f"/proc/{pid}/ns/net")
+    site = Site(found, plans, spots, file)
     in_parallel(site.listen, found)
     alpha, gamma = plans["alpha"], plans["gamma"]
     for where in ("foreign", "n2"):

@@ -136,15 +136,15 @@ def test_a_job_survives_its_controller_and_is_collected_by_another(work: dict[st
         text=True,
         start_new_session=True,
     ) as started:
-        guard = threading.Timer(100, lambda: os.killpg(started.pid, signal.SIGKILL))
-        guard.start()
+        timer = threading.Timer(100, lambda: os.killpg(started.pid, signal.SIGKILL))
+        timer.start()
         shown = ""
         assert started.stdout is not None
         for line in started.stdout:
             shown += line
             if "| begin" in line:
                 break  # it came while the job still waits
-        guard.cancel()
+        timer.cancel()
         os.killpg(started.pid, signal.SIGKILL)
     found = re.search(r"sub1/([0-9a-f]{12}) +\| begin|main1/([0-9a-f]{12}) +\| begin", shown)
     assert found is not None, shown

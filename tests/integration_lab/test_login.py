@@ -453,10 +453,10 @@ class TestLife:
         assert launch(request).ok().changed_hosts == set()
 
     def test_after_the_teardown_nobody_answers(self, sessions: Sessions) -> None:
-        places = {(record(session)["hosts"][0], port_of(session)) for session in ("trio", "alone")}
-        assert all(is_open(ADDRESSES[host], port) for host, port in places)
+        ports = {(record(session)["hosts"][0], port_of(session)) for session in ("trio", "alone")}
+        assert all(is_open(ADDRESSES[host], port) for host, port in ports)
         clear("trio", "alone")
-        assert not any(is_open(ADDRESSES[host], port) for host, port in places)
+        assert not any(is_open(ADDRESSES[host], port) for host, port in ports)
         shutil.rmtree(sessions.folder / "trio")
         run = login(sessions.folder, "trio")
         assert run.code != 0

@@ -146,8 +146,8 @@ def test_a_line_is_shown_as_it_is_written(chat: dict[str, Replica], tmp_path: Pa
         stderr=subprocess.STDOUT,
         text=True,
     ) as started:
-        guard = threading.Timer(100, started.kill)
-        guard.start()
+        timer = threading.Timer(100, started.kill)
+        timer.start()
         shown = []
         assert started.stdout is not None
         for line in started.stdout:
@@ -157,7 +157,7 @@ def test_a_line_is_shown_as_it_is_written(chat: dict[str, Replica], tmp_path: Pa
                 say(chat["sub2"], "echo late")
             if shown[-1] == "sub2  | late":
                 break
-        guard.cancel()
+        timer.cancel()
         started.terminate()
         assert shown[-1] == "sub2  | late", "\n".join(shown)
 

@@ -707,7 +707,7 @@ class TestOtherClients:
     @pytest.mark.parametrize("program", [ASYNCSSH, PARAMIKO, LIBSSH], ids=["asyncssh", "paramiko", "libssh"])
     def test_a_host_with_another_key_is_refused(self, six: Six, program: str) -> None:
         # Each is known by the key of the next.
-        turn = (
+        rotate = (
             "cd ~/.ssh; for file in config known_hosts; do cp -p $file $file.right; done; "
             "sed 1d known_hosts.right >names; "
             "(tail -n +3 names; head -n 2 names) | cut -d' ' -f2- >keys; "
@@ -715,7 +715,7 @@ class TestOtherClients:
             "sed 's#/etc/cluster-compute/ssh/known_hosts#/home/work/.ssh/known_hosts#' config.right >config"
         )
         back = "cd ~/.ssh; for file in config known_hosts; do mv $file.right $file; done; rm names keys"
-        six.main.run("sh", "-ec", turn)
+        six.main.run("sh", "-ec", rotate)
         try:
             refused = six.main.attempt("python3", "-c", program, "sub1")
         finally:
@@ -731,8 +731,8 @@ class TestAgain:
     def test_a_second_launch_changes_nothing(self, six: Six) -> None:
         before = snapshot()
         # As a survey gives it: numbers as text, other spellings, an empty answer.
-        survey = {"session_size": "6", "session_cpus": "1000m", "session_memory": "262144k", "session_priority": ""}
-        run = launch({**REQUEST, **survey}).ok()
+        answers = {"session_size": "6", "session_cpus": "1000m", "session_memory": "262144k", "session_priority": ""}
+        run = launch({**REQUEST, **answers}).ok()
         assert set(run.recap) == {"localhost", *HOSTS}
         assert run.changed_hosts == set()
         assert run.actions() == {}

@@ -156,24 +156,24 @@ def cleared(untouched_lab: Snapshot) -> Iterator[list[str]]:
 
 
 def test_of_many_launches_as_many_run_as_have_room_and_the_others_wait(cleared: list[str], tmp_path: Path) -> None:
-    places = LAUNCHES * 3 // 8
+    slots = LAUNCHES * 3 // 8
     cleared += [f"race{number}" for number in range(LAUNCHES)]
     with Sampler() as sampler:
         # A host holds so many replicas of 0.2 CPUs, and every session wants one on each host.
-        outcome = dict(race(cleared, tmp_path, f"{places * 0.2:.1f}"))
-    assert Counter(outcome.values()) == {"RUNNING": places, "PENDING": LAUNCHES - places}, why(tmp_path)
+        outcome = dict(race(cleared, tmp_path, f"{slots * 0.2:.1f}"))
+    assert Counter(outcome.values()) == {"RUNNING": slots, "PENDING": LAUNCHES - slots}, why(tmp_path)
     assert running_replicas() == {name: 3 for name, status in outcome.items() if status == "RUNNING"}
     for host, samples in sampler.samples.items():
         assert len(samples) > 20
-        assert max(sample[0] for sample in samples) == places * 200, host
-        assert max(sample[2] for sample in samples) == places * 200, host
-        assert max(sample[1] for sample in samples) == places, host
-    site = {host: {"cluster_compute_cpus": f"{places * 0.2:.1f}"} for host in HOSTS}
+        assert max(sample[0] for sample in samples) == slots * 200, host
+        assert max(sample[2] for sample in samples) == slots * 200, host
+        assert max(sample[1] for sample in samples) == slots, host
+    site = {host: {"cluster_compute_cpus": f"{slots * 0.2:.1f}"} for host in HOSTS}
     waiting = play("schedule_pending", {}, "--check", hosts=site).ok()
     queue = [
         line for result in waiting.of("Say what was launched and who waits on") for line in result["values"]["msg"]
     ]
-    assert sum(line[0].isdigit() for line in queue) == LAUNCHES - places
+    assert sum(line[0].isdigit() for line in queue) == LAUNCHES - slots
     assert not [line for line in queue if "It can start" in line], queue
 
 

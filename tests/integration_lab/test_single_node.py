@@ -31,14 +31,14 @@ NAMES = ("pair", "alone", "uneven")
 
 
 @pytest.fixture(scope="module")
-def room(untouched_lab: Snapshot) -> Iterator[None]:
+def cleared(untouched_lab: Snapshot) -> Iterator[None]:
     """Leave nothing of the sessions of this file, which run beside each other and are only looked at."""
     yield
     clear(*NAMES)
 
 
 @pytest.fixture(scope="module")
-def pair(room: None) -> tuple[Run, dict[str, Replica]]:
+def pair(cleared: None) -> tuple[Run, dict[str, Replica]]:
     """Launch two replicas that fit one host; they may be on several."""
     request = {
         "session_name": "pair",
@@ -117,7 +117,7 @@ class TestLimits:
 
 
 @pytest.fixture(scope="module")
-def alone(room: None) -> tuple[Run, Replica]:
+def alone(cleared: None) -> tuple[Run, Replica]:
     """Launch a session of one replica."""
     run = launch({"session_name": "alone", "session_image": DEMO, "session_memory": "128m", "session_ports": 7100}).ok()
     found = replicas("alone")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
-    check_room,
+    check_space,
     make_directory,
     write_file,
 )
@@ -139,7 +139,7 @@ class LedgerFile:
                 return Answer(True)
             answer = rules.answer(claim, ledger, untracked, allocatable)
             if answer.granted:
-                check_room(self.path.parent)
+                check_space(self.path.parent)
                 ledger[claim.session_id] = rules.lease(claim, self._boot(), self._clock(), seconds, lease_owner)
                 self._store(ledger)
             return answer

@@ -242,7 +242,7 @@ class JobOutput:
         if not requeue or not self.stop_file.exists():
             write_file(self.stop_file, REQUEUE if requeue else "", mode=0o600)
 
-    def is_to_begin_anew(self) -> bool:
+    def is_requeued(self) -> bool:
         """Tell whether its end was asked for so that it begins anew elsewhere."""
         with suppress(FileNotFoundError):
             return self.stop_file.read_text(encoding="ascii", errors="replace") == REQUEUE

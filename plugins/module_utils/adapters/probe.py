@@ -62,7 +62,7 @@ DRAIN = 30.0
 BULK = 65536
 """Bytes that a connection carries when it is tried: more than fit into any one packet."""
 ROUND_TRIPS = 40
-USUAL = (526, 1230, 1350, 1400, 1422, 1442)
+TUNNEL_SIZES = (526, 1230, 1350, 1400, 1422, 1442)
 """Sizes inside the link that are tried where no answer says what arrives: those of usual networks less the overhead."""
 
 _CLONE_NEWNET = 0x40000000
@@ -427,7 +427,7 @@ class Tries:
 
     def spread(self, most: Mapping[str, int]) -> None:
         """Send packets of several usual sizes to addresses of which no answer comes; what arrives is known there."""
-        for size in USUAL:
+        for size in TUNNEL_SIZES:
             self.reach({address: size for address, limit in most.items() if size < limit}, tries=2, wait=WAIT / 10)
 
     def _hear(self, left: dict[str, int], deadline: float) -> None:

@@ -554,7 +554,7 @@ def write_file(path: Path, content: str | bytes, mode: int = 0o644, owner: tuple
     _with_reserve(path, len(content), lambda: _write_file(path, content, mode, owner))
 
 
-def check_room(folder: Path) -> None:
+def check_space(folder: Path) -> None:
     """Raise OSError where the disk is so full that a session that began would need the reserve to end."""
     if _free_bytes(folder) < RESERVE_SIZE:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))

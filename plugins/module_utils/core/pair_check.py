@@ -32,7 +32,7 @@ Times = Mapping[Pair, Optional[float]]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judgement:
     """What is known of the hosts.
 
     good: those that worked well with another. named: those that are slow or broken, and the pairs that show it.
@@ -75,7 +75,7 @@ def next_round(hosts: Sequence[str], rounds: Sequence[Times]) -> list[Pair]:
     return found
 
 
-def judge(hosts: Sequence[str], rounds: Sequence[Times]) -> Verdict:
+def judge(hosts: Sequence[str], rounds: Sequence[Times]) -> Judgement:
     """Return what the rounds so far show."""
     slow: dict[str, list[Pair]] = {}
     good: set[str] = set()
@@ -97,7 +97,7 @@ def judge(hosts: Sequence[str], rounds: Sequence[Times]) -> Verdict:
         for pair in dict.fromkeys(pair for pairs in slow.values() for pair in pairs)
         if pair not in explained and not set(pair) & named.keys() and not set(pair) <= good
     ]
-    return Verdict(tuple(host for host in hosts if host in good), named, tuple(unclear))
+    return Judgement(tuple(host for host in hosts if host in good), named, tuple(unclear))
 
 
 def _judged(rounds: Sequence[Times]) -> Iterable[tuple[Pair, bool]]:
@@ -106,8 +106,8 @@ def _judged(rounds: Sequence[Times]) -> Iterable[tuple[Pair, bool]]:
     for times in rounds:
         finished = sorted(seconds for seconds in times.values() if seconds is not None)
         # A quarter is good for sure, however many of the pairs are slow because of a few hosts.
-        usual = (finished[(len(finished) - 1) // 4 :] if len(times) >= FEW else every)[:1]
-        limit = max([LEAST_SECONDS, *(FACTOR * seconds for seconds in usual)])
+        common = (finished[(len(finished) - 1) // 4 :] if len(times) >= FEW else every)[:1]
+        limit = max([LEAST_SECONDS, *(FACTOR * seconds for seconds in common)])
         for pair, seconds in times.items():
             yield pair, seconds is None or seconds > limit
 

@@ -59,17 +59,17 @@ def report(findings: Sequence[Finding], results: Results) -> list[str]:
     """Return the table: a line for each finding, with what to do below those that are not well; then the matrix."""
     of, tried = len(results.known), _tried(results)
     rows = [("RESULT", "CHECK", "WHERE", "FOUND")]
-    notes: dict[int, list[str]] = {}
+    details: dict[int, list[str]] = {}
     for finding in findings:
         locations = _where(finding, of, tried)
         rows += [(finding.severity, finding.check, locations[0], printable(finding.found))]
         rows += [("", "", location, "") for location in locations[1:]]
         if finding.severity != OK:
-            notes[len(rows) - 1] = [f"right: {printable(finding.expected)}", f"next:  {printable(finding.advice)}"]
+            details[len(rows) - 1] = [f"right: {printable(finding.expected)}", f"next:  {printable(finding.advice)}"]
     # Only what stands in columns is aligned; the last one is as long as it is.
     lines = []
     for number, line in enumerate(table(rows)):
-        lines += [line, *(f"         {note}" for note in notes.get(number, ()))]
+        lines += [line, *(f"         {detail}" for detail in details.get(number, ()))]
     counted = Counter(finding.severity for finding in findings)
     lines.append(f"{of} hosts: {_many(counted[ERROR], 'error')}, {_many(counted[WARNING], 'warning')}.")
     plan = results.plan

@@ -92,10 +92,10 @@ class SessionData:
                 if not check_mode:
                     uid, gid = (mount["owner"] or "0:0").split(":")
                     self._explained(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
-                    self._note("folders", source)
+                    self._mark_made("folders", source)
         for source in self.paths:
             if self.planned[source]["proof"] == WRITES and not check_mode:
-                self._note("proofs", source)
+                self._mark_made("proofs", source)
                 self._write_probe(source, secret)
         return actions
 
@@ -219,7 +219,7 @@ class SessionData:
 
     def _make_volume(self, engine: Engine, name: str, mount: Mount) -> None:
         if self.is_new:
-            self._note("volumes", name)
+            self._mark_made("volumes", name)
         label = {docker_engine.LABEL_VOLUME: self.session_id}
         engine.create_volume(name, mount["driver"], mount["driver_options"], label)
         # The engine takes no offence at one that somebody else has made in this moment.
@@ -252,7 +252,7 @@ class SessionData:
                 return True
         return False
 
-    def _note(self, kind: str, name: str) -> None:
+    def _mark_made(self, kind: str, name: str) -> None:
         with self._noting:  # steps of a stage run side by side
             made = self.directory.read_made()
             names = [*made.get(kind, []), name]

@@ -32,7 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.disk import (
     INODES,
-    Room,
+    Space,
     Use,
     engine_limits,
     is_short,
@@ -77,13 +77,13 @@ def enforce_limits(
     if not check_mode:
         descriptions.keep(entry["Id"] for entry in entries)
     running = {replica.container: replica for replica in found if replica.runs}
-    places = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
+    paths = [root, str(state.root), *(path for replica in running.values() for path in replica.folders)]
     # By number of the device: several places may be on the same.
-    names = {os.stat(place).st_dev: place for place in reversed(places) if os.path.exists(place)}
+    names = {os.stat(place).st_dev: place for place in reversed(paths) if os.path.exists(place)}
     members = cache(members_by_container)
     disks = {*names, *(device for replica in running.values() for device in replica.devices())}
-    rooms = dict(_rooms(names.values(), measure))
-    short = any(is_short(room) for room in rooms.values())
+    spaces = dict(_spaces(names.values(), measure))
+    short = any(is_short(space) for space in spaces.values())
     uses: list[Use] = []
     done: dict[str, str] = {}
     problems = []
@@ -99,7 +99,7 @@ def enforce_limits(
                 f"What {replica.container} has removed and holds open is not known in full: its processes have not "
                 f"been looked through within {HELD_SECONDS} seconds."
             )
-    for container, reason in to_stop(rooms, uses).items():
+    for container, reason in to_stop(spaces, uses).items():
         try:
             if not check_mode:
                 running[container].stop(reason)
@@ -110,11 +110,11 @@ def enforce_limits(
     return done, problems
 
 
-def _rooms(places: Iterable[str], measure: Measure) -> Iterator[tuple[str, Room]]:
-    for place in places:
+def _spaces(paths: Iterable[str], measure: Measure) -> Iterator[tuple[str, Space]]:
+    for place in paths:
         found = measure(place)
-        yield place, Room(found["size"], found["free"])
-        yield f"{INODES}{place}", Room(found["files"], found["files_free"])
+        yield place, Space(found["size"], found["free"])
+        yield f"{INODES}{place}", Space(found["files"], found["files_free"])
 
 
 class _Replica:

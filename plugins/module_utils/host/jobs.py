@@ -137,16 +137,16 @@ def start(
     job.write_info({**description, "runner": runner})
 
 
-def _forget(jobs: Sequence[JobOutput], room: int) -> None:
+def _forget(jobs: Sequence[JobOutput], spare: int) -> None:
     """Remove the oldest jobs that have ended where there are too many, or where they take too much of the disk.
 
-    room: bytes that output may take beyond what it does; negative where it takes too much.
+    spare: bytes that output may take beyond what it does; negative where it takes too much.
     """
     for number, job in enumerate(jobs):
-        if room >= 0 and len(jobs) - number < MOST_JOBS:
+        if spare >= 0 and len(jobs) - number < MOST_JOBS:
             return
         if not is_running(job):
-            room += size_of(job.path)
+            spare += size_of(job.path)
             shutil.rmtree(job.path, ignore_errors=True)
 
 
@@ -225,7 +225,7 @@ def _watch(job: JobOutput, prepared: str, command: Command, end: dict[str, Any],
             try:
                 engine = Engine.connect()
                 running, pid, code = engine.command_state(prepared)
-                requeue = not late and job.is_to_begin_anew()
+                requeue = not late and job.is_requeued()
                 # What has ended by itself is not to run again.
                 has_ended = requeue and not running and code is not None
                 if not (end["timed_out"] or end["stopped"] or has_ended):

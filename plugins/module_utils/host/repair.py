@@ -253,7 +253,7 @@ class _Repairer:
         if standing is not None and standing.is_gone:
             self._give_up(record, standing)
         elif record.status == RUNNING and not is_stub(record) and host is not None and host in record.hosts:
-            if standing is not None and standing.verdict == UNKNOWN:
+            if standing is not None and standing.outcome == UNKNOWN:
                 self._hold_back(record, host, standing)
             else:
                 self._converge(record, host)

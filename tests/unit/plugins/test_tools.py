@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -251,3 +252,74 @@ class TestReference:
 
     def test_a_table_takes_any_text(self) -> None:
         assert load("make_reference").table(["a"], [["x | y\nz"]]) == ["| a |", "|---|", "| x \\| y z |", ""]
+
+
+class TestDocumentation:
+    """What makes pages and pictures of the documentation, and what judges them."""
+
+    def test_a_picture_shows_what_a_terminal_shows_in_the_end(self) -> None:
+        pictures = load("make_pictures")
+        lines = pictures.screen("\r\x1b[Kstart 0/2\r\x1b[K\x1b[0;33mchanged: [h1]\x1b[0m\r\na <b>\r\nlonger\rshort")
+        assert ["".join(letter for letter, _colour in cells) for cells in lines] == ["changed: [h1]", "a <b>", "shortr"]
+        assert {colour for _letter, colour in lines[0]} == {pictures.COLOURS["33"]}
+        drawn = pictures.svg(lines, "A & B")
+        assert "<title>A &amp; B</title>" in drawn
+        assert f">a{pictures.NO_BREAK}&lt;b&gt;</text>" in drawn
+        assert f'fill="{pictures.COLOURS["33"]}" textLength="109.2"' in drawn
+
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [
+            ('<a href="other.html#there">', ""),
+            ('<a href="#here"><p id="here">', ""),
+            ('<a href="https://example.com/x">', ""),
+            ('<img src="data:image/png;base64,AA">', ""),
+            ('<a href="other.html#gone">', "a.html links to other.html#gone, which is not there."),
+            ('<a href="gone.html">', "a.html links to gone.html, which is not there."),
+            ('<img src="gone.svg">', "a.html links to gone.svg, which is not there."),
+            (
+                '<a href="http://example.com">',
+                "a.html links to http://example.com, which is no full address with https.",
+            ),
+            ('<a href="//example">', "a.html links to //example, which is no full address with https."),
+            ('<script src="https://example.com/x.js">', "a.html fetches https://example.com/x.js from outside."),
+            (
+                '<link rel="stylesheet" href="https://example.com/x">',
+                "a.html fetches https://example.com/x from outside.",
+            ),
+            ('<link rel="canonical" href="https://example.com/x">', ""),
+        ],
+    )
+    def test_links_and_what_is_fetched_are_judged(self, text: str, fault: str, tmp_path: Path) -> None:
+        (tmp_path / "a.html").write_text(text, encoding="utf-8")
+        (tmp_path / "other.html").write_text('<p id="there">', encoding="utf-8")
+        assert load("check_site").faults(tmp_path) == ([fault] if fault else [])
+
+    def test_a_style_sheet_that_fetches_is_found_and_so_is_a_site_without_pages(self, tmp_path: Path) -> None:
+        (tmp_path / "a.css").write_text("@font-face { src: url(https://example.com/f.woff) }", encoding="utf-8")
+        found = load("check_site").faults(tmp_path)
+        assert found == [f"{tmp_path} holds no page.", "a.css fetches https://example.com/f.woff from outside."]
+
+    @pytest.mark.parametrize(
+        ("link", "on_the_site"),
+        [
+            ("../CONTRIBUTING.md#checks", "https://forge.example/blob/main/CONTRIBUTING.md#checks"),
+            ("../docs/site.md", "../docs/site.md"),
+            ("../nowhere.md", "../nowhere.md"),
+            ("site.md#data", "site.md#data"),
+        ],
+    )
+    def test_links_out_of_the_documentation_lead_to_the_forge(self, link: str, on_the_site: str) -> None:
+        docs = TOOLS.parent / "docs"
+        page = SimpleNamespace(file=SimpleNamespace(abs_src_path=str(docs / "page.md")))
+        config = {"docs_dir": str(docs), "extra": {"repository": "https://forge.example"}}
+        text = f"<!-- a -->\n<!-- b -->\n\n# Title\n[x]({link})\n"
+        assert load("docs_hook").on_page_markdown(text, page, config) == f"# Title\n[x]({on_the_site})\n"
+
+    @pytest.mark.parametrize("page", ["install.md", "support_matrix.md"])
+    def test_pages_name_the_releases_that_are_tested(self, page: str) -> None:
+        text = (TOOLS.parent / "docs" / page).read_text(encoding="utf-8")
+        named = re.findall(r"^\| (2\.\d+) \| ([\d., ]+?) \|", text, re.MULTILINE)
+        cores = load("matrix").CORES
+        wanted = [(core.rpartition(".")[0], ", ".join(sorted(cores[core]))) for core in cores]
+        assert named == wanted, f"The table of docs/{page} is not that of tools/matrix.py."

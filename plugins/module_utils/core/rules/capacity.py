@@ -111,9 +111,9 @@ def _host(
     )
     free_cores = pinnable.among(dict(free_devices).get(PINNED, ()))
     free_devices = tuple((kind, free_cores.names if kind == PINNED else names) for kind, names in free_devices)
-    room = None if limit is None else max(0, limit - sum(claim.replicas for claim in held))
+    slots = None if limit is None else max(0, limit - sum(claim.replicas for claim in held))
     if facts.drained is not None:
-        room = 0
+        slots = 0
     return Host(
         name=name,
         allocatable=Capacity(cpus, memory, _counts(devices, len(pinnable.cores) * pinnable.threads)),
@@ -123,7 +123,7 @@ def _host(
             _counts(free_devices, len(free_cores.cores) * pinnable.threads),
         ),
         labels=labels,
-        max_replicas=room,
+        max_replicas=slots,
         replica_limit=limit,
         devices=devices,
         free_devices=free_devices,

@@ -143,7 +143,7 @@ def find_places(
     wanted = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
     on_bridge = plan.network is None or plan.network.driver == BRIDGE or request.mode == SINGLE_NODE
     candidates = [
-        replace(host, max_replicas=_room_of(plan, request, host, there.get(host.name, 0), moved))
+        replace(host, max_replicas=_slots_of(plan, request, host, there.get(host.name, 0), moved))
         for host in hosts
         if (not on_bridge or host.name in plan.hosts)
         and (plan.network is None or _carries(plan, hosts_facts, host.name))
@@ -171,7 +171,7 @@ def find_places(
     return shortfall
 
 
-def _room_of(plan: Plan, request: Request, host: Host, there: int, most: int) -> int:
+def _slots_of(plan: Plan, request: Request, host: Host, there: int, most: int) -> int:
     """Return how many replicas more a host may take of the session: by the site, the request and its egress network."""
     limits = [most if host.max_replicas is None else host.max_replicas, _addresses_in(plan.egress.subnet) - there]
     if request.max_replicas_per_host is not None:

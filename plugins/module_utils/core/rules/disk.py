@@ -22,11 +22,11 @@ LARGEST_FILE = 16 * 1024**2
 """Bytes that the engine's own files of a replica (``/etc/hosts``, ``/etc/hostname``, ``/etc/resolv.conf``) may take,
 each; a line for each of 4,096 replicas takes less than 1 MiB."""
 INODES = "the inodes of "
-"""How the name of a room of inodes begins."""
+"""How the name of a space of inodes begins."""
 
 
 @dataclass(frozen=True)
-class Room:
+class Space:
     """What a file system has, in bytes or in inodes: all, and what is free."""
 
     size: int
@@ -37,8 +37,8 @@ class Room:
 class Use:
     """What a replica has written outside its mounts.
 
-    container: its name. limit: bytes, None for none of its own. taken: by what a `Room` is called. file: the largest of
-    the engine's own files, in bytes.
+    container: its name. limit: bytes, None for none of its own. taken: by what a `Space` is called. file: the largest
+    of the engine's own files, in bytes.
     """
 
     container: str
@@ -61,15 +61,15 @@ def engine_limits(driver: str, backing: str, options: Iterable[str]) -> bool:
     return (driver, backing) == ("overlay2", "xfs") and not {"prjquota", "pquota"}.isdisjoint(options)
 
 
-def is_short(room: Room) -> bool:
+def is_short(space: Space) -> bool:
     """Tell whether less is free than has to be; a file system that does not count its inodes is never short of them."""
-    return room.free * PARTS < room.size
+    return space.free * PARTS < space.size
 
 
-def to_stop(rooms: Mapping[str, Room], uses: Iterable[Use]) -> dict[str, str]:
+def to_stop(spaces: Mapping[str, Space], uses: Iterable[Use]) -> dict[str, str]:
     """Return the containers to be stopped, of those that run, and of each the reason as sentences.
 
-    rooms: by what each is called, where they are known.
+    spaces: by what each is called, where they are known.
     """
     found = {}
     for use in uses:
@@ -83,9 +83,9 @@ def to_stop(rooms: Mapping[str, Room], uses: Iterable[Use]) -> dict[str, str]:
                 f"Its /etc/hosts, /etc/hostname or /etc/resolv.conf takes {_rounded(use.file)}, and "
                 f"{format_memory(LARGEST_FILE)} is the most."
             )
-        for name, room in rooms.items():
+        for name, space in spaces.items():
             taken = use.taken.get(name, 0)
-            if is_short(room) and taken * 2 > room.size:
+            if is_short(space) and taken * 2 > space.size:
                 amount = str(taken) if name.startswith(INODES) else _rounded(taken)
                 found[use.container] = (
                     f"Less than a twentieth of {name} was free, and it had taken more than half outside its mounts: "

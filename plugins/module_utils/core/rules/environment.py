@@ -352,10 +352,10 @@ def profile(path: str) -> str:
 
     Folders that no image has anyway come first or last, as they do there; between them stays what the profile set.
     """
-    usual = DEFAULT_PATH.split(":")
+    default = DEFAULT_PATH.split(":")
     folders = path.split(":")
-    begin = next((number for number, folder in enumerate(folders) if folder in usual), len(folders))
-    before, after = folders[:begin], [folder for folder in folders[begin:] if folder not in usual]
+    begin = next((number for number, folder in enumerate(folders) if folder in default), len(folders))
+    before, after = folders[:begin], [folder for folder in folders[begin:] if folder not in default]
     parts = [shlex.quote(":".join(part)) for part in (before, after) if part]
     parts.insert(bool(before), '"$PATH"')
     return (

@@ -92,19 +92,19 @@ def in_order(waiting: Iterable[Waiting]) -> list[Waiting]:
             else:
                 owners.setdefault(entry.owner if entry.cost else "", deque()).append(entry)
         # The next of each owner; an owner's use grows with each turn.
-        turns = [_turn(line[0], charged, owner) for owner, line in owners.items()]
-        heapify(turns)
-        while turns:
-            owner = heappop(turns)[-1]
+        order = [_charge_key(line[0], charged, owner) for owner, line in owners.items()]
+        heapify(order)
+        while order:
+            owner = heappop(order)[-1]
             entry = owners[owner].popleft()
             found.append(entry)
             charged[owner] = charged.get(owner, 0.0) + entry.cost
             if owners[owner]:
-                heappush(turns, _turn(owners[owner][0], charged, owner))
+                heappush(order, _charge_key(owners[owner][0], charged, owner))
     return found
 
 
-def _turn(entry: Waiting, charged: Mapping[str, float], owner: str) -> tuple[float, int, str, str]:
+def _charge_key(entry: Waiting, charged: Mapping[str, float], owner: str) -> tuple[float, int, str, str]:
     return entry.used + charged.get(owner, 0.0), entry.number, entry.session_id, owner
 
 

@@ -146,15 +146,15 @@ def _rounds(state: State) -> list[dict[Pair, Any]]:
 
 
 def _judged(state: State) -> State:
-    verdict = judge(list(state["replicas"]), _rounds(state))
+    judgement = judge(list(state["replicas"]), _rounds(state))
     lines = {
         (entry["pair"][0], entry["pair"][1]): _line(number, entry)
         for number, done in enumerate(state["rounds"], 1)
         for entry in done
     }
-    state["named"] = {host: [lines[pair] for pair in pairs] for host, pairs in verdict.named.items()}
-    state["unclear"] = [lines[pair] for pair in verdict.unclear]
-    if not verdict.named:
+    state["named"] = {host: [lines[pair] for pair in pairs] for host, pairs in judgement.named.items()}
+    state["unclear"] = [lines[pair] for pair in judgement.unclear]
+    if not judgement.named:
         return _with_report(state)
     title = "Tell which replica is here still"
     return {

@@ -205,7 +205,7 @@ def begin(
         "avoid": sorted(set((request.get("displaced") or {}).values())),
         "given_up": [],
         "changes": request.get("changes") or "",
-        "asked_peers": bool(request.get("peers_of")),
+        "peers_heard": bool(request.get("peers_of")),
         **_look(request, [host for host in hosts if host not in away], request.get("peers_of") or ()),
     }
 
@@ -313,10 +313,10 @@ class _Launch:
     # ---- looking and planning -------------------------------------------------------------------------------------
 
     def _look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
-        asked_peers = bool(peers_of)
+        peers_heard = bool(peers_of)
         hosts = [host for host in self.state["known"] if host not in self.state["away"]]
         look = _look(self.state["request"], hosts, peers_of)
-        return {**self.state, "pause": pause, "asked_peers": asked_peers, **look}
+        return {**self.state, "pause": pause, "peers_heard": peers_heard, **look}
 
     def _after_look(self) -> State:
         return self._plan(read_answers(FactsAnswer, self.results))
@@ -355,7 +355,7 @@ class _Launch:
             # What others have lost is seen to after this launch, by a play of its own.
             # To Ansible a result with the key unreachable is that of a host that is.
             state.update(losses=group.losses(planner.view, request.name), out_of_reach=group.unreachable)
-            if planner.asks_peers and not state["asked_peers"]:
+            if planner.asks_peers and not state["peers_heard"]:
                 return self._look_again(peers_of=planner.asks_peers)
             if {*planner.alone} - {*state["alone"]}:
                 # A name that is held by what is left of another session; a second look tells whether it is.
@@ -672,9 +672,9 @@ class _Launch:
         return {**self.state, **step("replace", "Remove the session that this one replaces", DECIDE, calls)}
 
     def _after_replace(self) -> State:
-        return self._bury("hold")
+        return self._write_tombstones("hold")
 
-    def _bury(self, then: str) -> State:
+    def _write_tombstones(self, then: str) -> State:
         """Remember which hosts have to be cleaned later, and go on. then: what follows, hold or undone."""
         found = tombstones_for(self.answers)
         self.state["warnings"] = found.report if found.unreachable else []
@@ -1016,7 +1016,7 @@ class _Launch:
     def _after_undo(self) -> State:
         # Of a session that did not come from the queue nothing stays, and a host that went away meanwhile is cleaned
         # when it is back.
-        return self._after_keep() if self.state["failed_record"] is not None else self._bury("undone")
+        return self._after_keep() if self.state["failed_record"] is not None else self._write_tombstones("undone")
 
     def _undone(self) -> State:
         state = self.state

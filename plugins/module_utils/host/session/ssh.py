@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps
 
 SSH_MOUNT = f"{environment.DIRECTORY}/ssh"
 
-USUAL_PORT = 22
+DEFAULT_PORT = 22
 """Where clients look for a server that are told a name alone."""
 
 OWN_SERVERS = ("/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/sbin/dropbear", "/usr/bin/dropbear")
@@ -56,7 +56,7 @@ def start_server(context: Context, container: str, replica: Replica) -> None:
     """Start the SSH server of a replica that runs, beside the image's own program, as the image's user."""
     command = [environment.SERVER, "-f", f"{SSH_MOUNT}/sshd_config"]
     if replica.address is not None and not has_own_server(context, container, replica):
-        command += ["-o", f"ListenAddress={replica.address}:{USUAL_PORT}"]
+        command += ["-o", f"ListenAddress={replica.address}:{DEFAULT_PORT}"]
     code, out, error = context.engine.execute(container, command, environment=SERVER_ENVIRONMENT)
     if code != 0:
         raise EngineError(
@@ -70,7 +70,7 @@ def has_own_server(context: Context, container: str, replica: Replica) -> bool:
 
     def look() -> bool:
         exposed = context.image_configuration(replica).get("ExposedPorts") or {}
-        return f"{USUAL_PORT}/tcp" in exposed or any(context.engine.has_path(container, path) for path in OWN_SERVERS)
+        return f"{DEFAULT_PORT}/tcp" in exposed or any(context.engine.has_path(container, path) for path in OWN_SERVERS)
 
     return context.once(("own server", context.image_of(replica)), look)
 

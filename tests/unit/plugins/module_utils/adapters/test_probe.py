@@ -84,7 +84,7 @@ def test_the_size_up_to_which_packets_arrive_is_found(process: probe._Process, m
         assert process.heard[probe.TUNNEL] == {7: 1377}
         process.heard[probe.TUNNEL].clear()
         tries.spread({LOCAL: 1450})
-        assert process.heard[probe.TUNNEL] == {7: max(size for size in probe.USUAL if size <= 1377)}
+        assert process.heard[probe.TUNNEL] == {7: max(size for size in probe.TUNNEL_SIZES if size <= 1377)}
 
 
 def test_what_was_heard_is_told_once_and_then_it_ends(process: probe._Process) -> None:

@@ -15,43 +15,43 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Suspicion
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host
 
-Note = Callable[[float], SuspicionFile]
+At = Callable[[float], SuspicionFile]
 
 
 @pytest.fixture
-def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Note:
+def file_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> At:
     """Give the note of a host at a time of its clock."""
     monkeypatch.setattr(suspicion, "REMOVALS", str(tmp_path))
     return lambda now: SuspicionFile("/var/lib/x", lambda: now)
 
 
-def test_it_ends_by_itself_and_when_it_is_forgotten(note: Note) -> None:
-    assert note(100.0).read() is None
-    note(100.0).remember("The engine has gone.\n")
-    assert note(100.0).read() == Suspicion("The engine has gone.", SECONDS)
-    assert str(note(101.0).read()) == "It is suspect, for half an hour at most: The engine has gone."
-    assert note(100.0 + SECONDS).read() is None
-    note(200.0).remember("Again.")
-    assert note(201.0).forget()
-    assert not note(201.0).forget()
-    assert note(201.0).read() is None
+def test_it_ends_by_itself_and_when_it_is_forgotten(file_at: At) -> None:
+    assert file_at(100.0).read() is None
+    file_at(100.0).remember("The engine has gone.\n")
+    assert file_at(100.0).read() == Suspicion("The engine has gone.", SECONDS)
+    assert str(file_at(101.0).read()) == "It is suspect, for half an hour at most: The engine has gone."
+    assert file_at(100.0 + SECONDS).read() is None
+    file_at(200.0).remember("Again.")
+    assert file_at(201.0).forget()
+    assert not file_at(201.0).forget()
+    assert file_at(201.0).read() is None
 
 
-def test_a_note_of_the_time_before_a_boot_is_none(note: Note) -> None:
-    note(100000.0).remember("Long ago.")
-    assert note(5.0).read() is None
+def test_a_note_of_the_time_before_a_boot_is_none(file_at: At) -> None:
+    file_at(100000.0).remember("Long ago.")
+    assert file_at(5.0).read() is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"reason": "x"}', '{"reason": "x", "since": 1e999}', "\0"])
-def test_a_damaged_note_is_none(note: Note, text: str) -> None:
-    note(1.0).path.write_text(text, encoding="utf-8")
-    assert note(1.0).read() is None
+def test_a_damaged_note_is_none(file_at: At, text: str) -> None:
+    file_at(1.0).path.write_text(text, encoding="utf-8")
+    assert file_at(1.0).read() is None
 
 
-def test_a_note_that_cannot_be_written_hides_no_failure(note: Note, tmp_path: Path) -> None:
-    note(1.0).path.mkdir()
-    note(1.0).remember("Gone.")
-    assert not note(1.0).forget()
+def test_a_note_that_cannot_be_written_hides_no_failure(file_at: At, tmp_path: Path) -> None:
+    file_at(1.0).path.mkdir()
+    file_at(1.0).remember("Gone.")
+    assert not file_at(1.0).forget()
 
 
 class OfHost(SessionError):
@@ -68,7 +68,7 @@ class OfHost(SessionError):
     ],
 )
 def test_what_a_host_fails_at_for_reasons_of_its_own_is_remembered(
-    note: Note, monkeypatch: pytest.MonkeyPatch, state: str, error: SessionError, is_remembered: bool
+    file_at: At, monkeypatch: pytest.MonkeyPatch, state: str, error: SessionError, is_remembered: bool
 ) -> None:
     def fail(_arguments: object, _check_mode: bool) -> None:
         raise error

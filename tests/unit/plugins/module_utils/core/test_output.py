@@ -51,8 +51,8 @@ LINES = [(T.format(1), "out", "one"), (T.format(2), "err", "two"), (T.format(2),
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=6))
-def test_a_stream_reads_the_same_however_it_is_cut(places: list[int]) -> None:
-    edges = [0, *sorted(places), len(STREAM)]
+def test_a_stream_reads_the_same_however_it_is_cut(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(STREAM)]
     assert read([STREAM[a:b] for a, b in zip(edges, edges[1:])])[0] == LINES
 
 

@@ -10,8 +10,8 @@ from collections.abc import Collection
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.pair_check import (
     MOST_ROUNDS,
+    Judgement,
     Times,
-    Verdict,
     judge,
     next_round,
 )
@@ -23,7 +23,7 @@ bounded = settings(max_examples=300, derandomize=True, deadline=None)
 
 def check(
     count: int, crippled: Collection[str] = (), noise: float = 1.5, seed: int = 0, broken: bool = False
-) -> tuple[Verdict, int]:
+) -> tuple[Judgement, int]:
     """Go through the rounds; return what is found, and in how many. noise: by which factor healthy pairs differ."""
     chance = random.Random(seed)
     hosts = [f"h{number}" for number in range(count)]
@@ -89,7 +89,7 @@ def test_a_moment_of_trouble_names_nobody(count: int, seed: int) -> None:
 
 def test_of_two_hosts_nobody_knows_which_it_is() -> None:
     found, rounds = check(2, ["h0"], broken=True)
-    assert found == Verdict((), {}, (("h0", "h1"),))
+    assert found == Judgement((), {}, (("h0", "h1"),))
     assert rounds == 1
 
 

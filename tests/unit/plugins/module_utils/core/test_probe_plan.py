@@ -60,10 +60,10 @@ def test_places_differ_and_the_smaller_room_counts() -> None:
         f"n{number}": {"address": f"192.0.2.{number}", "mtu": 1500, "session_mtu": 1450 - number} for number in range(5)
     }
     probe_plan = ProbePlan(hosts, 7, offsets(5, 400), {})
-    places = [probe_plan.place(host) for host in hosts]
-    assert [place["number"] for place in places] == list(range(5))
-    assert places[2] == {"number": 2, "address": "198.18.0.3", "mac": "02:42:c6:12:00:03", "endpoint": "192.0.2.2"}
-    assert len({place["mac"] for place in places}) == 5
+    found = [probe_plan.place(host) for host in hosts]
+    assert [place["number"] for place in found] == list(range(5))
+    assert found[2] == {"number": 2, "address": "198.18.0.3", "mac": "02:42:c6:12:00:03", "endpoint": "192.0.2.2"}
+    assert len({place["mac"] for place in found}) == 5
     assert probe_plan.targets("n3") == ["n4", "n0", "n1", "n2"]
     assert {place["name"]: place["size"] for place in probe_plan.places("n3")} == {
         "n4": 1446,

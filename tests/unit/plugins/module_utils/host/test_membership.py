@@ -66,7 +66,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
 
 
 @pytest.mark.parametrize(
-    ("policy", "says", "verdict"),
+    ("policy", "says", "outcome"),
     [
         ("replace", {"h2": True, "h3": True}, MEMBER),
         ("replace", {"h2": True}, UNKNOWN),
@@ -77,11 +77,11 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     ],
 )
 def test_the_other_hosts_are_asked_and_only_a_policy_holds_back(
-    state: StateDirectory, monkeypatch: pytest.MonkeyPatch, policy: str, says: dict[str, bool], verdict: str
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch, policy: str, says: dict[str, bool], outcome: str
 ) -> None:
     monkeypatch.setattr(questions, "ask", ask_of(says))
     found = membership.standings(state, [record(policy)])[ID]
-    assert (found.verdict, found.answers, found.others) == (verdict, says, ("h2", "h3"))
+    assert (found.outcome, found.answers, found.others) == (outcome, says, ("h2", "h3"))
 
 
 @pytest.mark.parametrize(

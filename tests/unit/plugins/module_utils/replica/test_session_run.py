@@ -271,8 +271,8 @@ def test_where() -> None:
 
 
 def test_ranks_are_those_of_the_run() -> None:
-    places = ranks(["sub1", "sub2"], 2, 4000)
-    last = places["sub2"][1]
+    variables = ranks(["sub1", "sub2"], 2, 4000)
+    last = variables["sub2"][1]
     assert [
         last[key] for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "PET_NNODES", "PET_NODE_RANK")
     ] == [

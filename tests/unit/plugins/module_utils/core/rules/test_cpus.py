@@ -87,10 +87,10 @@ def test_one_node_where_one_has_enough_else_as_few_as_possible(free: Topology, d
     sizes: dict[int, int] = {}
     for core in free.cores:
         sizes[core.node] = sizes.get(core.node, 0) + 1
-    least, room = 0, 0
+    least, largest = 0, 0
     for size in sorted(sizes.values(), reverse=True):
-        if room < count:
-            least, room = least + 1, room + size
+        if largest < count:
+            least, largest = least + 1, largest + size
     assert len(nodes) == least
     if least == 1:
         assert sizes[nodes.pop()] == min(size for size in sizes.values() if size >= count), "the tightest"

@@ -23,10 +23,10 @@ IMAGE = "sha256:" + "1" * 64
 WIDE = 1000
 
 
-def need(have: int, lack: int, name: str = "a:1", archived: bool = False, holders: str = "x") -> Need:
+def need(have: int, lack: int, name: str = "a:1", archived: bool = False, source: str = "x") -> Need:
     """Return a need of *lack* hosts, with *have* hosts outside the session that can give the image."""
     lacking = [f"h{number}" for number in range(lack)]
-    having = [f"{holders}{number}" for number in range(have)]
+    having = [f"{source}{number}" for number in range(have)]
     return Need(
         reference=name,
         policy="never",
@@ -95,7 +95,7 @@ def test_a_host_to_which_nobody_can_send_is_given_up() -> None:
 
 
 def test_two_images_travel_side_by_side() -> None:
-    first, second = need(1, 3, "a:1"), need(1, 3, "b:1", holders="y")
+    first, second = need(1, 3, "a:1"), need(1, 3, "b:1", source="y")
     rounds = run([first, second], WIDE)
     assert [len(transfers) for transfers in rounds][:1] == [2]
     for transfers in rounds:

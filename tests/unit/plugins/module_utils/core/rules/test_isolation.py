@@ -185,7 +185,7 @@ def test_without_a_policy_and_a_lost_host_nobody_is_told_anything() -> None:
 
 def test_who_asks_is_told_before_the_tunnel_is_guarded_and_by_that_rule_alone() -> None:
     given = {**plan([], NETWORK), "request": {"on_host_loss": "replace"}, "fenced": [FENCED]}
-    found, usual = iptables_rules(isolation_of(given, "h1")), iptables_rules(isolation_of(plan([], NETWORK), "h1"))
+    found, default = iptables_rules(isolation_of(given, "h1")), iptables_rules(isolation_of(plan([], NETWORK), "h1"))
     question = "0>>22&0x3C@8=0x8000001&&0>>22&0x3C@12>>8=5000"
     assert found.pop("cc-4f8c2a10-ask") == [
         "-s 192.0.2.2 -j REJECT --reject-with icmp-proto-unreachable",
@@ -195,7 +195,7 @@ def test_who_asks_is_told_before_the_tunnel_is_guarded_and_by_that_rule_alone() 
     assert found["cc-4f8c2a10-in"].pop(0) == (
         f'-d 192.0.2.1 -i eth0 -p udp -m udp --dport 4789 -m u32 --u32 "{question}" -j cc-4f8c2a10-ask'
     )
-    assert found == usual
+    assert found == default
     asks = 'iifname "eth0" ip daddr 192.0.2.1 udp dport 4789 @th,64,32 0x8000001 @th,96,24 5000'
     table = nft_rules(isolation_of(given, "h1"))
     assert table["input"][:3] == [

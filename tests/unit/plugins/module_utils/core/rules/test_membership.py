@@ -76,8 +76,8 @@ def test_a_question_is_nothing_that_a_tunnel_takes() -> None:
 @pytest.mark.parametrize("version", [4, 6])
 def test_what_kernels_and_firewalls_say_is_no_answer(version: int) -> None:
     unreachable = {4: 3, 6: 1}[version]
-    usual = {4: [0, 1, 3, 4, 10, 13], 6: [0, 1, 3, 4]}[version]
-    assert [read_answer(version, unreachable, code) for code in usual] == [None] * len(usual)
+    codes = {4: [0, 1, 3, 4, 10, 13], 6: [0, 1, 3, 4]}[version]
+    assert [read_answer(version, unreachable, code) for code in codes] == [None] * len(codes)
     assert [read_answer(version, unreachable + 1, code) for code in range(16)] == [None] * 16
 
 

@@ -42,10 +42,10 @@ def make_request(name: str = "demo", **given_values: Any) -> Request:
 
 
 def make_host(name: str, cpus: int, free: int | None = None, gpus: int = 0, limit: int | None = None) -> Host:
-    def room(number: int) -> Capacity:
+    def capacity(number: int) -> Capacity:
         return Capacity(number * 1000, 64 * GIB, (("gpu", gpus),) if gpus else ())
 
-    return Host(name, room(cpus), room(cpus if free is None else free), max_replicas=limit, replica_limit=limit)
+    return Host(name, capacity(cpus), capacity(cpus if free is None else free), max_replicas=limit, replica_limit=limit)
 
 
 def waiting(name: str, number: int, **given_values: Any) -> Waiting:

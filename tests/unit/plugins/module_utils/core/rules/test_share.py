@@ -98,20 +98,20 @@ def test_priority_comes_first_then_share_then_age() -> None:
         {"owner": "bob", "percent": 25, "use": 2000},
     ]
 
-    def turn(name: str, number: int, owner: str, **values: Any) -> Waiting:
+    def queued(name: str, number: int, owner: str, **values: Any) -> Waiting:
         return turn_of(name, wanted(**values), number, owner, shares)
 
     queue = [
-        turn("urgent", 9, "alice", priority=1),
-        turn("b1", 3, "bob"),
-        turn("b2", 5, "bob"),
-        turn("a1", 1, "alice"),
-        turn("b3", 7, "bob"),
-        turn("a2", 2, "alice"),
+        queued("urgent", 9, "alice", priority=1),
+        queued("b1", 3, "bob"),
+        queued("b2", 5, "bob"),
+        queued("a1", 1, "alice"),
+        queued("b3", 7, "bob"),
+        queued("a2", 2, "alice"),
     ]
     # Each turn counts an hour of its CPU: bob is at 2000, 5600, 9200, alice, who has had one, at 9600.
     assert [entry.session_id for entry in in_order(reversed(queue))] == ["urgent", "b1", "b2", "b3", "a1", "a2"]
-    short = [turn("b1", 3, "bob"), turn("a1", 1, "alice", max_duration="10m"), turn("b2", 4, "bob")]
+    short = [queued("b1", 3, "bob"), queued("a1", 1, "alice", max_duration="10m"), queued("b2", 4, "bob")]
     assert shares.cost(short[1].request) == 600.0
     assert [entry.session_id for entry in in_order(short)] == ["b1", "b2", "a1"]
 

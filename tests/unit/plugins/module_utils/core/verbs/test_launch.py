@@ -668,7 +668,7 @@ def test_a_session_without_room_waits_on_every_host() -> None:
     assert launch.closing_lines(run.state)[0] == "Session train is PENDING, position 1 in the queue."
 
 
-def without_room(**options: Any) -> Launch:
+def without_capacity(**options: Any) -> Launch:
     return Launch(request(size=9, max_replicas_per_host=1), 8, **options).answer()
 
 
@@ -684,26 +684,26 @@ def test_who_would_wait_looks_once_more_at_a_host_that_did_not_answer() -> None:
 
 
 def test_a_name_is_held_before_a_request_is_kept_under_it() -> None:
-    run = without_room()
+    run = without_capacity()
     assert (run.step, sorted(hosts_of(run.state))) == ("name", sorted(name_hosts("train", list(run.hosts), {})))
     arguments = run.sent(hosts_of(run.state)[0])
     assert (arguments["state"], arguments["claim"]["session_id"]) == ("named", run.state["pending"]["id"])
     assert run.answer().step == "queue"
     assert run.sent("h1")["lease_owner"] == arguments["lease_owner"], "it is given back where the record is"
-    assert without_room().answer(dict.fromkeys(arguments and hosts_of(run.state), BROKEN)).step == "queue"
-    assert without_room(check_mode=True).step == "queue"
+    assert without_capacity().answer(dict.fromkeys(arguments and hosts_of(run.state), BROKEN)).step == "queue"
+    assert without_capacity(check_mode=True).step == "queue"
 
 
 def test_who_finds_the_name_taken_when_it_is_to_wait_gives_back_what_it_holds_and_looks_again() -> None:
-    (first, *others) = hosts_of(without_room().state)
-    run = without_room(attempts=2).answer({first: refused("The name train is taken by session x of bob.")})
+    (first, *others) = hosts_of(without_capacity().state)
+    run = without_capacity(attempts=2).answer({first: refused("The name train is taken by session x of bob.")})
     assert (run.step, sorted(hosts_of(run.state))) == ("release", sorted([first, *others]))
     assert (run.answer().step, run.state["pause"]) == ("look", True)
     run.answer()
     assert run.answer({first: refused("The name train is taken by session x of bob.")}).step == "release"
     assert f"{first}: The name train is taken by session x of bob." in run.answer().state["failure"]
-    undecided = without_room().answer({first: refused("x", HIGHER)})
-    assert (undecided.step, undecided.state["pause"]) == ("name", True)
+    tentative = without_capacity().answer({first: refused("x", HIGHER)})
+    assert (tentative.step, tentative.state["pause"]) == ("name", True)
 
 
 def full(wait: int) -> Launch:

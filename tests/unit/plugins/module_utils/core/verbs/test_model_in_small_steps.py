@@ -312,8 +312,8 @@ def test_the_order_is_priority_then_age_and_cancelling_is_teardown(groups: Calla
 
 def test_backfill_takes_nothing_from_the_head(groups: Callable[..., World]) -> None:
     group = groups()
-    holder = request("holder", size=2, max_replicas_per_host=1, cpus="1.5", hosts="h1,h2")
-    group.launch(holder)
+    owner = request("holder", size=2, max_replicas_per_host=1, cpus="1.5", hosts="h1,h2")
+    group.launch(owner)
     # The head wants 1.5 CPUs on each host; h3 has them, h1 and h2 do not yet.
     group.launch(everywhere("head"))
     # 1 CPU on h3 is free now and the head's later; half of one is free beside it.
