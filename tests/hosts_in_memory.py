@@ -16,6 +16,7 @@ import os
 import random
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -750,8 +751,15 @@ class World:
         for host in self.hosts.values():
             held = LedgerFile(str(host.root)).read().values()
             assert sum(reservation.claim.cpus for reservation in held) <= host.cpus, host.name
-            used = sum(int(container["Labels"][docker_engine.LABEL_CPUS]) for container in host.containers.values())
-            assert used <= host.cpus, host.name
+            used: Counter[str] = Counter()
+            for container in host.containers.values():
+                labels = container["Labels"]
+                used[labels[docker_engine.LABEL_SESSION_ID]] += int(labels[docker_engine.LABEL_CPUS])
+            holds: Counter[str] = Counter()
+            for reservation in held:
+                holds[reservation.claim.amends or reservation.claim.session_id] += reservation.claim.cpus
+            # What runs without a place may be taken by another session the next moment.
+            assert sum((used | holds).values()) <= host.cpus, host.name
 
     def places(self, name: str) -> dict[str, str]:
         """Return by container of a session the host that it is on."""

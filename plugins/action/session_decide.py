@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import events
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, printable, spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import SITE_VARIABLES, pick
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
@@ -27,6 +28,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     teardown,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
+from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     read_asker,
@@ -54,7 +56,7 @@ SPOKEN = {
     "warnings",
 }
 """What roles and playbooks show of a state."""
-ARTIFACT = "cluster_compute_session"
+ARTIFACT, EVENT = "cluster_compute_session", "cluster_compute_event"
 LEFT_OUT = {"unreachable": True, "msg": "It is left out by --limit."}
 """What a host answers that the run does not call."""
 
@@ -99,7 +101,9 @@ class ActionModule(ActionBase):
             # As it is: nothing in it is a template.
             state = task_vars["hostvars"].raw_get(arguments["state_of"])[f"{arguments['verb']}_state"]
             return {**state, "changed": False}
+        event = None
         try:
+            receiver = events.parse_receiver(self._templar.template(task_vars.get(events.VARIABLE)))
             state = self._begin(arguments, task_vars) or dict(task_vars[f"{arguments['verb']}_state"])
             is_answered = arguments["given"] is None or arguments["after"] is not None
             if state["step"] and is_answered and arguments["after"] in (None, state["step"]):
@@ -107,12 +111,18 @@ class ActionModule(ActionBase):
                 if arguments["outcome"] is not None:
                     answers["launch"] = arguments["outcome"]
                 state = verb.advance(state, answers, self._outside(task_vars))
+                if not state["step"] and not self._task.check_mode:
+                    event = events.happened(arguments["verb"], state)
         except CoreError as error:
             return {"failed": True, "msg": f"{verb.REFUSED}\n{error}"}
         if state.get("pause") and not self._task.check_mode:
             drawn = random.uniform(*PAUSE)  # noqa: S311 - spreads tries, guards no secret
             time.sleep(max(drawn, float(state["pause"]) if state["pause"] is not True else 0))
-        return self._result(verb, state, arguments)
+        if event is not None and receiver is not None:
+            group = str(self._templar.template(task_vars.get("session_resource_group")) or "cluster_compute_hosts")
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            event_sender.send(receiver.url, receiver.token, events.cloud_event(event, str(uuid.uuid4()), now, group))
+        return self._result(verb, state, arguments, event)
 
     def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
         """Return the first state where this decision is the first; None where there is a state already."""
@@ -181,7 +191,9 @@ class ActionModule(ActionBase):
             asker=read_asker(task_vars, self._templar.template),
         )
 
-    def _result(self, verb: Any, state: State, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _result(
+        self, verb: Any, state: State, arguments: Mapping[str, Any], event: dict[str, Any] | None
+    ) -> dict[str, Any]:
         if "failure" in state and not state["step"]:
             shown = {"diff": state["diff"]} if "diff" in state else {}
             return {"failed": True, "msg": spoken(state["failure"]), **spoken(shown)}
@@ -195,8 +207,11 @@ class ActionModule(ActionBase):
         if is_over and state.get("hands_on"):
             result.update(lines=spoken(verb.closing_lines(state)), saying=verb.SAY)
         data = verb.handed_on(state) if state.get("hands_on") else None
-        if data is not None:
-            result["ansible_stats"] = {"data": {ARTIFACT: data}, "per_host": False, "aggregate": False}
+        told = {ARTIFACT: data} if data is not None else {}
+        if event is not None and not hasattr(verb, "handed_on"):
+            told = {EVENT: event}
+        if told:
+            result["ansible_stats"] = {"data": told, "per_host": False, "aggregate": False}
         return result
 
 

@@ -61,6 +61,16 @@ options:
       - After how long what an owner's sessions have used on this host counts half, such as V(7d). Without it that is
         not counted.
     type: str
+  metrics_directory:
+    description:
+      - Folder in which node_exporter of this host looks for text files; figures of sessions are written there, by the
+        timer and after each call that may have changed something. Without it none are.
+    type: path
+  job_mapping_directory:
+    description:
+      - Folder of dcgm-exporter's C(--hpc-job-mapping-dir), in which a file for each NVIDIA card names the session that
+        holds it. Files whose names are numbers are this collection's there. Without it nothing is written.
+    type: path
 seealso:
   - module: cluster_compute.session.session_repair
 """

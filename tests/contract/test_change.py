@@ -10,8 +10,9 @@ import errno
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     started,
     stub_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     LEASED,
@@ -41,7 +43,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     beyond,
     claims_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import launch_steps, steps
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, launch_steps, steps
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
     BUSYBOX,
     HERE,
@@ -391,6 +393,36 @@ def test_a_session_comes_to_another_host(host: Host) -> None:
     assert demo.session.repair()["actions"] == []
     demo.session.remove()
     output_of("docker", "volume", "rm", "for-the-change")
+
+
+@pytest.fixture
+def folder(host: Host) -> Iterator[Path]:
+    """Return a folder of the host that may be mounted."""
+    path = Path("/srv/of-the-change")
+    path.mkdir()
+    yield path
+    host.clear()
+    shutil.rmtree(path)
+
+
+def test_a_folder_that_is_not_the_shared_one_keeps_a_session_from_a_host(host: Host, folder: Path) -> None:
+    """On this host, to which the session comes, the folder is another one until it has what another host wrote."""
+    demo = Changing(host, others=1, max_replicas_per_host=2, mounts=[f"{folder}:/data"])
+    for name, proof in ((HERE, READS), ("there1", WRITES)):
+        demo.full["hosts"][name]["data"][str(folder)]["proof"] = proof
+    full = demo.session.record
+    plan = without(demo.full, ["main1", "sub1"])
+    demo.session.record = started(Record(**{**vars(full), "plan": plan, "hosts": ("there1",)}))
+    record = demo.to()
+    assert demo.hold(record, recorded=[])["granted"]
+    with pytest.raises(SessionError, match=f"The folder {folder} on here is not the folder that there1 has there"):
+        demo.amend(record, recorded=[])
+    assert (demo.started(), list(folder.iterdir())) == ({}, [])
+    (folder / data.probe_name(record.id)).write_text(data.probe_text(LEASE_OWNER, str(folder)))
+    demo.amend(record, recorded=[])
+    assert demo.started().keys() == {"main1", "sub1"}
+    demo.session.run_in("main1", "touch", "/data/from-main1")
+    assert (folder / "from-main1").exists()
 
 
 def test_a_host_that_loses_its_last_replica_keeps_its_containers_out(host: Host, keep_out: Any) -> None:

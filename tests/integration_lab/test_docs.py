@@ -111,6 +111,7 @@ EXPECTED = {
         "main1/",
         "| trained",
     ],
+    "docs/monitoring.md": ["Resource group cluster_compute_hosts: 3 hosts"],
     "docs/logs.md": ["main1 | rank 0 begins", "sub2  ! no card", "logs_grep is 'a(b'", "it had ended with exit code"],
     "docs/queue.md": ["Session big is PENDING, position 1 in the queue.", "1. big of", "The queue is empty."],
     "docs/recovery.md": [

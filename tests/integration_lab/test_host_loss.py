@@ -19,7 +19,9 @@ import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     ADDRESSES,
     DEMO,
+    HOSTS,
     NETWORK,
+    STATE,
     Replica,
     Run,
     Snapshot,
@@ -42,6 +44,8 @@ REQUEST: dict[str, Any] = {
     "session_memory": "64m",
     "session_max_size": 12,
     "session_on_host_loss": "replace",
+    "session_max_duration": "9h",
+    "session_end_warning": "1m",
     "session_command": ["sleep", "infinity"],
 }
 BLOCKER: dict[str, Any] = {
@@ -246,6 +250,30 @@ def test_a_host_is_emptied_while_the_others_go_on(spread: None) -> None:
         reach_each_other(list(after))
     finally:
         play("undrain_hosts", {"drain_hosts": busy}).ok()
+
+
+def test_its_hosts_end_it_by_themselves_when_its_time_is_over(spread: None) -> None:
+    def pass_time(seconds: int) -> None:
+        """Let a host believe that its part has run for so much longer, and do what its timer does."""
+        more = (
+            "import json, pathlib\n"
+            f"for path in pathlib.Path('{STATE}/sessions').glob('*/times.json'):\n"
+            f"    times = json.loads(path.read_text())\n"
+            f"    path.write_text(json.dumps({{**times, 'ran': times['ran'] + {seconds}}}))\n"
+        )
+        in_parallel(lambda host: (on(host, "python3", "-", stdin=more), on(host, PROGRAM, "--disks")), HOSTS)
+
+    hosts = record("elastic")["hosts"]
+    pass_time(0)
+    pass_time(9 * 3600)
+    main = replicas("elastic")["main1"]
+    assert json.loads(main.run("cat", "/etc/cluster-compute/end_warning.json"))["seconds_left"] == 60
+    pass_time(60)
+    assert replicas("elastic") == {}
+    for host in hosts:
+        (ended,) = [json.loads(line) for line in script(host, f"cat {STATE}/sessions/*/record.json").splitlines()]
+        assert (ended["status"], ended["report"]) == ("TERMINATED", ["Its session_max_duration of 9h is over."])
+    assert [_left_on(host) for host in HOSTS] == ["", "", ""]
 
 
 def _named(name: str) -> list[Replica]:

@@ -10,6 +10,8 @@ Who goes before whom, and what a head keeps, are rules of the core (unit: test_q
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
     BUSYBOX,
+    CHECKOUT,
     HOSTS,
     STATE,
     Run,
@@ -24,13 +27,23 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     clear,
     clock_ahead,
     differences,
+    in_parallel,
     launch,
+    on,
     play,
     replicas,
     script,
     snapshot,
     teardown,
 )
+from ansible_collections.cluster_compute.session.tests.integration_lab.monitoring import (
+    DIRECTORY,
+    exporters,
+    program,
+    prometheus,
+    tell_metrics,
+)
+from ansible_collections.cluster_compute.session.tests.integration_lab.test_docs import blocks
 
 BASE: dict[str, Any] = {
     "session_size": 3,
@@ -44,7 +57,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "first": {"session_cpus": "1", "session_owner": "alice", "session_env": {"GREETING": "hello"}},
     "urgent": {"session_cpus": "0.5", "session_priority": 5},
     "doomed": {"session_cpus": "0.5", "session_command": ["no-such-program"]},
-    "late": {"session_cpus": "1", "session_wait": True, "session_wait_seconds": 3},
+    "late": {"session_cpus": "1", "session_owner": "bob", "session_wait": True, "session_wait_seconds": 3},
     "patient": {"session_cpus": "1", "session_wait": True, "session_wait_seconds": 240},
 }
 """Each wants a place on each host, which has two CPUs: `urgent`, `first` and `doomed` fit beside each other."""
@@ -56,6 +69,7 @@ def nothing_stays(untouched_lab: Snapshot) -> Iterator[None]:
     """Tear all sessions down at the end; then the hosts are what they were before."""
     yield
     clear(*REQUESTS)
+    tell_metrics("")
     assert differences(untouched_lab, snapshot()) == []
 
 
@@ -93,13 +107,34 @@ def in_queue(run: Run) -> list[str]:
 @pytest.fixture(scope="module")
 def queue(nothing_stays: None) -> dict[str, Run]:
     """Let four sessions wait for the room of a fifth, while the programs of n2 are told a time five hours later."""
+    tell_metrics(DIRECTORY)
     with clock_ahead("n2", 5 * 3600):
         ask("holder").ok()
         runs = {"dry run": ask("first", "--check").ok()}
         assert kept("first") == {}
         runs |= {name: ask(name) for name in ("first", "urgent", "doomed", "late")}
         runs["in order"] = schedule().ok()
+        runs["by share"] = _by_share()
     return runs
+
+
+def _by_share() -> Run:
+    """Have hosts count who uses them, as the timer does that the lab's hosts have not, and look at the queue."""
+    settings = f"{STATE}-settings.json"
+    count = "/usr/local/lib/cluster-compute/host.pyz --disks"
+    commands = f"""cp {settings} {settings}.before
+sed -i 's/"share_half_life": null/"share_half_life": 86400/' {settings}
+{count}; sleep 1; {count}"""
+    try:
+        in_parallel(lambda host: script(host, commands), HOSTS)
+        return play(
+            "schedule_pending",
+            {},
+            "--check",
+            hosts={host: {"cluster_compute_fair_share": {"half_life": "1d"}} for host in HOSTS},
+        )
+    finally:
+        in_parallel(lambda host: script(host, f"mv {settings}.before {settings}; rm -f {STATE}/use.json"), HOSTS)
 
 
 def test_a_session_without_room_waits_on_every_host(queue: dict[str, Run]) -> None:
@@ -122,6 +157,13 @@ def test_the_order_is_priority_then_age_whatever_the_clocks_say(queue: dict[str,
     assert run.changed_hosts == set(), "where nothing can start nothing changes"
 
 
+def test_of_equal_priority_who_has_used_least_is_next(queue: dict[str, Run]) -> None:
+    run = queue["by share"].ok()
+    # All that runs is of the owner of `urgent` and `doomed`.
+    assert in_queue(run) == ["urgent", "first", "late", "doomed"]
+    assert shown(run)[0].startswith("1. urgent of root (100 % of use)")
+
+
 def test_a_launch_that_waited_in_vain_says_so_and_stays_in_the_queue(queue: dict[str, Run]) -> None:
     assert queue["late"].code != 0
     assert "got no room within 3 seconds" in queue["late"].failures
@@ -140,6 +182,48 @@ def test_limits_are_told_together_with_used_requested_and_limit(queue: dict[str,
         "CPUs of owner alice in group cluster_compute_hosts: 3 used, 4.5 requested, the limit is 3.",
     ):
         assert text in run.failures, run.failures
+
+
+def test_a_site_asks_prometheus_about_a_session_its_lost_replica_and_the_queue(queue: dict[str, Run]) -> None:
+    on("n3", "docker", "rm", "--force", "holder-sub2")
+    look = "/usr/local/lib/cluster-compute/host.pyz --disks"
+    in_parallel(lambda host: script(host, look), HOSTS)
+    for host in HOSTS:
+        text = script(host, f"cat {DIRECTORY}/cluster_compute*.prom")
+        checked = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, text=True)
+        assert (checked.returncode, checked.stdout + checked.stderr) == (0, ""), text
+    documented = blocks((CHECKOUT / "docs/monitoring.md").read_text(encoding="utf-8"), "promql")
+    running, lost, missing, length, age, free, use, phases, failures = documented
+    with exporters(), prometheus() as site:
+        site.until("count(cluster_compute_engine_up == 1)", lambda found: found == {"": 3})
+        assert site.query(running) == {"": 1}
+        assert site.query(lost) == {"instance=n3,replica=sub2,session=holder": 0}
+        assert site.query(missing) == {"instance=n3": 1}
+        assert site.query(length) == {"": 4}
+        assert site.query(free) == {"": 0}
+        ages = site.query(age)
+        assert list(ages) == ["session=urgent"]
+        assert 0 < ages["session=urgent"] < 600
+        counts = site.query("sum by (phase) (cluster_compute_launch_phase_duration_seconds_count)")
+        assert counts == {"phase=hold": 3, "phase=network": 3, "phase=start": 3, "phase=ready": 3}
+        assert set(site.query("count by (session, replica) (cluster_compute_replica_memory_bytes > 0)")) == {
+            "replica=main1,session=holder",
+            "replica=sub1,session=holder",
+        }
+        series = site.query('max(count by (replica) ({__name__=~"cluster_compute_.*", replica!=""}))')
+        assert 5 <= series[""] <= 20
+        alerts = site.until("ALERTS", lambda found: found)
+        assert [key for key in alerts if "ClusterComputeReplicaDown" in key]
+        for expression in (use, phases, failures, *dashboard()):
+            site.query(expression)
+
+
+def dashboard() -> list[str]:
+    """Return the queries of the dashboard, for all hosts and sessions."""
+    found = json.loads((CHECKOUT / "extensions/monitoring/grafana_dashboard.json").read_text(encoding="utf-8"))
+    queries = [target["expr"] for panel in found["panels"] for target in panel["targets"]]
+    assert len(queries) > 20
+    return [re.sub(r"\$(host|session)", ".*", query) for query in queries]
 
 
 def test_one_host_is_enough_to_know_the_queue_and_one_that_cannot_be_started_leaves_it(queue: dict[str, Run]) -> None:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tunnel of an encrypted session between two hosts that are network namespaces, and who else is on their network.
+"""The tunnel of an encrypted session between hosts that are network namespaces, and who else is on their network.
 
 Needs root and a kernel with WireGuard: `make other-kernel` runs this file under one, in a virtual machine.
 """
@@ -25,7 +25,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, write_file
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    RUNNING,
+    advance,
     new_record,
     prepared,
     started,
@@ -36,6 +39,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import build_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import (
+    changed_plan,
+    find_places,
+    target_of,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Placement, place
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
@@ -46,7 +54,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.sessi
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 
 SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
-UNDERLAY = {"a": "192.0.2.1", "b": "192.0.2.2", "evil": "192.0.2.3"}
+UNDERLAY = {"a": "192.0.2.1", "b": "192.0.2.2", "evil": "192.0.2.3", "c": "192.0.2.4"}
 MARK = "c1a551f1ed5ec2e7c1a551f1ed5ec2e7"
 """What is sent from replica to replica, in hexadecimal, to be looked for on the way."""
 _NEW_NETWORK = 0x40000000
@@ -87,7 +95,7 @@ class NoEngine:
 
 
 class World:
-    """Two hosts, each with a replica's network namespace, one stranger, and the session's plan."""
+    """Two hosts, each with a replica's network namespace, a third that has none, one stranger, and a session's plan."""
 
     def __init__(self, folder: Path) -> None:
         """Make the network and the plan; of the session nothing is made yet."""
@@ -102,9 +110,8 @@ class World:
             )
         # One host uses no IPv6 elsewhere.
         run("ip netns exec cct-b sh -c 'echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6'")
-        request = parse_request(
-            {"session_name": "train", "session_image": "x", "session_size": 2, "session_encrypted": True}
-        )
+        self.asked = {"name": "train", "image": "x", "size": 2, "encrypted": True, "max_replicas_per_host": 1}
+        request = parse_request({f"session_{key}": value for key, value in self.asked.items()})
         facts = {host: self.facts(host) for host in ("a", "b")}
         placement = place(request, hosts_from_facts(typed(facts), {}))
         assert isinstance(placement, Placement)
@@ -116,7 +123,7 @@ class World:
         self.inner_port = self.network["tunnel"]["vxlan_port"]
         self.members = {replica["host"]: replica for replica in self.plan["replicas"]}
         self.record = started(prepared(new_record(SESSION, "alice", request.to_dict()), self.plan))
-        self.states = {host: StateDirectory(str(folder / host)) for host in ("a", "b")}
+        self.states = {host: StateDirectory(str(folder / host)) for host in ("a", "b", "c")}
         self.keys: dict[str, Any] = {}
 
     def facts(self, host: str) -> dict[str, Any]:
@@ -139,6 +146,28 @@ class World:
         public, made = make_keys(self.states[host].session(SESSION), self.plan, host, regenerate, False)
         assert "tunnel.key" in made
         self.keys.update(public)
+
+    def change(self, size: int, lost: str = "") -> None:
+        """Plan what becomes of the session with another size, or without a host that is lost; c is there as well."""
+        plan = read_plan(self.plan)
+        request = parse_request({f"session_{key}": value for key, value in {**self.asked, "size": size}.items()})
+        target = target_of(plan, request, [entry.name for entry in plan.replicas if entry.host == lost])
+        facts = typed({host: self.facts(host) for host in self.states if host != lost})
+        homes = find_places(plan, request, target, hosts_from_facts(facts, {}), facts) if target.homeless else {}
+        assert isinstance(homes, dict), homes
+        fenced = [UNDERLAY[lost]] if lost else []
+        changed = changed_plan(plan, request, target, homes, facts, Settings(), {}, {}, fenced)
+        self.plan = json.loads(json.dumps(encode(changed)))
+        validate_plan(self.plan)
+        self.members = {replica["host"]: replica for replica in self.plan["replicas"]}
+        self.record = advance(self.record, RUNNING, "It changes.", plan=self.plan, hosts=tuple(self.plan["hosts"]))
+        self.keys = {name: keys for name, keys in self.keys.items() if name not in target.gone}
+
+    def peers(self, host: str) -> dict[str, str]:
+        """Return who can send something through a host's tunnel: address to public key."""
+        found = inside(host, lambda: wireguard.read(self.tunnel))
+        assert found is not None
+        return {address: key for key, address in found.peers}
 
     def converge(self, host: str) -> list[str]:
         """Make on a host what is missing of the links; return what was done."""
@@ -192,7 +221,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             made.attach(host)
         yield made
     finally:
-        for name in ("a", "b", "evil", "ca", "cb"):
+        for name in ("a", "b", "c", "evil", "ca", "cb", "cc"):
             subprocess.run(["ip", "netns", "delete", f"cct-{name}"], capture_output=True, check=False)
         subprocess.run(["ip", "link", "delete", "dev", "cct-br"], capture_output=True, check=False)
 
@@ -325,6 +354,77 @@ def test_a_host_that_was_rebooted_needs_nobody(world: World) -> None:
     assert world.ping("a", "b", seconds=10) == 0
 
 
+def tunnel_key(world: World, host: str) -> str:
+    """Return the public key of a host's tunnel."""
+    return str(wireguard.read_public_key(world.states[host].session(SESSION).tunnel_key_file))
+
+
+def works(world: World, *pairs: tuple[str, str]) -> None:
+    """See that replicas on pairs of hosts reach each other, and that nobody between reads what they send."""
+    with Spy("cct-va") as spy:
+        for source, target in pairs:
+            assert world.ping(source, target) == 0
+    assert spy.marked == 0
+    assert spy.ports == {world.network["port"]}
+
+
+def test_the_key_of_a_host_that_is_lost_goes_and_those_that_stay_go_on(world: World) -> None:
+    first = (world.plan, world.record, dict(world.keys), dict(world.members))
+    old = tunnel_key(world, "b")
+    world.change(2, lost="b")
+    assert list(world.plan["hosts"]) == ["a", "c"]
+    assert world.plan["hosts"]["c"]["tunnel_address"] not in ("", None)
+    world.make_keys("c")
+    assert world.converge("a") == [f"update link {world.tunnel}"]  # c has b's address in it, and another key
+    assert old not in world.peers("a").values()
+    # It was only cut off, and its replica runs on: nobody takes what it sends, and nobody sends it anything.
+    with Spy(world.network["link"], "a") as spy:
+        assert world.ping("b", "a", seconds=2) != 0
+    assert spy.marked == 0
+    world.converge("c")
+    world.attach("c")
+    works(world, ("a", "c"), ("c", "a"))
+    assert world.peers("a") == {world.plan["hosts"]["c"]["tunnel_address"]: tunnel_key(world, "c")}
+
+    # It comes back clean, and the session grows onto it.
+    run("ip -n cct-cb link delete dev mv")
+    inside("b", lambda: link.delete_link(world.tunnel))
+    world.states["b"].session(SESSION).tunnel_key_file.unlink()
+    world.change(3)
+    assert set(world.plan["hosts"]) == {"a", "b", "c"}
+    world.make_keys("b")
+    stays = [
+        "ip",
+        "netns",
+        "exec",
+        "cct-ca",
+        "ping",
+        "-n",
+        "-q",
+        "-i",
+        "0.02",
+        "-w",
+        "8",
+        world.members["c"]["address"],
+    ]
+    with subprocess.Popen(stays, stdout=subprocess.PIPE, text=True) as sending:
+        time.sleep(2)
+        for host in ("a", "c", "b"):
+            world.converge(host)
+        said = sending.communicate()[0]
+    assert float(said.split("% packet loss")[0].split()[-1]) < 5, said
+    world.attach("b")
+    works(world, ("a", "b"), ("b", "c"), ("c", "a"))
+    assert old not in {*world.peers("a").values(), *world.peers("c").values()}
+    world.change(2)
+    for host in ("a", "c"):
+        world.converge(host)
+        assert tunnel_key(world, "b") not in world.peers(host).values()
+    works(world, ("a", "c"))
+    assert world.ping("b", "a", seconds=2) != 0
+    world.plan, world.record, world.keys, world.members = first
+
+
 def test_without_a_public_key_there_is_no_tunnel(world: World) -> None:
     known = dict(world.keys)
     world.keys.pop(world.members["a"]["name"])
@@ -335,7 +435,7 @@ def test_without_a_public_key_there_is_no_tunnel(world: World) -> None:
 
 def test_a_foreign_link_is_not_touched_and_removal_leaves_nothing(world: World) -> None:
     for host, state in world.states.items():
-        state.session(SESSION).record_file.unlink()
+        state.session(SESSION).record_file.unlink(missing_ok=True)
 
         def remove(state: StateDirectory = state) -> list[str]:
             engine: Any = NoEngine()

@@ -15,16 +15,19 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.p
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import (
     NVIDIA,
+    Card,
     CdiDevice,
     declared_paths,
     detected_classes,
     different_devices,
     parse_nvidia,
+    parse_nvidia_cards,
     parse_nvidia_models,
     read_cdi,
 )
 
 PROGRAM = "nvidia-smi"
+DRIVER_CARDS = "/proc/driver/nvidia/gpus"
 PATIENCE = 20
 """Seconds for NVIDIA's tool: it wakes cards that sleep, and hangs on some that are broken."""
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
@@ -76,6 +79,13 @@ def nvidia() -> list[str]:
     if not found:
         raise AcceleratorError(f"'{PROGRAM} -L' lists no card: {output.strip()}")
     return found
+
+
+def nvidia_cards() -> list[Card]:
+    """Return this host's NVIDIA cards with their numbers. Raises AcceleratorError."""
+    files = sorted(Path(DRIVER_CARDS).glob("*/information"))
+    driver = [path.read_text(encoding="utf-8", errors="replace") for path in files]
+    return parse_nvidia_cards(run([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE), driver)
 
 
 def nvidia_models() -> list[dict[str, str]]:

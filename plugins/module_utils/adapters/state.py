@@ -21,6 +21,7 @@ Layout below the state directory (root only, mode 0700)::
     drained.json                                 why this host takes no new sessions
     ../<its name>-settings.json                  what this host was told for what it does by itself
     use.json                                     what the sessions of each owner have used here of late
+    metrics.json                                 what this host counts for the site's monitoring (`core.metrics`)
     tombstones/<session id>.json                 a session that was torn down while some hosts could not be reached
     damaged/<name>-<n>                           a file that could not be trusted, set aside
     .reserve                                     room for small writes on a full disk; made when hosts are prepared
@@ -268,6 +269,11 @@ class StateDirectory:
     def write_use(self, use: Mapping[str, Any]) -> None:
         """Write down what owners have used of late (`rules.share`)."""
         write_file(self.use_file, json.dumps(use, sort_keys=True) + "\n", mode=0o600)
+
+    @property
+    def metrics_file(self) -> Path:
+        """Where it is kept what is counted for the site's monitoring; `host.metrics` reads and writes it."""
+        return self.root / "metrics.json"
 
     def remove_session(self, session_id: str) -> None:
         """Remove everything this host keeps of the session; the state directory itself belongs to the host."""

@@ -54,6 +54,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Claim,
     claims_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import (
+    obstacles,
+    render_obstacles,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import next_number
 
@@ -110,7 +114,9 @@ class ChangePlanner(Planner):
             keys = self.settings.topology_keys
             found = find_places(plan, request, target, candidates, self.facts, keys, self.group.known)
             if isinstance(found, Shortfall):
-                return self._no_room(current, before, request, plan, lost, found)
+                names = [host.name for host in candidates]
+                blocked = obstacles(plan, request, target.homeless, names, self.facts)
+                return self._no_room(current, before, request, plan, lost, found, blocked)
             homes = found
         free = {host.name: host.free_devices for host in hosts}
         fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
@@ -177,9 +183,16 @@ class ChangePlanner(Planner):
         return found
 
     def _no_room(
-        self, current: Record, before: Request, request: Request, plan: Plan, lost: set[str], short: Shortfall
+        self,
+        current: Record,
+        before: Request,
+        request: Request,
+        plan: Plan,
+        lost: set[str],
+        short: Shortfall,
+        blocked: Mapping[str, str],
     ) -> dict[str, Any]:
-        """Return the decision where not all replicas that need a host find one."""
+        """Return the decision where not all replicas that need a host find one. blocked: `obstacles`."""
         new = request.size - len(plan.replicas)
         there = len([entry for entry in plan.replicas if entry.name not in lost])
         if new > 0 and self.wish.min_size is not None and short.largest_size > 0:
@@ -216,6 +229,7 @@ class ChangePlanner(Planner):
         report = [
             f"Session {self.request.name} stays as it is: there is no room for {', '.join(lost) or 'more replicas'}.",
             *render_shortfall(short),
+            *render_obstacles(blocked),
             "Launch it again when there is room.",
         ]
         return self._answer("PENDING", report=report)

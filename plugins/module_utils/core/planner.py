@@ -213,6 +213,10 @@ class Planner(ABC):
         try:
             return self.run(cleaned_up)
         except CoreError as error:
+            if self.wish.changes or self.wish.displaced:
+                # It runs, and keeps no other session from its turn.
+                first = f"Session {self.request.name} stays as it is."
+                return self._answer("PENDING", report=[first, *str(error).splitlines()])
             report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]
             if self.group.missing or self.wish.changes:
                 # What a host that is away could give is not for this run to say; what runs does not leave the queue.

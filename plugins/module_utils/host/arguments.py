@@ -37,6 +37,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "output_days": {"type": "int", "default": 7},
             "output_sessions": {"type": "int", "default": 50},
             "share_half_life": {"type": "str"},
+            "metrics_directory": {"type": "path"},
+            "job_mapping_directory": {"type": "path"},
             "state_directory": STATE_DIRECTORY,
         },
         "supports_check_mode": True,

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +22,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 MARK = "CLUSTER-COMPUTE-ANSWER "
 """What stands before the answer, on a line of its own: a host's shell may have written something before."""
 
+COUNTED = ("session_host", "session_record", "session_repair", "host_drain", "host_suspect", "host_boot")
+"""Calls that may change what a host tells the site's monitoring."""
+
 Call = Callable[[dict[str, Any], bool], dict[str, Any]]
 _CALLS = f"{__name__.rpartition('.')[0]}.calls"
 
@@ -27,9 +32,13 @@ _CALLS = f"{__name__.rpartition('.')[0]}.calls"
 def main() -> int:
     """Read what is asked, do it, say what came of it."""
     question = json.loads(zlib.decompress(sys.stdin.buffer.read()))
+    begun = time.monotonic()
     answer = run(question["call"], question["arguments"], question["check_mode"])
+    seconds = time.monotonic() - begun
     sys.stdout.write(f"\n{MARK}{json.dumps(answer)}\n")
     sys.stdout.flush()
+    if question["call"] in COUNTED and not question["check_mode"]:
+        tell_monitoring(question["call"], question["arguments"], answer, seconds)
     return 0
 
 
@@ -44,3 +53,16 @@ def answer(call: Call, arguments: Mapping[str, Any], check_mode: bool) -> dict[s
         return call(dict(arguments), check_mode)
     except (SessionError, OSError) as error:
         return failed(error)
+
+
+def tell_monitoring(call: str, arguments: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> None:
+    """Write what the call may have changed where this host was told to; others pay for the reading of a small file."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+
+    state = StateDirectory(arguments["state_directory"])
+    with suppress(OSError):  # as of somebody who is not root
+        if "_directory" not in state.settings_text():
+            return
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.metrics import after_call
+
+    after_call(state, call, arguments, result, seconds)

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """What a host's timer does, each time that it runs: count what owners use, look at the time of sessions,
-then at the disks."""
+write figures for the site's monitoring, then look at the disks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def look(state: StateDirectory) -> int:
     try:
         engine = Engine.connect()
     except SessionError:
+        _write_metrics(None, state)
         return 0  # without an engine nothing runs, and others say so
     failed = False
     # Disks last: to walk them may take minutes.
-    for work in (_count_use, _keep_time, _look_at_disks):
+    for work in (_count_use, _keep_time, _write_metrics, _look_at_disks):
         done, problems = work(engine, state)
         for line in (*done, *problems):
             say(line)
@@ -45,6 +46,18 @@ def _keep_time(engine: Engine, state: StateDirectory) -> tuple[list[str], list[s
         return keep_time(engine, state)
     except (SessionError, OSError) as error:
         return [], [f"The time of sessions could not be kept: {message_of(error)}"]
+
+
+def _write_metrics(_engine: Engine | None, state: StateDirectory) -> tuple[list[str], list[str]]:
+    if "_directory" not in state.settings_text():
+        return [], []
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host.metrics import write_all
+
+    try:
+        write_all(state)
+    except (SessionError, OSError) as error:
+        return [], [f"Figures for the site's monitoring could not be written: {message_of(error)}"]
+    return [], []
 
 
 def _look_at_disks(engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:

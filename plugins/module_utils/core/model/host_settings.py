@@ -7,8 +7,10 @@
 Annotations are types here, not text, as the decoder reads them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Optional
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import OPTIONAL
 
 
 @dataclass(frozen=True)
@@ -16,9 +18,13 @@ class HostSettings:
     """How much a host keeps of the output of a session that it ends: bytes of a replica, days, sessions.
 
     share_half_life: seconds after which what owners have used counts half; None where that is not counted.
+    metrics_directory: where figures for the site's monitoring are written. job_mapping_directory: where it is said
+    which session has which card. None for nowhere.
     """
 
     output_size: int = 16 * 1024**2
     output_days: int = 7
     output_sessions: int = 50
     share_half_life: Optional[int] = None
+    metrics_directory: Optional[str] = field(default=None, metadata=OPTIONAL)
+    job_mapping_directory: Optional[str] = field(default=None, metadata=OPTIONAL)

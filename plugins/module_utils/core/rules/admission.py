@@ -147,7 +147,7 @@ def check_request_against_hosts(
                     break
         for replica, host in placement.assignments:
             name = f"{request.name}-{replica}"
-            for owner in _owners(facts_by_host[host], name, request.name):
+            for owner in owners_of(facts_by_host[host], name, request.name):
                 problems.append(
                     Problem(
                         "session_name",
@@ -169,10 +169,7 @@ def _address_problems(
     """Return which addresses to publish at main1's host does not have; without a placement, none of *names*."""
     problems = []
     for port in request.ports:
-        address = ipaddress.ip_address(port.host_ip)
-        if address.is_unspecified or (address.version == 4 and address.is_loopback):
-            continue
-        having = [name for name, facts in facts_by_host.items() if port.host_ip in facts.addresses]
+        having = [name for name, facts in facts_by_host.items() if has_address(facts, port.host_ip)]
         main_host = placement.assignments[0][1] if placement is not None else None
         if main_host in having or (main_host is None and any(name in having for name in names)):
             continue
@@ -182,6 +179,12 @@ def _address_problems(
         hint = f" Hosts that have it: {some_of(having)}; name one in session_hosts." if having else ""
         problems.append(Problem("session_ports", f"{port.host_ip}:{port.host_port}/{port.protocol}", why + hint))
     return problems
+
+
+def has_address(facts: HostFacts, text: str) -> bool:
+    """Tell whether something can be published at an address on a host."""
+    address = ipaddress.ip_address(text)
+    return address.is_unspecified or (address.version == 4 and address.is_loopback) or text in facts.addresses
 
 
 def _encryption_problems(
@@ -198,15 +201,16 @@ def _encryption_problems(
             "session_encrypted.",
         )
         for host in placement.hosts
-        if (why := _why_not_encrypted(facts_by_host[host]))
+        if (why := why_not_encrypted(facts_by_host[host]))
     ]
 
 
-def _why_not_encrypted(facts: HostFacts) -> str:
+def why_not_encrypted(facts: HostFacts) -> str:
+    """Return why a host can carry no encrypted session; empty where it can."""
     return "Nobody looked whether it can." if facts.encryption is None else facts.encryption
 
 
-def _owners(facts: HostFacts, container: str, session: str) -> list[str]:
+def owners_of(facts: HostFacts, container: str, session: str) -> list[str]:
     """Return who else than *session* has a container of this name on a host."""
     owners = [
         f"session {found.session_name}"

@@ -19,7 +19,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
-    BRIDGE,
     PinnedImage,
     Plan,
     Replica,
@@ -37,20 +36,20 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import (
     entries_of,
     images_of,
-    overlay_mtu,
     pin,
     planned_hosts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Pinned
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import some_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE, Claim
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import (
+    obstacles,
+    render_obstacles,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
     Host,
     Shortfall,
     place,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
-    EVERY_ADDRESS,
-    ports_collide,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
@@ -141,15 +140,12 @@ def find_places(
     there = {host: sum(replica.name in stay for replica in plan.on(host)) for host in plan.hosts}
     moved = sum(counts.values())
     wanted = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
-    on_bridge = plan.network is None or plan.network.driver == BRIDGE or request.mode == SINGLE_NODE
+    blocked = obstacles(plan, request, target.homeless, [host.name for host in hosts], hosts_facts)
     candidates = [
         replace(host, max_replicas=_slots_of(plan, request, host, there.get(host.name, 0), moved))
         for host in hosts
-        if (not on_bridge or host.name in plan.hosts)
-        and (plan.network is None or _carries(plan, hosts_facts, host.name))
+        if host.name not in blocked
     ]
-    if target.homeless[0] == "main1":
-        candidates = [host for host in candidates if _has_ports(request, hosts_facts[host.name])]
     shortfall: Shortfall | None = None
     circles = _circles(candidates, here, topology_keys)
     for circle in circles:
@@ -166,8 +162,8 @@ def find_places(
             queues = {role.name: [next(given)[1] for _number in range(role.replicas)] for role in wanted.roles}
             return {name: queues[roles[name].name].pop(0) for name in target.homeless}
     if shortfall is None:
-        why = "It runs on the bridge of one host, which it cannot leave" if on_bridge else "No host can take more of it"
-        raise InvalidInput.single("session_size", len(target.names), f"{why}.")
+        why = " ".join([f"No host can take {some_of(target.homeless)}.", *render_obstacles(blocked)])
+        raise InvalidInput.single("session_size", len(target.names), why)
     return shortfall
 
 
@@ -177,29 +173,6 @@ def _slots_of(plan: Plan, request: Request, host: Host, there: int, most: int) -
     if request.max_replicas_per_host is not None:
         limits.append(request.max_replicas_per_host - there)
     return max(0, min(limits))
-
-
-def _carries(plan: Plan, hosts_facts: Mapping[str, HostFacts], host: str) -> bool:
-    """Tell whether a host can carry the session's overlay as it is: by its MTU and the version of IP."""
-    network, underlay = plan.network, hosts_facts[host].underlay
-    if network is None or network.mtu is None or host in plan.hosts:
-        return True
-    some = next(iter(plan.hosts.values())).underlay_address or ""
-    if underlay is None or (":" in underlay.address) != (":" in some):
-        return False
-    try:
-        return overlay_mtu({host: underlay}, network.tunnel is not None) >= network.mtu
-    except InvalidInput:
-        return False
-
-
-def _has_ports(request: Request, facts: HostFacts) -> bool:
-    """Tell whether the ports that the user named for main1 are free on a host."""
-    wanted = [(port.host_ip, port.host_port, port.protocol) for port in request.ports]
-    if request.ssh_port is not None:
-        wanted.append((EVERY_ADDRESS, request.ssh_port, "tcp"))
-    taken = [(port.address, port.port, port.protocol) for port in facts.ports]
-    return not any(ports_collide(*port, *other) for port in wanted for other in taken)
 
 
 def _circles(hosts: Sequence[Host], here: Sequence[str], keys: Sequence[str]) -> list[list[Host]]:

@@ -146,6 +146,30 @@ def parse_nvidia_models(text: str) -> list[dict[str, str]]:
 
 
 @dataclass(frozen=True)
+class Card:
+    """One NVIDIA card. index: by which NVIDIA's programs count it. minor: the number in the name of its device file."""
+
+    index: int
+    uuid: str
+    minor: int | None = None
+
+
+def parse_nvidia_cards(text: str, driver: Iterable[str]) -> list[Card]:
+    """Return the cards that ``nvidia-smi -L`` lists.
+
+    driver: what NVIDIA's driver says of each, ``/proc/driver/nvidia/gpus/*/information``.
+    """
+    minors = {}
+    for card in driver:
+        fields = (line.partition(":") for line in card.splitlines())
+        told = {name.strip(): value.strip() for name, _colon, value in fields}
+        if told.get("Device Minor", "").isdigit():
+            minors[told.get("GPU UUID")] = int(told["Device Minor"])
+    cards = [(line, match.group(1)) for line in text.splitlines() if (match := _CARD.fullmatch(line))]
+    return [Card(int(line.partition(":")[0].split()[1]), uuid, minors.get(uuid)) for line, uuid in cards]
+
+
+@dataclass(frozen=True)
 class CdiDevice:
     """One device of a CDI specification: its full name and the files that it consists of."""
 

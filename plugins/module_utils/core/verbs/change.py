@@ -12,7 +12,7 @@
 | apply | those that get replicas start and prove them; of a resize those that stay learn of it | join, clear, the end |
 | again | hosts that had another copy than expected are told the whole | what the step before led to |
 | join | those whose peers were late look for them once more | clear, done, failed |
-| clear | hosts that carry nothing of it any more give up what they have, and keep a stub | done |
+| clear | hosts that carry nothing of it any more keep a stub alone; what proved that folders are shared goes | done |
 
 The launch that a change belongs to sees how it went from ``change_result`` (status and reasons): DONE, REFUSED (nothing
 was changed), FAILED (the record says what is wanted; ``displaced`` names replicas whose host failed them).
@@ -35,6 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_record,
     stub_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import WRITES
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     ASK_AGAIN,
     GRANTED,
@@ -138,9 +139,7 @@ def _after_reserve(state: State, answers: Answers, outside: Outside) -> State:
     sick = [host for host, answer in answers.items() if answer.sick]
     state["change"] = {**change, "sick": sick}
     state["refused"] = [f"{host}: {reason}" for host, claimed in given.items() for reason in claimed.reasons]
-    own = {host: {"claim": state["claims"][host]["claim"], "host": host} for host in change["holding"]}
-    calls = [call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)]
-    return {**state, **step("withhold", "Roll back what was held", DECIDE, calls)}
+    return {**state, **step("withhold", "Roll back what was held", DECIDE, [_released(state, change["holding"])])}
 
 
 def _after_withhold(state: State, _answers: Answers, _outside: Outside) -> State:
@@ -293,11 +292,26 @@ def _after_join(state: State, answers: Answers, outside: Outside) -> State:
     return _clear(state, outside)
 
 
-def _clear(state: State, _outside: Outside) -> State:
-    if not state["change"]["leaving"] or state["change"]["kind"] == MOVE:
+def _clear(state: State, outside: Outside) -> State:
+    change, hosts = state["change"], state["record"]["plan"]["hosts"]
+    calls = [_cleared(state)] if change["leaving"] and change["kind"] != MOVE else []
+    # Who is proven with its new replicas has removed by then what it wrote into shared folders.
+    writers = [
+        host
+        for host in change["holding"]
+        if host not in change["receiving"] and any(folder["proof"] == WRITES for folder in hosts[host]["data"].values())
+    ]
+    if writers and not outside.check_mode:
+        calls.append(_released(state, writers))
+    if not calls:
         return _over(state, DONE, [])
-    title = "Give up what hosts have that carry nothing any more"
-    return {**state, **step("clear", title, DECIDE, [_cleared(state)])}
+    return {**state, **step("clear", "Remove what nobody needs any more", DECIDE, calls)}
+
+
+def _released(state: State, hosts: Iterable[str]) -> Call:
+    """Return the call by which hosts give back what they hold of a change, and what they wrote to prove folders."""
+    own = {host: {"claim": state["claims"][host]["claim"], "host": host} for host in hosts}
+    return call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)
 
 
 def _cleared(state: State) -> Call:

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import parse_keep_size
@@ -20,6 +22,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what changed of the program and of what it is told. Raises ProgramError, InvalidInput, OSError."""
     state = StateDirectory(arguments["state_directory"])
     before = after = state.settings_text()
+    wanted, had = HostSettings(), state.read_settings()
     if arguments["state"] == "present":
         half_life = arguments["share_half_life"]
         wanted = HostSettings(
@@ -27,6 +30,8 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             arguments["output_days"],
             arguments["output_sessions"],
             parse_half_life("share_half_life", half_life) if is_given(half_life) else None,
+            _folder(arguments, "metrics_directory"),
+            _folder(arguments, "job_mapping_directory"),
         )
         done = boot_install.install(arguments["state_directory"], arguments["path"], check_mode)
         after = state.write_settings(wanted, check_mode)
@@ -35,8 +40,34 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         after = ""
         if not check_mode:
             state.settings_file.unlink(missing_ok=True)
+    if not check_mode:
+        _leave(state, had, wanted)
     return {
         "changed": done.changed or before != after,
         "path": arguments["path"],
         "diff": {"before": done.before + before, "after": done.after + after},
     }
+
+
+def _folder(arguments: dict[str, Any], name: str) -> str | None:
+    """Return the folder that is named, None for none. Raises InvalidInput."""
+    value = str(arguments[name] or "").strip()
+    if value and not value.startswith("/"):
+        raise InvalidInput.single(name, value, "It must be an absolute path of a folder of the host, or empty.")
+    return os.path.normpath(value) if value else None
+
+
+def _leave(state: StateDirectory, had: HostSettings, wanted: HostSettings) -> None:
+    """Remove what was written into folders for the site's monitoring that are not named any more."""
+    if not (had.metrics_directory or had.job_mapping_directory):
+        return
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
+
+    left = [
+        folder if folder != now else None
+        for folder, now in (
+            (had.metrics_directory, wanted.metrics_directory),
+            (had.job_mapping_directory, wanted.job_mapping_directory),
+        )
+    ]
+    metrics.remove(state, *left)

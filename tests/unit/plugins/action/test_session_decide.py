@@ -36,15 +36,25 @@ class Hostvars(dict[str, Any]):
 
 
 def run(
-    verb: str, state: Any, answers: dict[str, Any], group: list[str] | None = None, **arguments: Any
+    verb: str,
+    state: Any,
+    answers: dict[str, Any],
+    group: list[str] | None = None,
+    site: dict[str, Any] | None = None,
+    checks: bool = False,
+    **arguments: Any,
 ) -> dict[str, Any]:
-    """Return the result of the action after answers of hosts. group: all hosts, where the run is limited to some."""
+    """Return the result of the action after answers of hosts.
+
+    group: all hosts, where the run is limited to some. site: variables of the inventory. checks: in check mode.
+    """
     found: Any = object.__new__(action.ActionModule)
     warned: list[str] = []
     found._display = SimpleNamespace(warning=warned.append)
     found._templar = SimpleNamespace(template=lambda value: value)
-    found._task = SimpleNamespace(args={"verb": verb, **arguments}, check_mode=False)
+    found._task = SimpleNamespace(args={"verb": verb, **arguments}, check_mode=checks)
     variables = {
+        **(site or {}),
         f"{verb}_state": state,
         "hostvars": Hostvars({host: {f"{verb}_answer": answer} for host, answer in answers.items()}),
         "inventory_hostname": "h1",
@@ -216,3 +226,55 @@ def test_nothing_is_printed_past_what_makes_it_printable() -> None:
             calls += re.findall(r"(?:isplay(?:\(\))?)\.(?:display|warning|error|deprecated)\(\s*(.*)", text)
     assert len(calls) >= 5
     assert [call for call in calls if not re.match(r"shown\(|printable\(", call)] == []
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, dict[str, Any]]]:
+    """Give what was sent to receivers."""
+    found: list[tuple[str, str, dict[str, Any]]] = []
+    monkeypatch.setattr(action.event_sender, "send", lambda *given: found.append(given))
+    return found
+
+
+RECEIVER = {"cluster_compute_events": {"url": "https://eda.example.com/", "token": "s3cret"}}
+
+
+def test_the_end_of_a_verb_is_sent_once_to_whom_the_site_names(sent: list[tuple[str, str, dict[str, Any]]]) -> None:
+    launch = Launch().until("start")
+    answers = {host: started(launch).get(host) for host in launch.hosts}
+    run("launch", launch.state, answers)
+    assert sent == []
+    result = run("launch", launch.state, answers, site=RECEIVER)
+    ((url, token, event),) = sent
+    assert (url, token) == ("https://eda.example.com/", "s3cret")
+    assert event["type"] == "cluster_compute.session.launch.succeeded"
+    assert event["source"] == "/cluster_compute/cluster_compute_hosts"
+    assert event["data"]["status"] == "RUNNING"
+    assert "s3cret" not in repr(result)
+    # A decision about a state that is over already sends nothing again, nor does one in the middle.
+    run("launch", result, answers, site=RECEIVER)
+    run("launch", Launch().until("hold").state, {key: {} for key in launch.hosts}, site=RECEIVER, after="start")
+    assert len(sent) == 1
+
+
+def test_check_mode_sends_nothing(sent: list[tuple[str, str, dict[str, Any]]]) -> None:
+    launch = Launch().until("start")
+    run("launch", launch.state, {host: started(launch).get(host) for host in launch.hosts}, site=RECEIVER, checks=True)
+    assert sent == []
+
+
+def test_a_receiver_that_is_none_is_refused_before_anything_is_decided() -> None:
+    launch = Launch().until("start")
+    result = run("launch", launch.state, started(launch), site={"cluster_compute_events": {"url": "nowhere"}})
+    assert result["failed"]
+    assert "cluster_compute_events.url is 'nowhere'" in result["msg"]
+
+
+def test_what_a_verb_without_an_artifact_did_is_handed_on() -> None:
+    state = {"step": "launch", "calls": [], "outcomes": []}
+    over = {**state, "step": "", "outcomes": [{"session_name": "a", "status": "RUNNING", "report": ["It runs."]}]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "advance", lambda *_given: over)
+        result = run("schedule", state, {"h1": {}})
+    data = result["ansible_stats"]["data"]["cluster_compute_event"]
+    assert (data["verb"], data["outcome"], data["sessions"]) == ("schedule", "succeeded", {"a": "RUNNING"})

@@ -22,14 +22,18 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim, claims_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import obstacles
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.tests.host_facts import typed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import (
+    ALLOWED,
     GIB,
+    KEY,
     make_facts,
     make_plan,
     make_request,
+    path_facts,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -197,6 +201,55 @@ def test_a_bridge_does_not_leave_its_host():
     plan = make_plan(make_request(size=2, cpus=2), facts)
     with pytest.raises(AssertionError, match="Shortfall"):
         change(plan, make_request(size=3, cpus=2), facts)
+    asked = make_request(size=3, cpus=2)
+    (why,) = obstacles(plan, asked, ["sub2"], facts, typed(facts)).values()
+    assert "The session's networks are on its host alone, which it cannot leave while it runs." in why
+
+
+def spread(**more):
+    """Return a request for a replica on each of two hosts."""
+    return make_request(size=2, cpus=2, max_replicas_per_host=1, **more)
+
+
+@pytest.mark.parametrize(
+    ("request_more", "changes", "why"),
+    [
+        ({}, {"underlay": None}, "it has none of that kind"),
+        ({}, {"underlay": {"address": "192.0.2.3", "interface": "eth0", "mtu": 1400}}, "Its MTU of 1400 is too small"),
+        ({"encrypted": True}, {"encryption": "Its kernel has no WireGuard."}, "The session is encrypted. Its kernel"),
+        ({"encrypted": True}, {"ports": "tunnel"}, "that of the session's tunnel, is taken there."),
+        ({"ports": ["8080:80"]}, {"ports": [("0.0.0.0", 8080, "tcp")]}, "Port 0.0.0.0:8080/tcp, which main1 publishes"),
+        ({"ports": ["192.0.2.1:8080:80"]}, {}, "It does not have the address of 192.0.2.1:8080/tcp"),
+        (
+            {"ssh_port": 2222, "authorized_keys": [KEY]},
+            {"ports": [("10.0.0.1", 2222, "tcp")]},
+            "(session_ssh_port), is taken there.",
+        ),
+        ({"mounts": ["/srv:/data"]}, {"paths": {"/srv": path_facts("/srv", kind="file")}}, "/srv: It is not the same"),
+        ({}, {"foreign_containers": ["demo-main1"]}, "It has a container named demo-main1 already."),
+    ],
+)
+def test_who_does_not_fit_to_what_a_session_has_gets_no_replica_of_it(request_more, changes, why):
+    asked = spread(**request_more)
+    paths = {mount.source: path_facts(mount.source) for mount in asked.mounts}
+    facts = make_facts(3, encryption="", addresses=["192.0.2.1"], paths=paths, foreign_containers=[])
+    plan = make_plan(asked, facts)
+    if changes.get("ports") == "tunnel":
+        changes = {"ports": [("0.0.0.0", plan.network.port, "udp")]}
+    if "ports" in changes:
+        changes = {"ports": [dict(zip(("address", "port", "protocol"), port)) for port in changes["ports"]]}
+    facts["h3"].update({"addresses": [], **changes})
+    there = facts_beside(facts, plan, ["h1"])
+    found = obstacles(plan, asked, ["main1"], there, there)
+    assert list(found) == ["h3"]
+    assert why in found["h3"]
+    only = hosts_from_facts({"h3": there["h3"]}, {})
+    with pytest.raises(InvalidInput, match=r"session_size is 2: No host can take main1\. h3: "):
+        find_places(plan, asked, target_of(plan, asked, ["main1"]), only, there)
+    facts["h4"] = {**make_facts(4)["h4"], "encryption": "", "addresses": ["192.0.2.1"], "paths": paths}
+    after = change(plan, asked, facts, ["main1"], ["h1"], inventory=ALLOWED)
+    assert after.replicas[0].host == "h4"
+    validate_plan(encode(after))
 
 
 def test_what_is_claimed_beyond():

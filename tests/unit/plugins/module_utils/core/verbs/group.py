@@ -96,6 +96,7 @@ class Launch:
         self.forks, self.check_mode, self.now = forks, check_mode, 1000.0
         self.ids = itertools.count(1)
         self.site: dict[str, Any] = {}
+        self.of_each_host: dict[str, Any] = {}
         given = launch_request(
             wanted or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait, min_size=min_size
         )
@@ -152,7 +153,7 @@ class Launch:
             draw=lambda: f"{next(self.ids):08d}-0000-4000-8000-000000000000",
             forks=self.forks,
             check_mode=self.check_mode,
-            inventory={host: {} for host in self.hosts},
+            inventory=dict.fromkeys(self.hosts, self.of_each_host),
             site=self.site,
             has_ended=lambda lease_owner: lease_owner == "it has ended",
         )

@@ -27,6 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import change
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import closing_lines
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import path_facts
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
     AWAY,
     BROKEN,
@@ -84,6 +85,28 @@ def test_growing_holds_the_new_places_and_tells_those_that_stay_the_difference()
     assert run.steps == ["look", "reserve", "apply"]
     assert [replica["name"] for replica in run.state["replicas"]] == ["sub3"]
     assert closing_lines(run.state)[0].endswith("It has 4 replicas in place of 3.")
+
+
+def test_what_proves_to_a_new_host_that_a_folder_is_shared_is_removed_afterwards() -> None:
+    def may_mount(run: Launch) -> Launch:
+        run.of_each_host = {"cluster_compute_mount_roots": ["/srv"]}
+        for known in run.hosts.values():
+            known["paths"] = {"/srv": path_facts("/srv")}
+        return run
+
+    first = may_mount(Launch(request(mounts=["/srv:/data"]), 4)).until("")
+    run = may_mount(first.run_on(request(mounts=["/srv:/data"], size=4)))
+    run.until("clear")
+    assert run.steps == ["look", "reserve", "apply"]
+    assert {host: data["data"]["/srv"]["proof"] for host, data in run.record.plan["hosts"].items()} == {
+        "h1": "writes",
+        "h2": "reads",
+        "h3": "reads",
+        "h4": "reads",
+    }
+    assert hosts_of(run.state) == ["h1"]
+    assert run.sent("h1")["state"] == "released"
+    assert run.answer().state["outcome"]["status"] == "RUNNING"
 
 
 def test_shrinking_clears_the_hosts_that_carry_nothing_any_more() -> None:
@@ -302,6 +325,27 @@ def test_main1_goes_to_another_host_with_its_name_and_address() -> None:
         "main1 from h1 to h4. What these replicas had written outside their mounts is gone." in run.state["report"][1]
     )
     assert run.state["outcome"]["status"] == "RUNNING"
+
+
+@pytest.mark.parametrize("from_queue", [False, True])
+@pytest.mark.parametrize("taken", [["h4"], ["h2", "h3", "h4"]])
+def test_where_the_ports_of_main1_are_taken_it_stays_and_that_is_said(taken: list[str], from_queue: bool) -> None:
+    first = Launch(request(on_host_loss="replace", ports=["127.0.0.1:8080:80"]), 4).until("")
+    run = first.run_on(from_queue=from_queue)
+    if from_queue:
+        run.state["changes"] = first.record.id
+    for host in taken:
+        run.hosts[host]["ports"] = [{"address": "127.0.0.1", "port": 8080, "protocol": "tcp"}]
+    for host in ("h2", "h3"):
+        run.hosts[host]["silent_peers"] = {first.record.id: ["h1"]}
+    while run.step:
+        run.answer(h1=AWAY)
+    report = run.state["failure"] if "failure" in run.state else "\n".join(run.state["outcome"]["report"])
+    if from_queue:  # others are not kept from what comes to them
+        assert "failure" not in run.state
+        assert "Session train stays as it is" in report
+    why = "Port 127.0.0.1:8080/tcp, which main1 publishes (session_ports), is taken there."
+    assert f"{', '.join(taken)}: {why}" in report
 
 
 def test_a_host_with_another_copy_is_told_the_whole() -> None:

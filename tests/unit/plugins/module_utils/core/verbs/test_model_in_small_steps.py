@@ -474,3 +474,35 @@ def test_whatever_overtakes_what_no_place_is_given_twice_and_nothing_stays(
     if seed % 2:
         assert there["late"] == 0
     nothing_is_left(group, "first", "late", "other")
+
+
+@pytest.mark.parametrize("seed", [2, 5])
+def test_no_place_is_given_twice_where_launches_race_while_sessions_change(
+    groups: Callable[..., World], seed: int
+) -> None:
+    group = groups(cpus=(800,) * 4, seed=seed)
+    moving = {"cpus": "0.1", "max_size": 8, "on_host_loss": "replace"}
+    group.launch(request("grows", size=2, **moving))
+    group.launch(request("shrinks", size=5, **moving))
+    group.launch(request("lost", size=4, max_replicas_per_host=2, **moving))
+    lost = group.hosts[group.places("lost")["lost-sub3"]]
+    lost.is_up = False
+    sizes = {f"race{number}": 1 + number % 3 for number in range(24)}
+    found: dict[str, State] = taking_turns(
+        group,
+        {
+            **{name: partial(group.launch, request(name, size=size, cpus="0.2")) for name, size in sizes.items()},
+            "grow": partial(group.launch, request("grows", size=6, **moving)),
+            "shrink": partial(group.launch, request("shrinks", size=2, **moving)),
+            "replace": group.schedule,
+            "replace too": group.schedule,
+        },
+    )
+    for name, size in sizes.items():
+        assert len(group.places(name)) == (size if status(found[name]) == "RUNNING" else 0), found[name]
+    assert len(group.places("shrinks")) == 2
+    assert len(group.places("grows")) == (6 if status(found["grow"]) == "RUNNING" else 2)
+    group.act("bring back", lost.name, None)
+    group.check_names()
+    assert sorted(group.places("lost")) == ["lost-main1", "lost-sub1", "lost-sub2", "lost-sub3"]
+    nothing_is_left(group, "grows", "shrinks", "lost", *sizes)

@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What automation is told of a verb that is over: what happened, and the form in which it is sent (CloudEvents 1.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, printable
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, PENDING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
+
+VARIABLE = "cluster_compute_events"
+SUCCEEDED, FAILED, WAITING = "succeeded", "failed", "waiting"
+MOST_LINES, LONGEST_LINE, MOST_SESSIONS = 20, 300, 200
+"""Of the report in an event, and of the sessions that it names."""
+TYPE = "cluster_compute.session"
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Who is told. token: sent as a bearer token, empty for none."""
+
+    url: str
+    token: str = field(default="", repr=False)
+
+
+def parse_receiver(value: object) -> Receiver | None:
+    """Read ``cluster_compute_events``; None where nobody is told. Raises InvalidInput, which never shows the token."""
+    if not is_given(value):
+        return None
+    if not isinstance(value, Mapping):
+        raise InvalidInput.single(VARIABLE, value, "It must be a mapping of url and, where that is needed, token.")
+    for key in sorted(set(value) - {"url", "token"}, key=str):
+        raise InvalidInput.single(f"{VARIABLE}.{key}", "...", "Known are url, token.")
+    url = str(value.get("url") or "")
+    if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
+        raise InvalidInput.single(
+            f"{VARIABLE}.url", url, "It must be an address, such as https://eda.example.com/events."
+        )
+    token = str(value.get("token") or "")
+    if not token.isprintable() or " " in token:
+        raise InvalidInput.single(f"{VARIABLE}.token", "...", "It must be one word without blanks.")
+    return Receiver(url, token)
+
+
+def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what a verb has done that is over; None where nothing happened that anybody would act on.
+
+    verb, outcome: what it was and how it ended. session: its name, empty where it was about several. status: of the
+    session, after a launch. sessions: what became of those that were launched from the queue, by name. report: lines.
+    """
+    outcome, report, sessions, status = SUCCEEDED, list(state.get("report") or ()), {}, ""
+    if "failure" in state:
+        outcome, report = FAILED, str(state["failure"]).splitlines()
+    elif verb == "launch":
+        status, report = str(state["outcome"]["status"]), list(state["outcome"]["report"])
+        outcome = {ERROR: FAILED, PENDING: WAITING}.get(status, SUCCEEDED)
+    elif verb == "repair":
+        report = [*state["lines"], *state["problems"]]
+        outcome = FAILED if state["problems"] else SUCCEEDED
+        if not report:
+            return None
+    elif verb == "schedule":
+        sessions = {found["session_name"]: found["status"] for found in state["outcomes"][:MOST_SESSIONS]}
+        report = [line for found in state["outcomes"] for line in found["report"]]
+        outcome = FAILED if any(found["status"] == ERROR for found in state["outcomes"]) else SUCCEEDED
+        if not sessions:
+            return None
+    elif verb == "run_job":
+        outcome = FAILED if state["failures"] else SUCCEEDED
+    elif verb != "teardown":
+        return None  # it changes nothing
+    return {
+        "verb": verb,
+        "outcome": outcome,
+        "session": str(state.get("session_name") or ""),
+        "status": status,
+        "sessions": sessions,
+        "report": [_line(line) for line in report[:MOST_LINES]],
+    }
+
+
+def _line(text: object) -> str:
+    shown = printable(str(text))
+    return shown if len(shown) <= LONGEST_LINE else f"{shown[: LONGEST_LINE - 1]}…"
+
+
+def cloud_event(found: Mapping[str, Any], event_id: str, time: str, resource_group: str) -> dict[str, Any]:
+    """Return what is sent. event_id: a UUID of its own. time: as RFC 3339 has it."""
+    return {
+        "specversion": "1.0",
+        "id": event_id,
+        "source": f"/cluster_compute/{resource_group}",
+        "type": f"{TYPE}.{found['verb']}.{found['outcome']}",
+        "time": time,
+        **({"subject": found["session"]} if found["session"] else {}),
+        "datacontenttype": "application/json",
+        "data": dict(found),
+    }

@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Why a host cannot take replicas of a session that runs, whatever room it has.
+
+The session's networks, its published ports and its folders are what they are, so a host has to fit to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import SINGLE_NODE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import BRIDGE, Network, Plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.admission import (
+    has_address,
+    owners_of,
+    why_not_encrypted,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.build import overlay_mtu
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import (
+    sharing_problems,
+    some_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
+    EVERY_ADDRESS,
+    ports_collide,
+)
+
+
+def obstacles(
+    plan: Plan, request: Request, coming: Collection[str], hosts: Iterable[str], hosts_facts: Mapping[str, HostFacts]
+) -> dict[str, str]:
+    """Return why *hosts* cannot take replicas that come to them, a sentence by host; those that can are not in it.
+
+    coming: names of the replicas that need a host. What is said of main1 is said where it is among them.
+    """
+    stay = list(dict.fromkeys(entry.host for entry in plan.replicas if entry.name not in coming))
+    stay = [host for host in stay if host in hosts_facts]
+    found = {}
+    for host in hosts:
+        why = "" if host in plan.hosts else _why_not_carried(plan, request, stay, hosts_facts, host)
+        if not why and "main1" in coming:
+            why = _why_not_main(request, hosts_facts[host])
+        if not why:
+            containers = ((name, f"{request.name}-{name}") for name in coming)
+            owned = [name for name, container in containers if owners_of(hosts_facts[host], container, request.name)]
+            why = f"It has a container named {request.name}-{owned[0]} already." if owned else ""
+        if why:
+            found[host] = why
+    return found
+
+
+def render_obstacles(found: Mapping[str, str]) -> list[str]:
+    """Return obstacles as lines of text, hosts together that have the same."""
+    reasons: dict[str, list[str]] = {}
+    for host, why in found.items():
+        reasons.setdefault(why, []).append(host)
+    return [f"{some_of(hosts)}: {why}" for why, hosts in reasons.items()]
+
+
+def _why_not_carried(
+    plan: Plan, request: Request, stay: list[str], hosts_facts: Mapping[str, HostFacts], host: str
+) -> str:
+    network = plan.network
+    if request.mode == SINGLE_NODE:
+        return "session_mode is single-node, which keeps the session on its host."
+    if network is None or network.driver == BRIDGE:
+        return (
+            "The session's networks are on its host alone, which it cannot leave while it runs. With session_max_size "
+            "at its launch it has an overlay; session_recreate=true makes it anew."
+        )
+    why = _why_no_overlay(plan, network, hosts_facts[host])
+    if why:
+        return why
+    problems = sharing_problems(request, [*stay, host], hosts_facts)
+    return f"{problems[0].value}: {problems[0].message}" if problems else ""
+
+
+def _why_no_overlay(plan: Plan, network: Network, facts: HostFacts) -> str:
+    underlay = facts.underlay
+    some = next(iter(plan.hosts.values())).underlay_address or ""
+    if underlay is None or (":" in underlay.address) != (":" in some):
+        return f"The session's hosts reach each other by addresses such as {some}, and it has none of that kind."
+    try:
+        mtu = overlay_mtu({"": underlay}, network.tunnel is not None)
+    except InvalidInput:
+        mtu = 0
+    if mtu < (network.mtu or 0):
+        return f"Its MTU of {underlay.mtu} is too small for the session's network, whose own is {network.mtu}."
+    if network.tunnel is None:
+        return ""
+    if any((port.port, port.protocol) == (network.port, "udp") for port in facts.ports):
+        return f"UDP port {network.port}, that of the session's tunnel, is taken there."
+    why = why_not_encrypted(facts)
+    return f"The session is encrypted. {why}" if why else ""
+
+
+def _why_not_main(request: Request, facts: HostFacts) -> str:
+    """Return why main1 cannot publish on a host what its user named: addresses and ports."""
+    wanted = [("session_ports", port.host_ip, port.host_port, port.protocol) for port in request.ports]
+    if request.ssh_port is not None:
+        wanted.append(("session_ssh_port", EVERY_ADDRESS, request.ssh_port, "tcp"))
+    for variable, address, number, protocol in wanted:
+        where = f"{address}:{number}/{protocol}"
+        if not has_address(facts, address):
+            return f"It does not have the address of {where}, which main1 publishes ({variable})."
+        for taken in facts.ports:
+            if ports_collide(address, number, protocol, taken.address, taken.port, taken.protocol):
+                return f"Port {where}, which main1 publishes ({variable}), is taken there."
+    return ""

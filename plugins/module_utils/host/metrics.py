@@ -1,0 +1,255 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Write this host's figures where node_exporter reads them, and which card runs what where dcgm-exporter does.
+
+What a host says is `core.metrics`; here it looks. The timer does all of it; a call from a controller that may have
+changed something does what costs little. Nothing is flushed to the disk, as all of it is written anew soon.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import metrics
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.metrics import (
+    ContainerLook,
+    Counted,
+    HostLook,
+    ReplicaUse,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import Card
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    Allocatable,
+    InvalidLedger,
+    Reservation,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import read_failure
+
+STATE_FILE, USE_FILE = "cluster_compute.prom", "cluster_compute_use.prom"
+SECONDS = 5.0
+"""For which an engine may take that is slow to tell; then what is not known is left out."""
+CARDS = "/run/cluster-compute-cards.json"
+"""What NVIDIA's tool said of the cards; gone with the boot."""
+_INDEX = re.compile(r"[0-9]+")
+
+
+def write_all(state: StateDirectory) -> None:
+    """Write what there is to be told, where this host was told to. Raises SessionError, OSError."""
+    settings = state.read_settings()
+    if settings.metrics_directory:
+        write_state(state)
+        _write(Path(settings.metrics_directory) / USE_FILE, metrics.use_text(_uses()))
+    if settings.job_mapping_directory:
+        write_card_jobs(state, Path(settings.job_mapping_directory))
+
+
+def after_call(
+    state: StateDirectory, call: str, arguments: Mapping[str, Any], result: Mapping[str, Any], seconds: float
+) -> None:
+    """Count a call that has ended, and write what it may have changed. Whatever goes wrong, the call has ended well."""
+    with suppress(SessionError, CoreError, OSError):
+        settings = state.read_settings()
+        if settings.metrics_directory:
+            write_state(state, lambda counted: metrics.after_call(counted, call, arguments, result, seconds))
+        if settings.job_mapping_directory:
+            write_card_jobs(state, Path(settings.job_mapping_directory))
+
+
+def write_state(state: StateDirectory, count: Callable[[Counted], Counted] | None = None) -> None:
+    """Write all that is cheap to know. count: what is to be counted before. Raises SessionError, OSError."""
+    folder = state.read_settings().metrics_directory
+    if folder is None:
+        return
+    records, damaged = state.records()
+    with _counted(state) as kept:
+        counted = kept[0] if count is None else count(kept[0])
+        kept[0] = counted = metrics.after_look(counted, records, time.time())
+    look = _look(state, records, counted, len(damaged))
+    _write(Path(folder) / STATE_FILE, metrics.state_text(look, counted))
+
+
+def remove(state: StateDirectory, metrics_directory: str | None, job_mapping_directory: str | None) -> None:
+    """Remove what was written there, and what was counted."""
+    if metrics_directory is not None:
+        for name in (STATE_FILE, USE_FILE):
+            (Path(metrics_directory) / name).unlink(missing_ok=True)
+        state.metrics_file.unlink(missing_ok=True)
+    if job_mapping_directory is not None:
+        _write_jobs(Path(job_mapping_directory), {})
+
+
+def _look(state: StateDirectory, records: list[Record], counted: Counted, damaged: int) -> HostLook:
+    names = {record.id: state.session(record.id).name_in(record.plan) for record in records}
+    held = _held(state)
+    containers = restarts = None
+    with suppress(EngineError):
+        engine = Engine.connect(SECONDS)
+        containers = [_container(engine, state, entry) for entry in engine.session_containers()]
+        restarts = {
+            (found.session_id, found.replica): state.session(found.session_id).read_restarts(found.replica)
+            for found in containers
+        }
+    return HostLook(
+        _capacity(counted),
+        records,
+        {key: name for key, name in names.items() if name},
+        containers,
+        restarts or {},
+        held,
+        state.read_drain() is not None,
+        SuspicionFile(str(state.root)).read() is not None,
+        damaged,
+    )
+
+
+def _container(engine: Engine, state: StateDirectory, entry: Mapping[str, Any]) -> ContainerLook:
+    labels = entry["Labels"]
+    session_id, kind = labels[docker_engine.LABEL_SESSION_ID], ""
+    failure = read_failure(engine, state.session(session_id), entry, "")
+    if failure is not None:
+        kind = metrics.OUT_OF_MEMORY if failure.oom_killed else metrics.DISK if failure.stopped else metrics.EXIT_CODE
+    whose = labels.get(docker_engine.LABEL_SESSION_NAME, ""), labels.get(docker_engine.LABEL_REPLICA, "")
+    return ContainerLook(session_id, *whose, str(entry["State"]), kind)
+
+
+def _capacity(counted: Counted) -> Allocatable:
+    """Return what sessions may use here; the whole machine while no launch has said it."""
+    with suppress(InvalidLedger):
+        if counted.capacity is not None:
+            return Allocatable.from_dict(counted.capacity)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Allocatable(1000 * len(os.sched_getaffinity(0)), memory)
+
+
+def _held(state: StateDirectory) -> list[Reservation]:
+    return list(LedgerFile(str(state.root), forgiving=True).read().values())
+
+
+def _uses() -> Iterator[ReplicaUse]:
+    """Yield what each replica uses that runs here, as far as the engine tells it in time."""
+    end = time.monotonic() + SECONDS
+    with suppress(EngineError):
+        engine = Engine.connect(SECONDS)
+        for entry in engine.session_containers():
+            if entry["State"] != "running" or time.monotonic() > end:
+                continue
+            pid = int(((engine.inspect(entry["Id"]) or {}).get("State") or {}).get("Pid") or 0)
+            used = engine.consumption(entry["Id"]) if pid else None
+            if used is not None:
+                labels = entry["Labels"]
+                yield ReplicaUse(
+                    labels.get(docker_engine.LABEL_SESSION_NAME, ""),
+                    labels.get(docker_engine.LABEL_REPLICA, ""),
+                    used[0] / 1e9,
+                    used[1],
+                    _traffic(pid),
+                    docker_engine.devices_of(labels),
+                )
+
+
+def _traffic(pid: int) -> dict[str, tuple[int, int]]:
+    """Return the bytes in and out of each interface that a process sees (proc_pid_net(5), dev)."""
+    found = {}
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii", errors="replace").splitlines()[2:]:
+            name, _colon, numbers = line.partition(":")
+            counts = numbers.split()
+            found[name.strip()] = int(counts[0]), int(counts[8])
+    return found
+
+
+# ---- which card runs what --------------------------------------------------------------------------------------------
+
+
+def write_card_jobs(state: StateDirectory, folder: Path) -> None:
+    """Say of each card that a session holds which one it is: a file named as the card, with the session's name."""
+    held = _held(state)
+    names = [name for found in held for _kind, kind_names in found.claim.devices for name in kind_names]
+    are_there = any("nvidia" in name or name.startswith("GPU-") for name in names)
+    _write_jobs(folder, metrics.card_jobs(held, _cards() if are_there else []))
+
+
+def _cards() -> list[Card]:
+    """Return the cards, as they were found since the boot; none where NVIDIA's tool does not tell."""
+    with suppress(OSError, ValueError, TypeError):
+        return [Card(*entry) for entry in json.loads(Path(CARDS).read_text(encoding="utf-8"))]
+    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import accelerators
+
+    try:
+        found = accelerators.nvidia_cards()
+    except accelerators.AcceleratorError:
+        return []
+    _write(Path(CARDS), json.dumps([[card.index, card.uuid, card.minor] for card in found]), 0o600)
+    return found
+
+
+def _write_jobs(folder: Path, jobs: Mapping[str, str]) -> None:
+    known = {path.name for path in folder.glob("[0-9]*") if _INDEX.fullmatch(path.name)}
+    for index in known - jobs.keys():
+        (folder / index).unlink(missing_ok=True)
+    for index, session in jobs.items():
+        _write(folder / index, f"{session}\n")
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _counted(state: StateDirectory) -> Iterator[list[Counted]]:
+    """Give what was counted so far in a list of one, and keep what is in it then; nobody else counts meanwhile.
+
+    Written in place: a host that goes down in the middle begins anew, which Prometheus expects of counters.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(state.metrics_file, flags, 0o600), "r+", encoding="utf-8", errors="replace") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        text = file.read()
+        kept = [_read(text)]
+        yield kept
+        wanted = json.dumps(encode(kept[0]), sort_keys=True) + "\n"
+        if wanted != text:
+            file.seek(0)
+            file.truncate()
+            file.write(wanted)
+
+
+def _read(text: str) -> Counted:
+    with suppress(ValueError, CoreError):
+        found = decode(Counted, json.loads(text), "What was counted")
+        if found.is_sound:
+            return found
+    return Counted()
+
+
+def _write(path: Path, content: str, mode: int = 0o644) -> None:
+    """Replace a file atomically, with nobody's help: others may have what they like in the folder."""
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")  # node_exporter reads *.prom
+    aside.unlink(missing_ok=True)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with os.fdopen(os.open(aside, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(content)
+            os.fchmod(file.fileno(), mode)
+        os.replace(aside, path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise

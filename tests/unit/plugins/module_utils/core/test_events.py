@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What automation is told of a verb that is over."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.events import (
+    LONGEST_LINE,
+    MOST_LINES,
+    cloud_event,
+    happened,
+    parse_receiver,
+)
+
+
+def outcome(name: str, status: str) -> dict[str, Any]:
+    return {"session_name": name, "status": status, "report": [f"{name} is {status}."]}
+
+
+@pytest.mark.parametrize(
+    ("verb", "state", "ends"),
+    [
+        ("launch", {"session_name": "train", "outcome": outcome("train", "RUNNING")}, "succeeded"),
+        ("launch", {"session_name": "train", "outcome": outcome("train", "PENDING")}, "waiting"),
+        ("launch", {"session_name": "train", "outcome": outcome("train", "ERROR")}, "failed"),
+        ("launch", {"session_name": "train", "failure": "No.\nNever."}, "failed"),
+        ("teardown", {"session_name": "train", "report": []}, "succeeded"),
+        ("teardown", {"session_name": "train", "report": ["x"], "failure": "x"}, "failed"),
+        ("repair", {"session_name": "", "lines": ["h1: made"], "problems": []}, "succeeded"),
+        ("repair", {"session_name": "", "lines": [], "problems": ["h1: full"]}, "failed"),
+        ("schedule", {"outcomes": [outcome("a", "RUNNING"), outcome("b", "ERROR")]}, "failed"),
+        ("schedule", {"outcomes": [outcome("a", "RUNNING")]}, "succeeded"),
+        ("run_job", {"session_name": "train", "report": ["Job"], "failures": []}, "succeeded"),
+        ("run_job", {"session_name": "train", "report": ["Job"], "failures": ["exit code 3"]}, "failed"),
+    ],
+)
+def test_how_it_ended_is_told(verb: str, state: dict[str, Any], ends: str) -> None:
+    found = happened(verb, state)
+    assert found is not None
+    assert (found["verb"], found["outcome"]) == (verb, ends)
+    assert found["session"] == state.get("session_name", "")
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_where_nothing_happened_nothing_is_told() -> None:
+    assert happened("repair", {"lines": [], "problems": []}) is None
+    assert happened("schedule", {"outcomes": []}) is None
+    assert happened("logs", {"report": ["x"]}) is None
+
+
+def test_who_came_from_the_queue_is_told_and_what_became_of_whom() -> None:
+    found = happened("schedule", {"outcomes": [outcome("a", "RUNNING"), outcome("b", "PENDING")]})
+    assert found is not None
+    assert found["sessions"] == {"a": "RUNNING", "b": "PENDING"}
+    assert found["report"] == ["a is RUNNING.", "b is PENDING."]
+
+
+def test_a_report_is_bounded_and_printable() -> None:
+    found = happened("teardown", {"session_name": "train", "report": ["\x1b[31m" + "x" * 999] * 99})
+    assert found is not None
+    assert len(found["report"]) == MOST_LINES
+    assert all(len(line) == LONGEST_LINE and line.isprintable() for line in found["report"])
+
+
+def test_it_is_sent_as_a_cloud_event() -> None:
+    found = happened("launch", {"session_name": "train", "outcome": outcome("train", "RUNNING")})
+    assert found is not None
+    event = cloud_event(found, "11111111-2222-3333-4444-555555555555", "2026-01-02T03:04:05Z", "gpu_pool")
+    assert event == {
+        "specversion": "1.0",
+        "id": "11111111-2222-3333-4444-555555555555",
+        "source": "/cluster_compute/gpu_pool",
+        "type": "cluster_compute.session.launch.succeeded",
+        "time": "2026-01-02T03:04:05Z",
+        "subject": "train",
+        "datacontenttype": "application/json",
+        "data": found,
+    }
+    assert "subject" not in cloud_event({**found, "session": ""}, "i", "t", "g")
+
+
+def test_a_receiver_is_an_address_with_or_without_a_token() -> None:
+    receiver = parse_receiver({"url": "https://eda.example.com/x", "token": "s3cret"})
+    assert receiver is not None
+    assert (receiver.url, receiver.token) == ("https://eda.example.com/x", "s3cret")
+    assert "s3cret" not in repr(receiver)
+    assert parse_receiver(None) is parse_receiver("") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("https://eda.example.com", "cluster_compute_events is"),
+        ({"url": "ftp://x"}, "cluster_compute_events.url is 'ftp://x'"),
+        ({}, "cluster_compute_events.url"),
+        ({"url": "http://x", "tokn": "s3cret"}, "cluster_compute_events.tokn"),
+        ({"url": "http://x", "token": "s3cret s3cret"}, "cluster_compute_events.token"),
+    ],
+)
+def test_what_is_none_is_refused_by_name_without_its_token(value: object, named: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        parse_receiver(value)
+    assert named in str(raised.value)
+    assert "s3cret" not in str(raised.value)
