@@ -218,6 +218,7 @@ class ChangePlanner(Planner):
             report = [
                 f"Session {self.request.name} runs on as it is, and waits for room to grow by {new}.",
                 *render_shortfall(short),
+                *render_obstacles(blocked),
                 "The schedule_pending playbook lets it grow when there is room; a launch with its present size cancels "
                 "that.",
             ]

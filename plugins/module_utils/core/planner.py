@@ -218,8 +218,8 @@ class Planner(ABC):
                 first = f"Session {self.request.name} stays as it is."
                 return self._answer("PENDING", report=[first, *str(error).splitlines()])
             report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]
-            if self.group.missing or self.wish.changes:
-                # What a host that is away could give is not for this run to say; what runs does not leave the queue.
+            if self.group.missing:
+                # What a host that is away could give is not for this run to say.
                 return self._answer("PENDING", report=str(error).splitlines())
             waiting = [record for record in self.view.named(self.request.name) if record.status == PENDING]
             if not waiting:

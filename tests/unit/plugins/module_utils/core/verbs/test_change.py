@@ -213,7 +213,7 @@ def test_growth_from_the_queue_that_cannot_be_keeps_its_place() -> None:
     run.site = {"cluster_compute_limits": {"replicas_per_session": 4}}
     run.answer()
     assert (run.step, run.state["outcome"]["status"]) == ("", "PENDING")
-    assert "is 4 a session." in run.state["outcome"]["report"][0]
+    assert "is 4 a session." in " ".join(run.state["outcome"]["report"])
 
 
 def test_with_a_least_size_it_takes_what_there_is() -> None:
