@@ -32,7 +32,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_files
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
+    VERSION_FILE,
+    StateDirectory,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
@@ -401,7 +404,7 @@ class Host:
             for tombstone in StateDirectory(str(self.root)).tombstones()
             if not {*tombstone["hosts"]} <= {*names}
         ]
-        files = [path for path in self.root.rglob("*") if path.is_file()]
+        files = [path for path in self.root.rglob("*") if path.is_file() and path.name != VERSION_FILE]
         tombstones = [path for path in files if path.parent.name == "tombstones" and path.stem in waits]
         return [*self.containers, *connections, *(str(path) for path in files if path not in tombstones)]
 

@@ -21,6 +21,8 @@ HOLDS = (
     "docs",
     "ee",
     "examples",
+    "extensions/eda",
+    "extensions/monitoring",
     "inventories",
     "meta",
     "playbooks",

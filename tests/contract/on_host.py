@@ -24,6 +24,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     SessionDirectory,
     StateDirectory,
+    mark_version,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import read_facts
@@ -192,6 +193,7 @@ class Host:
         self.folder = folder
         (folder / "state").mkdir(mode=0o700)
         self.state = StateDirectory(str(folder / "state"))
+        mark_version(self.state.root)  # as preparing a host does
         self.ledger = LedgerFile(str(self.state.root))
         self.sessions: list[Session] = []
 

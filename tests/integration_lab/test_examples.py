@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +28,12 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     Snapshot,
     clear,
     in_parallel,
+    launch,
     recorded,
+    replicas,
     script,
     teardown,
+    try_on,
 )
 from ansible_collections.cluster_compute.session.tests.integration_lab.test_docs import commands, here, read, run
 
@@ -86,7 +91,7 @@ def images(untouched_lab: Snapshot) -> Iterator[None]:
         recorded(shlex.split(documented("examples/images.yml")), 900).ok()
         yield
     finally:
-        clear(*(asked(example)["session_name"] for example in EXAMPLES))
+        clear(*(asked(example)["session_name"] for example in (*EXAMPLES, *CHANGING)))
         remove = (
             "" if any(IMAGE in image for image in there) else f"docker rmi {IMAGE} {AS_NUMBER} {AS_ROOT} >/dev/null; "
         )
@@ -171,6 +176,8 @@ EXAMPLES: dict[str, Callable[[Ran], None]] = {
     "storage/session.yml": blocks_lie_on_two_hosts_each,
 }
 """The variables of an example, and what judges that all its replicas took part."""
+CHANGING = ("dask/elastic.yml",)
+"""Examples whose replicas come and go while they run."""
 
 
 def asked(example: str) -> dict[str, Any]:
@@ -223,8 +230,62 @@ def test_all_replicas_take_part_on_one_host(host: str, image: str, example: str)
 
 def test_every_example_is_run() -> None:
     files = {str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.yml") if "session_name:" in path.read_text()}
-    assert files == set(EXAMPLES)
-    assert len(commands(read(DOCUMENT))) == len(EXAMPLES) + 1
+    assert files == {*EXAMPLES, *CHANGING}
+    assert len(commands(read(DOCUMENT))) == len(files) + 1
+
+
+@contextmanager
+def at_work(example: str, **env: str) -> Iterator[tuple[dict[str, Any], Future[Ran]]]:
+    """Run an example while something is done to it; give its variables, with more environment, and what it does."""
+    variables = asked(example)
+    variables["session_env"] = {**variables.get("session_env", {}), **env}
+    more = json.dumps({"session_env": variables["session_env"]})
+    with removed_if_it_fails(variables["session_name"]), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(ran, f"{documented(f'@examples/{example}')} -e {shlex.quote(more)}")
+        try:
+            yield variables, running
+        except BaseException:
+            teardown(variables["session_name"])  # so that it ends
+            raise
+
+
+def await_in_shared(condition: str, running: Future[Ran]) -> None:
+    """Wait until a command succeeds in the folder of the examples, which all hosts share; meanwhile one runs."""
+    deadline = time.monotonic() + 240
+    while try_on("n1", ["sh", "-c", f"cd /srv/shared/examples && {condition}"]).returncode:
+        assert not running.done(), running.result().run.output
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.5)
+
+
+def starts(name: str) -> dict[str, str]:
+    """Return when the first process of each replica was started, by its container."""
+    look = f"docker ps -q --filter label=cluster-compute.session-name={name} | "
+    look += "xargs -r docker inspect -f '{{.Name}} {{.State.StartedAt}}'"
+    found = "".join(in_parallel(lambda host: script(host, look), HOSTS))
+    return dict(line.lstrip("/").split(" ") for line in found.splitlines())
+
+
+@pytest.mark.parametrize("example", CHANGING)
+def test_no_task_is_lost_while_a_session_grows_and_shrinks_under_load(example: str) -> None:
+    with at_work(example, LOAD_SECONDS="500") as (variables, load):
+        name = variables["session_name"]
+        await_in_shared("ls runs/*.sub2", load)
+        before = starts(name)
+        launch({**variables, "session_size": 6}).ok()
+        await_in_shared("ls runs/*.sub3 runs/*.sub4 runs/*.sub5", load)
+        assert not load.done()
+        launch(variables).ok()
+        main = replicas(name)["main1"]
+        assert not load.done()
+        assert starts(name) == before
+        main.run("touch", "/tmp/enough")
+        found = load.result()
+    assert [line.split()[0] for line in found.said[:-1]] == ["main1", *(f"sub{number}" for number in range(1, 6))]
+    (counts,) = found.found(r"(\d+) of (\d+) tasks done, (\d+) of them run again")
+    assert counts[0] == counts[1]
+    # A few at most: those that went had their time to hand over what they held.
+    assert int(counts[2]) < 10
 
 
 @pytest.fixture

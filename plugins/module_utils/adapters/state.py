@@ -6,6 +6,7 @@
 
 Layout below the state directory (root only, mode 0700)::
 
+    version                                      the version of all of this; without it, it is 1
     sessions/<session id>/record.json            the durable account of the session, or a stub record of it
     sessions/<session id>/host                   this host's name in the plan
     sessions/<session id>/public_keys.json       public keys of every replica of the session
@@ -47,8 +48,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     CoreError,
     SessionError,
     message_of,
+    show,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode_known, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.host_settings import HostSettings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
@@ -59,7 +61,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_record,
 )
 
+VERSION = 1
+"""Of the state directory. It grows with what an earlier release must not meet, which then does nothing on the host;
+what that may pass over is in `model.decode.NEWER`."""
 TOMBSTONE_SCHEMA = 1
+VERSION_FILE = "version"
 RESERVE = ".reserve"
 RESERVE_SIZE = 1 << 20
 """Bytes of the reserve, which the role prepare_hosts makes, and those that have to be free where a session begins."""
@@ -70,6 +76,12 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 class StateError(SessionError):
     """The state directory holds something that cannot be used; the message names the file."""
+
+
+class NewerState(StateError):
+    """The state directory is a newer release's."""
+
+    is_of_host = True
 
 
 class DamagedFile(StateError):
@@ -96,6 +108,25 @@ class StateDirectory:
         self.sessions = self.root / "sessions"
         self.passed_over: set[Path] = set()
         """Files that check mode would set aside: reading takes them for missing."""
+
+    def check_version(self) -> None:
+        """Raise NewerState where a newer release has written here, and StateError where that cannot be told."""
+        path = self.root / VERSION_FILE
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace").strip()
+        except FileNotFoundError:
+            return
+        if not text.isascii() or not text.isdigit():
+            raise StateError(
+                f"The version of the state directory, in {path}, is {show(text)}, where a whole number is expected. "
+                f"Write {VERSION} there where no newer release of the collection was at work on this host."
+            )
+        if int(text) > VERSION:
+            raise NewerState(
+                f"The state directory {self.root} has version {text}, which a newer release of the collection wrote; "
+                f"this release reads versions up to {VERSION}. Nothing was touched on this host. Use that release, or "
+                "a newer one."
+            )
 
     def session(self, session_id: str) -> SessionDirectory:
         """Return the directory of one session. Raises StateError if *session_id* is no UUID."""
@@ -190,7 +221,7 @@ class StateDirectory:
             hosts = tombstone.get("hosts") if good else None
             if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
                 raise DamagedFile(path, f"The tombstone {path} is malformed. The repair playbook sets it aside.")
-            found.append(tombstone)
+            found.append({key: tombstone[key] for key in ("schema", "id", "name", "hosts")})
         return found
 
     def tombstone_file(self, session_id: str) -> Path:
@@ -201,6 +232,7 @@ class StateDirectory:
     def write_tombstone(self, session_id: str, session_name: str, hosts: list[str]) -> None:
         """Remember that *hosts* have to be cleaned of a session when they are back."""
         content = {"schema": TOMBSTONE_SCHEMA, "id": session_id, "name": session_name, "hosts": sorted(hosts)}
+        mark_version(self.root)
         write_file(self.tombstone_file(session_id), json.dumps(content, sort_keys=True) + "\n", mode=0o600)
 
     def remove_tombstone(self, session_id: str) -> None:
@@ -217,7 +249,7 @@ class StateDirectory:
     def read_drain(self) -> Drain | None:
         """Return why this host takes no new sessions, None where it does. A damaged file is no reason to take some."""
         try:
-            return decode(Drain, json.loads(self.drain_file.read_text(encoding="utf-8")), "The drain")
+            return decode_known(Drain, json.loads(self.drain_file.read_text(encoding="utf-8")), "The drain")
         except FileNotFoundError:
             return None
         except (ValueError, CoreError):
@@ -236,7 +268,7 @@ class StateDirectory:
         """Return what this host was told; the defaults where that is nothing, or cannot be read."""
         try:
             found = json.loads(self.settings_file.read_text(encoding="utf-8", errors="replace"))
-            return decode(HostSettings, found, "The settings")
+            return decode_known(HostSettings, found, "The settings")
         except (OSError, ValueError, CoreError):
             return HostSettings()
 
@@ -475,6 +507,7 @@ class SessionDirectory:
 
     def write_record(self, record: Record) -> None:
         """Replace the record atomically."""
+        mark_version(self.path.parent.parent)
         text = json.dumps(encode(record), sort_keys=True, separators=(",", ":"))
         write_file(self.record_file, text + "\n", mode=0o600)
 
@@ -493,6 +526,15 @@ class SessionDirectory:
     def exists(self) -> bool:
         """Tell whether this host keeps anything of the session."""
         return self.path.exists()
+
+
+def mark_version(root: Path) -> None:
+    """Say in a state directory of which version it is, before something is written there that has one."""
+    path, text = root / VERSION_FILE, f"{VERSION}\n"
+    with suppress(FileNotFoundError):
+        if path.read_text(encoding="utf-8", errors="replace") == text:
+            return
+    write_file(path, text, mode=0o600)
 
 
 def _is_same_file(path: Path, descriptor: int) -> bool:

@@ -15,7 +15,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.clust
     Removal,
     cluster_state,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    CoreError,
+    InvalidInput,
+    Problem,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure, end_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.host_names import in_current_names
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import ENDED as ENDED_JOB
@@ -34,6 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     QueueTicket,
     Record,
     advance,
+    require_known,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import growth_of
@@ -347,7 +352,7 @@ class GroupFacts:
                 if session_id in held:
                     used = used.plus(held[session_id])
                 elif record.request is not None:
-                    requested = amounts_of(Request.from_dict(record.request))
+                    requested = amounts_of(Request.from_dict(record.request, newer_too=True))
                     used = used.plus(replace(requested, sessions=0))
         return used
 
@@ -364,9 +369,10 @@ def waiting_of(records: list[Record], shares: Shares) -> tuple[list[Waiting], li
     waiting, problems = [], []
     for record in records:
         try:
+            require_known(record)
             request = Request.from_dict(record.request) if record.growth is None else growth_of(record)
             waiting.append(turn_of(record.id, request, record.queue_number, record.owner, shares, record.is_head))
-        except InvalidInput as error:
+        except CoreError as error:
             problems.append(f"The pending session {record.name} is left out of the queue: {error}")
     return waiting, problems
 

@@ -39,6 +39,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     is_stub,
     new_record,
     prepared,
+    require_known,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
     Request,
@@ -251,6 +252,7 @@ class Planner(ABC):
             return self._answer("WAITING", record=current, launchers=launchers, report=[self._launch_report(launchers)])
         if current is None:
             return self._new_plan(None)
+        require_known(current)
         before = Request.from_dict(current.request)
         request = in_mode_of(before, self.request)
         is_anew = self.recreate and before.roles != request.roles
@@ -261,7 +263,7 @@ class Planner(ABC):
             return _refusal(current, self.owner, changes)
         if current.status == PENDING:
             stored, shared_with = self.request.to_dict(), self._shared_with(current)
-            if (current.request, current.shared_with) != (stored, shared_with):  # it keeps its place in the queue
+            if (before.to_dict(), current.shared_with) != (stored, shared_with):  # it keeps its place in the queue
                 why = "It was asked for differently."
                 current = advance(current, PENDING, why, request=stored, shared_with=shared_with)
             return self._new_plan(current)

@@ -36,7 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
     SessionError,
     message_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode_known, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     RUNNING,
@@ -144,7 +144,7 @@ def _is_kept(state: StateDirectory, record: Record) -> bool:
 def _read(directory: SessionDirectory) -> Times | None:
     """Return what is remembered of a part; None for nothing, or what cannot be read: then time begins anew."""
     try:
-        return decode(Times, directory.read_times(), "The times")
+        return decode_known(Times, directory.read_times(), "The times")
     except CoreError:
         return None
 

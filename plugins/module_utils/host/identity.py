@@ -15,6 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     StateDirectory,
     StateError,
+    mark_version,
     write_file,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
@@ -40,7 +41,11 @@ class OtherMachine(StateError):
 
 
 def read_identity(state: StateDirectory) -> Identity:
-    """Return the host's identity. Raises OtherMachine where this disk was copied or moved here from another machine."""
+    """Return the host's identity.
+
+    Raises OtherMachine where this disk was copied or moved here from another machine, and NewerState.
+    """
+    state.check_version()
     path = state.root / IDENTITY
     try:
         found = json.loads(path.read_text(encoding="utf-8", errors="replace"))
@@ -70,8 +75,13 @@ def identity_stage(state: StateDirectory, name: str) -> Stage:
         "machine": _machine(),
         "names": [*identity.names, name][-MOST_NAMES:],
     }
-    write = partial(write_file, state.root / IDENTITY, json.dumps(content, sort_keys=True) + "\n", mode=0o600)
+    write = partial(_write, state, json.dumps(content, sort_keys=True) + "\n")
     return [Step("update" if identity.id else "create", "identity", name, write)]
+
+
+def _write(state: StateDirectory, text: str) -> None:
+    mark_version(state.root)
+    write_file(state.root / IDENTITY, text, mode=0o600)
 
 
 def _machine() -> str:

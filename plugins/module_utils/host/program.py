@@ -17,6 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 
 MARK = "CLUSTER-COMPUTE-ANSWER "
@@ -26,6 +27,8 @@ COUNTED = ("session_host", "session_record", "session_repair", "host_drain", "ho
 """Calls that may change what a host tells the site's monitoring."""
 
 Call = Callable[[dict[str, Any], bool], dict[str, Any]]
+TELLING = ("host_info", "host_preflight")
+"""Calls that only tell of the host, that no session can use it among the rest."""
 _CALLS = f"{__name__.rpartition('.')[0]}.calls"
 
 
@@ -44,12 +47,17 @@ def main() -> int:
 
 def run(call: str, arguments: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
     """Return what came of one call. call: the name of the module that documents it. arguments: all of them, checked."""
-    return answer(import_module(f"{_CALLS}.{call}").call, arguments, check_mode)
+    return answer(import_module(f"{_CALLS}.{call}").call, arguments, check_mode, call not in TELLING)
 
 
-def answer(call: Call, arguments: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Return the result in the form of a module's: changed, diff; failed and msg where it failed in a known way."""
+def answer(call: Call, arguments: Mapping[str, Any], check_mode: bool, refuses: bool = True) -> dict[str, Any]:
+    """Return the result in the form of a module's: changed, diff; failed and msg where it failed in a known way.
+
+    refuses: whether it does nothing where the state directory is a newer release's.
+    """
     try:
+        if refuses and "state_directory" in arguments:
+            StateDirectory(arguments["state_directory"]).check_version()
         return call(dict(arguments), check_mode)
     except (SessionError, OSError) as error:
         return failed(error)

@@ -19,6 +19,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.use i
 def look(state: StateDirectory) -> int:
     """Do it, say so, and return the exit code: 1 where something could not be done."""
     try:
+        state.check_version()
+    except (SessionError, OSError) as error:
+        say(f"Nothing is looked at: {message_of(error)}")
+        return 1
+    try:
         engine = Engine.connect()
     except SessionError:
         _write_metrics(None, state)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile, boot_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode_known, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import (
@@ -57,6 +57,6 @@ def _held(state: StateDirectory) -> Iterator[tuple[str, dict[str, float]]]:
 def _read(state: StateDirectory) -> Account | None:
     """Return what is remembered; None for nothing, or what cannot be read: then it begins anew."""
     try:
-        return decode(Account, state.read_use(), "The use")
+        return decode_known(Account, state.read_use(), "The use")
     except CoreError:
         return None

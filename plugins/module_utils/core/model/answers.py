@@ -8,10 +8,10 @@ What is None was not answered: the host has not done that part. Only the control
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Optional, TypeVar
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode_known
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, Tombstone
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import (
     JobOutcome,
@@ -216,8 +216,7 @@ def read_answers(kind: type[A], results: Mapping[str, Mapping[str, Any]]) -> dic
 
 
 def _read(kind: type[A], result: Mapping[str, Any], name: str) -> A:
-    known = {field.name for field in fields(kind)}
     try:
-        return decode(kind, {key: value for key, value in result.items() if key in known}, name)
+        return decode_known(kind, result, name)
     except Malformed as error:
         return kind(failed=True, unreachable=bool(result.get("unreachable")), msg=str(error))

@@ -25,14 +25,19 @@ Problems = list[tuple[str, str]]
 Reader = Callable[[Any, str, Problems], Any]
 """Takes a value, its place and the problems so far, to which it adds; what it returns is of use if there are none."""
 
+_UNKNOWN = ", which is unknown"
 _WANTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class Malformed(CoreError):
-    """Data is not what a dataclass wants. problems: one for each place, without a full stop."""
+    """Data is not what a dataclass wants. problems: one for each place, without a full stop.
 
-    def __init__(self, problems: list[str]) -> None:
+    is_newer: whether nothing is wrong but keys that are unknown, as where a newer release wrote it.
+    """
+
+    def __init__(self, problems: list[str], is_newer: bool = False) -> None:
         self.problems = tuple(problems)
+        self.is_newer = is_newer
         super().__init__(f"{'; '.join(problems)}.")
 
 
@@ -46,13 +51,24 @@ def decode(kind: type[T], data: object, name: str) -> T:
     found = read(data, "", problems)
     if problems:
         raise Malformed(
-            [f"{name}'s {place.lstrip('.')} {what}" if place else f"{name} {what}" for place, what in problems]
+            [f"{name}'s {place.lstrip('.')} {what}" if place else f"{name} {what}" for place, what in problems],
+            is_newer=all(what.endswith(_UNKNOWN) for _place, what in problems),
         )
     return found  # type: ignore[no-any-return]
 
 
+def decode_known(kind: type[T], data: object, name: str) -> T:
+    """Do as `decode`, and pass over keys that are unknown: a newer release may have more to say."""
+    if isinstance(data, Mapping):
+        known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+        data = {key: value for key, value in data.items() if key in known}
+    return decode(kind, data, name)
+
+
 OPTIONAL = {"optional": True}
 """Metadata of a field that is left out where it is empty: earlier releases do not know its key."""
+NEWER = {"newer": True}
+"""Metadata of a field that holds what has keys which are unknown here, as a newer release wrote it."""
 
 
 def encode(value: Any) -> Any:
@@ -69,6 +85,8 @@ def encode(value: Any) -> Any:
     for name in _optional(kind):
         if not found[name]:
             del found[name]
+    for name in _newer(kind):
+        found.update(found.pop(name))
     return found
 
 
@@ -80,6 +98,11 @@ def _names(kind: Any) -> tuple[str, ...]:
 @cache
 def _optional(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if "optional" in field.metadata)
+
+
+@cache
+def _newer(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if "newer" in field.metadata)
 
 
 @cache
@@ -143,7 +166,7 @@ def _own_reader(kind: Any) -> Reader:
 
 
 def _object_reader(kind: Any) -> Reader:
-    hints: dict[str, Any] = {field.name: field.type for field in fields(kind)}
+    hints: dict[str, Any] = {field.name: field.type for field in fields(kind) if "newer" not in field.metadata}
     readers: dict[str, Reader] = {name: _reader(hint) for name, hint in hints.items()}
     needed = [field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING]
 
@@ -151,11 +174,12 @@ def _object_reader(kind: Any) -> Reader:
         if not isinstance(value, Mapping):
             return _expected(problems, place, value, "a mapping")
         missing = [name for name in needed if name not in value]
-        unknown = [str(name) for name in value if name not in readers]
+        newer = {name: value[name] for name in value if name not in readers}
+        unknown = [] if _newer(kind) else [str(name) for name in newer]
         if missing:
             problems.append((place, f"lacks {', '.join(missing)}"))
         if unknown:
-            problems.append((place, f"has {show(', '.join(unknown))}, which is unknown"))
+            problems.append((place, f"has {show(', '.join(unknown))}{_UNKNOWN}"))
         if missing or unknown:
             return None
         found = {
@@ -163,6 +187,7 @@ def _object_reader(kind: Any) -> Reader:
             for name, read_field in readers.items()
             if name in value
         }
+        found.update(dict.fromkeys(_newer(kind), newer))
         return None if problems else kind(**found)
 
     return read

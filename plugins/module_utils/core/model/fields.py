@@ -128,8 +128,9 @@ class Field:
     part of. default: as a user would give it, None where there is none; otherwise: what counts then, in words, and
     empty: that value. write: from the value to its stored form (JSON), restore: from there to what is parsed again.
     show: the value in words, empty for none, or several by place. add: what a role that says otherwise has of both.
-    secret: whether differences keep silent about the value. optional: whether the stored form, which earlier releases
-    wrote without it, is without it where it is empty. bounds, choices: what is allowed, where that is all.
+    secret: whether differences keep silent about the value. optional: whether the stored form is without it where it is
+    the default, as every variable that came after release 1.0.0: what an earlier release wrote says so, and it can read
+    what does not use the variable. bounds, choices: what is allowed, where that is all.
     """
 
     name: str

@@ -180,4 +180,7 @@ def read_plan(data: object) -> Plan:
     try:
         return decode(Plan, data, "The plan")
     except Malformed as error:
-        raise InvalidPlan(f"{problem}." for problem in error.problems) from None
+        problems = [f"{problem}." for problem in error.problems]
+        if error.is_newer:
+            problems.append("Use the release that made it, or a newer one; this one can tear the session down.")
+        raise InvalidPlan(problems) from None

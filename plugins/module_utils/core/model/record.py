@@ -18,6 +18,7 @@ from typing import Any, Optional
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import (
+    NEWER,
     OPTIONAL,
     Malformed,
     decode,
@@ -107,7 +108,8 @@ class Record:
     owner: whose it is, as limits count. shared_with: who else may change, enter and read it. status: one of STATUSES;
     empty before the first revision. queue: None unless it came from the queue. hosts: those that carry it. report: why
     it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms, or None. change: what the last
-    revision that changed a session that runs gave another place. growth: what one that runs waits for.
+    revision that changed a session that runs gave another place. growth: what one that runs waits for. newer: what else
+    a newer release wrote, by key: it stays, and `require_known` says who cannot go on with it.
     """
 
     schema: int
@@ -126,6 +128,7 @@ class Record:
     shared_with: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     change: Optional[Change] = field(default=None, metadata=OPTIONAL)
     growth: Optional[Growth] = field(default=None, metadata=OPTIONAL)
+    newer: dict[str, Any] = field(default_factory=dict, metadata=NEWER)
 
     @property
     def is_head(self) -> bool:
@@ -151,6 +154,15 @@ class InvalidRecord(CoreError):
 
 class UnknownSchema(InvalidRecord):
     """A record was written by another release, which can read it."""
+
+
+def require_known(record: Record) -> None:
+    """Refuse to go on with a session of which a newer release wrote more than this one knows. Raises UnknownSchema."""
+    if record.newer:
+        raise UnknownSchema(
+            f"The record of session {record.name} has {show(', '.join(sorted(record.newer)))}, which this release of "
+            "the collection does not know. Use the release that wrote it, or a newer one; this one can tear it down."
+        )
 
 
 def new_record(session_id: str, owner: str, request: Mapping[str, Any], shared_with: Iterable[str] = ()) -> Record:
@@ -262,7 +274,8 @@ def tunnel_of(plan: Mapping[str, Any]) -> Optional[OverlayTunnel]:
     network = plan.get("network")
     if network is None or network["vni"] is None or network["tunnel"] is not None:
         return None
-    endpoints = tuple(str(host["underlay_address"]) for host in plan["hosts"].values())
+    # In the order in which a record is kept, so that rules stay the same when it is read back.
+    endpoints = tuple(str(host["underlay_address"]) for _name, host in sorted(plan["hosts"].items()))
     return OverlayTunnel(network["vni"], network["port"], endpoints)
 
 
@@ -285,6 +298,8 @@ def read_record(data: object, session_id: Optional[str] = None) -> Record:
     try:
         record = decode(Record, data, "The record")
     except Malformed as error:
+        if error.is_newer:
+            raise UnknownSchema(f"{error} Use the release that wrote it, or a newer one.") from None
         raise InvalidRecord(str(error)) from None
     problems = list(_problems(record))
     if session_id is not None and record.id != session_id:

@@ -57,6 +57,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 MAIN = "main"
 
 _ROLE_NAME = re.compile(r"[a-z](?:[a-z0-9-]*[a-z0-9])?")
+_NEWER = (
+    "This release of the collection does not know it. Use the release that wrote it, or a newer one; this one can tear "
+    "the session down."
+)
 _AMOUNTS = tuple(field.name for field in dataclasses.fields(Resources))
 """Fields of a role that are in its resources."""
 
@@ -148,32 +152,40 @@ class Request:
         stored = {
             field.name: field.write(getattr(self, field.name))
             for field in _of(REQUEST, self.fields)
-            if not (field.optional and getattr(self, field.name) == field.default)
+            if not (field.optional and getattr(self, field.name) == field.standard)
         }
         stored["roles"] = []
         for role in self.roles:
             values = {
                 field.name: field.write(role.value(field))
                 for field in _of_roles(self.fields)
-                if not (field.optional and role.value(field) == field.empty)
+                if not (field.optional and role.value(field) == field.standard)
             }
             resources = {key: values.pop(key) for key in _AMOUNTS}
             stored["roles"].append({"name": role.name, "replicas": role.replicas, "resources": resources, **values})
         return stored
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Request:
-        """Read the JSON form back. Raises InvalidInput where it is malformed, or not what `to_dict` makes."""
+    def from_dict(cls, data: Mapping[str, Any], newer_too: bool = False) -> Request:
+        """Read the JSON form back; what it lacks, as an earlier release wrote it, has its default.
+
+        newer_too: pass over keys that are unknown. Raises InvalidInput where there are any otherwise, or where it is
+        malformed, or not what `to_dict` makes.
+        """
         if not isinstance(data, Mapping):
             raise InvalidInput.single("request", data, "It must be a mapping.")
         reader = Reader()
         restore = {field.name: field.restore for field in _of(REQUEST, cls.fields)}
-        optional = {field.name for field in _of(REQUEST, cls.fields) if field.optional}
-        for key in sorted({*restore, "roles"}.symmetric_difference(data) - (optional - {*data}), key=str):
-            word = "is unknown" if key in data else "is missing"
-            reader.add(f"request.{key}", data.get(key), f"This key {word}.")
+        roles = data["roles"] if isinstance(data.get("roles"), list) else []
+        known = {field.name for field in _of_roles(cls.fields)} - {*_AMOUNTS} | {"name", "replicas", "resources"}
+        unknown = {f"request.{key}" for key in {*data} - {*restore, "roles"}}
+        for position, role in enumerate(roles):
+            unknown |= {f"request.roles[{position}].{key}" for key in {*_mapping(role)} - known}
+            amounts = {*_mapping(_mapping(role).get("resources"))} - {*_AMOUNTS}
+            unknown |= {f"request.roles[{position}].resources.{key}" for key in amounts}
+        for place in () if newer_too else sorted(unknown):
+            reader.add(place, HIDDEN, _NEWER)
         reader.finish(None)
-        roles = data["roles"] if isinstance(data["roles"], list) else []
         variables = {
             PREFIX + key: make(data[key])
             for key, make in restore.items()
@@ -182,7 +194,7 @@ class Request:
         variables[PREFIX + "roles"] = [_restored(role, cls.fields) for role in roles]
         request = parse_request(variables, kind=cls)
         for key, value in request.to_dict().items():
-            if data[key] != value:
+            if not _says(data.get(key, value), value):
                 reader.add(f"request.{key}", data[key], "It is not in the form that the collection writes.")
         return reader.finish(request)
 
@@ -195,15 +207,31 @@ def _of_roles(fields: Iterable[Field]) -> tuple[Field, ...]:
     return (*_of(ROLE, fields), *ROLE_FIELDS)
 
 
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def _restored(role: Any, fields: Iterable[Field]) -> Any:
-    """Return a stored role as a user would give it, as far as it is one."""
+    """Return what is known of a stored role as a user would give it, as far as it is one."""
     if not isinstance(role, Mapping):
         return role
     amounts = role.get("resources")
     flat = {**role, **(amounts if isinstance(amounts, Mapping) else {"cpus": "malformed"})}
-    flat.pop("resources", None)
-    restore = {field.name: field.restore for field in _of_roles(fields)}
-    return {key: restore[key](value) if key in restore else value for key, value in flat.items()}
+    restore = {"name": _as_it_is, "replicas": _as_it_is, **{field.name: field.restore for field in _of_roles(fields)}}
+    return {key: restore[key](value) for key, value in flat.items() if key in restore}
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _says(stored: Any, written: Any) -> bool:
+    """Tell whether what is stored is what would be written, roles as far as both have a key."""
+    if isinstance(stored, list) and isinstance(written, list) and len(stored) == len(written):
+        return all(map(_says, stored, written))
+    if isinstance(stored, Mapping) and isinstance(written, Mapping):
+        return all(_says(stored[key], written[key]) for key in stored if key in written)
+    return bool(stored == written) and isinstance(stored, bool) == isinstance(written, bool)
 
 
 TABLE_OF_APPS = "session_apps"

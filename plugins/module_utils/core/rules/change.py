@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
+    BRIDGE,
     PinnedImage,
     Plan,
     Replica,
@@ -199,10 +200,11 @@ def growth_of(record: Record) -> Request:
     counts = {role: number - before.get(role, 0) for role, number in counts_of(wanted).items()}
     most = wanted.max_replicas_per_host
     full = [host for host, own in plan["hosts"].items() if most is not None and len(own["replicas"]) >= most]
+    on_bridge = plan["network"] is None or plan["network"]["driver"] == BRIDGE
     return replace(
         with_counts(wanted, counts),
         mode=MULTI_NODE,
-        hosts=tuple(plan["hosts"]) if wanted.mode == SINGLE_NODE else wanted.hosts,
+        hosts=tuple(plan["hosts"]) if on_bridge or wanted.mode == SINGLE_NODE else wanted.hosts,
         excluded_hosts=(*wanted.excluded_hosts, *full),
     )
 

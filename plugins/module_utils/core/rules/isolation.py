@@ -240,7 +240,8 @@ def _door_of(plan: Mapping[str, Any], host: str) -> Door | None:
         return None
     network = plan["network"]
     own = plan["hosts"][host]
-    members = tuple(str(other["underlay_address"]) for name, other in plan["hosts"].items() if name != host)
+    others = sorted(plan["hosts"].items())  # in the order in which a record is kept
+    members = tuple(str(other["underlay_address"]) for name, other in others if name != host)
     return Door(
         network["vni"],
         network["port"],

@@ -6,9 +6,10 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| reserve | those that get replicas hold what is new, and make keys; one that stays holds the change | fence, apply |
+| reserve | those that get replicas hold what is new, make keys; one that stays holds the change | part, fence, apply |
 | withhold | each gives back what it holds of a change that cannot be | refused |
-| fence | all that stay let go of hosts that go, which stop what moves | apply, failed |
+| part | those that carry what goes let it end, while all others still reach it | fence, apply, failed |
+| fence | all that stay let go of hosts that go | apply, failed |
 | apply | those that get replicas start and prove them; of a resize those that stay learn of it | join, clear, the end |
 | again | hosts that had another copy than expected are told the whole | what the step before led to |
 | join | those whose peers were late look for them once more | clear, done, failed |
@@ -30,7 +31,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    MOVE,
+    REPLACE,
     RESIZE,
     read_record,
     stub_of,
@@ -51,7 +52,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     step,
 )
 
-STEPS = ("reserve", "withhold", "fence", "apply", "again", "join", "clear")
+STEPS = ("reserve", "withhold", "part", "fence", "apply", "again", "join", "clear")
 DONE, REFUSED, FAILED = "done", "refused", "failed"
 DECIDE = "Decide what follows"
 STATE_DIRECTORY = {"state_directory": "launch_state_directory"}
@@ -67,7 +68,7 @@ PATIENCE = 10
 
 def begin(state: State, outside: Outside) -> State:
     """Return the first step of a change. state: that of a launch, with ``change`` and the record that is wanted."""
-    state["change"] = {**state["change"], "made": {}, "fenced": False}
+    state["change"] = {**state["change"], "made": {}, "changed": []}
     return _reserve(state, outside)
 
 
@@ -76,6 +77,7 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     following: State = {
         "reserve": _after_reserve,
         "withhold": _after_withhold,
+        "part": _after_part,
         "fence": _after_fence,
         "apply": _after_apply,
         "again": _after_again,
@@ -130,9 +132,7 @@ def _after_reserve(state: State, answers: Answers, outside: Outside) -> State:
         made = {name: keys for answer in answers.values() for name, keys in (answer.public_keys or {}).items()}
         state["change"] = {**change, "made": {name: made[name] for name in change["places"] if name in made}}
         state["public_keys"] = {**state["public_keys"], **made}
-        if change["kind"] != RESIZE and change["staying"] and not outside.check_mode:
-            return _fence(state)
-        return _apply(state, outside)
+        return _apply(state, outside) if outside.check_mode else _part(state, outside)
     if outcome == ASK_AGAIN and state["attempt"] < state["attempts"]:
         state["attempt"] += 1
         return {**_reserve(state, outside), "pause": True}
@@ -170,7 +170,7 @@ def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, 
             **({"change_id": change["id"]} if host in change["holding"] else {}),
         }
         if not whole:
-            own[host]["patch"] = nothing if change["fenced"] and host in change["staying"] else patch
+            own[host]["patch"] = nothing if host in change["changed"] else patch
             own[host]["public_keys"] = change["made"]
     of_state = ["lease_owner", *(["record", "public_keys"] if whole else [])]
     return call("session_host", own, {"state": "amended", **arguments}, of_state, variables)
@@ -181,14 +181,57 @@ def _takes_patches(state: State) -> bool:
     return not (state.get("host_names") or {}).get(state["record"]["id"])
 
 
-def _fence(state: State) -> State:
+def _part(state: State, outside: Outside) -> State:
+    """Let replicas that go end with their network as it is: programs hand over what they have, and say good-bye."""
+    change = state["change"]
+    if change["kind"] == REPLACE:
+        return _fence(state, outside)
+    after = {replica["name"]: replica["host"] for replica in state["record"]["plan"]["replicas"]}
+    losing = {
+        replica["host"]
+        for replica in change["before"]["plan"]["replicas"]
+        if after.get(replica["name"]) != replica["host"]
+    }
+    hosts = {host: {"containers": host not in change["receiving"]} for host in change["staying"] if host in losing}
+    calls = [_amended(state, hosts, not _takes_patches(state))] if hosts else []
+    if change["leaving"]:
+        # Their record stays as it is: that of the session, until one that stays has the next.
+        calls.append(_given_up(state))
+    if not calls:
+        return _fence(state, outside)
+    return {**state, **step("part", "Let the replicas end that go", DECIDE, calls)}
+
+
+def _after_part(state: State, answers: Answers, outside: Outside) -> State:
+    return _unless_stale(state, answers, outside, _parted)
+
+
+def _parted(state: State, answers: Answers, outside: Outside) -> State:
+    return _unless_missing(state, answers, outside, _fence)
+
+
+def _unless_missing(state: State, answers: Answers, outside: Outside, follow: Any) -> State:
+    """End the change where a host has not done its part; else note who has the record by now, and go on."""
+    missing = _missing(answers, _actions)
+    if missing:
+        return _over(state, FAILED, [f"{host}: {why}" for host, why in missing.items()])
+    change = state["change"]
+    staying = [host for host in answers if host in change["staying"]]
+    state["change"] = {**change, "changed": [*change["changed"], *staying]}
+    return follow(state, outside)  # type: ignore[no-any-return]
+
+
+def _fence(state: State, outside: Outside) -> State:
     """Let all that stay know where replicas will be, and let go of lost hosts, before anything starts elsewhere."""
     change = state["change"]
-    hosts = {host: {"containers": host not in change["receiving"]} for host in change["staying"]}
+    hosts = {
+        host: {"containers": host not in change["receiving"]}
+        for host in change["staying"]
+        if host not in change["changed"]
+    }
+    if change["kind"] == RESIZE or not hosts:
+        return _apply(state, outside)
     calls = [_amended(state, hosts, not _takes_patches(state))]
-    if change["kind"] == MOVE and change["leaving"]:
-        # What moves is stopped where it was before it is started elsewhere.
-        calls.append(_cleared(state))
     return {**state, **step("fence", "Let go of what is lost", DECIDE, calls)}
 
 
@@ -197,11 +240,7 @@ def _after_fence(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _fenced(state: State, answers: Answers, outside: Outside) -> State:
-    missing = _missing(answers, _actions)
-    if missing:
-        return _over(state, FAILED, [f"{host}: {why}" for host, why in missing.items()])
-    state["change"] = {**state["change"], "fenced": True}
-    return _apply(state, outside)
+    return _unless_missing(state, answers, outside, _apply)
 
 
 def _apply(state: State, outside: Outside) -> State:
@@ -210,8 +249,7 @@ def _apply(state: State, outside: Outside) -> State:
     starts = {"prove": True, "patience": patience}
     new = {host: starts for host in change["receiving"] if host not in change["staying"]}
     old = {host: starts for host in change["receiving"] if host in change["staying"]}
-    if not change["fenced"]:
-        old.update({host: {} for host in change["staying"] if host not in old})
+    old.update({host: {} for host in change["staying"] if host not in [*old, *change["changed"]]})
     calls = [_amended(state, new, True)] if new else []
     if old:
         calls.append(_amended(state, old, not _takes_patches(state)))
@@ -221,6 +259,8 @@ def _apply(state: State, outside: Outside) -> State:
     if stubs:
         stub = encode(stub_of(read_record(state["record"])))
         calls.append(call("session_host", stubs, {"state": "stub", "record": stub}, ["lease_owner"], STATE_DIRECTORY))
+    if not calls:
+        return _applied(state, {}, outside)
     title = "Start what is new, and prove that it works" if change["receiving"] else "Let go of the replicas that go"
     return {**state, **step("apply", title, DECIDE, calls)}
 
@@ -254,7 +294,7 @@ def _unless_stale(state: State, answers: Answers, outside: Outside, follow: Any)
 
 def _after_again(state: State, answers: Answers, outside: Outside) -> State:
     all_answers = {**read_answers(SessionAnswer, state["change"]["answers"]), **answers}
-    follow = _fenced if state["change"]["after"] == "fence" else _applied
+    follow = {"part": _parted, "fence": _fenced, "apply": _applied}[state["change"]["after"]]
     return follow(state, all_answers, outside)
 
 
@@ -294,7 +334,8 @@ def _after_join(state: State, answers: Answers, outside: Outside) -> State:
 
 def _clear(state: State, outside: Outside) -> State:
     change, hosts = state["change"], state["record"]["plan"]["hosts"]
-    calls = [_cleared(state)] if change["leaving"] and change["kind"] != MOVE else []
+    stub = encode(stub_of(read_record(state["record"])))
+    calls = [_given_up(state, record=stub)] if change["leaving"] else []
     # Who is proven with its new replicas has removed by then what it wrote into shared folders.
     writers = [
         host
@@ -314,14 +355,9 @@ def _released(state: State, hosts: Iterable[str]) -> Call:
     return call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)
 
 
-def _cleared(state: State) -> Call:
-    """Return the call by which hosts give up what they have of the session but a stub."""
-    arguments = {
-        "state": "absent",
-        "session_id": state["record"]["id"],
-        "keep_record": True,
-        "record": encode(stub_of(read_record(state["record"]))),
-    }
+def _given_up(state: State, **record: Any) -> Call:
+    """Return the call by which hosts give up what they have of the session but the record, or a stub in its place."""
+    arguments = {"state": "absent", "session_id": state["record"]["id"], "keep_record": True, **record}
     own = {host: {"recorded": state["recorded"][host]} for host in state["change"]["leaving"]}
     return call("session_host", own, arguments, (), {**STATE_DIRECTORY, **OUTPUT})
 

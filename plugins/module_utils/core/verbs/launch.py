@@ -16,7 +16,7 @@
 | remember | hosts set tombstones for those that could not remove | hold, or what follows an undoing |
 | hold | each leases its part and makes its keys under it; name hosts the name | begin, start, hold, release, undo |
 | release | each rolls back what this launch holds there, and its keys | look, queue, or the end |
-| reserve, withhold, fence, apply, again, join, clear | a session that runs changes (see change) | look, or the end |
+| reserve, withhold, part, fence, apply, again, join, clear | a session that runs changes | look, batch, the end |
 | begin | each confirms its lease, makes its part but for roles that come later | ready, begin, start, undo |
 | ready | those that did not wait for their replicas, as hosts had to wait for their turn, do | begin, start, undo |
 | start | each confirms its lease, makes its part, finds its peers; others keep a stub | start, meet, batch, undo, end |
@@ -59,6 +59,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
+    REPLACE,
     RUNNING,
     Record,
     is_stub,
@@ -906,11 +907,15 @@ class _Launch:
     def _started(self, replicas: list[dict[str, Any]]) -> State:
         state = self.state
         state["replicas"] = sorted(replicas, key=lambda replica: int(replica["rank"]))
-        record = state["record"]
         if state["grows_later"]:
             return self._await_room()
-        if record["request"]["batch_command"] is None:
+        if state["record"]["request"]["batch_command"] is None:
             return self._over(self._running(), state["report"])
+        return self._batch()
+
+    def _batch(self) -> State:
+        state = self.state
+        record = state["record"]
         host = record["plan"]["replicas"][0]["host"]
         arguments = {
             "session_id": record["id"],
@@ -927,7 +932,14 @@ class _Launch:
     def _after_batch(self) -> State:
         started = read_answers(JobAnswer, self.results)
         failures, unreachable = self._failures(started, lambda answer: answer.started)
-        return self._failed(failures, unreachable) if failures else self._over(self._running(), self.state["report"])
+        if not failures:
+            return self._over(self._running(), self.state["report"])
+        if self.state["change"]:
+            return self._not_changed(
+                "All replicas run, but the batch command could not be started in main1. Launch the session again.",
+                *failures,
+            )
+        return self._failed(failures, unreachable)
 
     # ---- changing a session that runs -----------------------------------------------------------------------------
 
@@ -947,6 +959,9 @@ class _Launch:
                     ADVICE,
                 )
             state["replicas"] = [*state["replicas"], *others]
+            was_lost = state["change"]["kind"] == REPLACE and "main1" in state["change"]["places"]
+            if was_lost and state["record"]["request"]["batch_command"] is not None:
+                return self._batch()
             return self._over(self._running(), state["report"])
         if result["status"] == change.REFUSED:
             if not last:

@@ -155,6 +155,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     if (missing or in_full) and state["step"] == "look" and not state["cleaned_up"]:
         return {**state, **_look(_in_reach(state), missing, in_full)}
     lost, problems = _lost(state, group, view, outside)
+    moves = _moves(state, group, view, problems)
     state["warnings"] += problems
     work = cleanup_actions(group, view, view.orphaned)
     if work and not state["cleaned_up"]:
@@ -165,7 +166,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         if entry.placement is not None and not state["only_lost"]
         for record in [view.records[entry.waiting.session_id]]
     ]
-    launches = [*lost, *_moves(state, group, view), *waiting_launches]
+    launches = [*lost, *moves, *waiting_launches]
     state["launchable"] = [{**launch, "away": state["away"]} for launch in launches]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
 
@@ -178,19 +179,26 @@ def _launch_of(request: Request, record: Record) -> dict[str, Any]:
     return {**launch_request(request, record.owner, record.shared_with), "waits": encode(record)}
 
 
-def _moves(state: State, group: GroupFacts, view: ClusterState) -> list[dict[str, Any]]:
+def _request_of(record: Record, problems: list[str]) -> Request | None:
+    """Return what was asked for of a session that runs; None, and why, where this release cannot go on with it."""
+    try:
+        records.require_known(record)
+        return Request.from_dict(record.request)
+    except CoreError as error:
+        problems.append(f"Session {record.name} stays as it is. {error}")
+        return None
+
+
+def _moves(state: State, group: GroupFacts, view: ClusterState, problems: list[str]) -> list[dict[str, Any]]:
     """Return the launches that move replicas from hosts that are to be empty, one replica after another."""
     return [
-        launch_request(
-            Request.from_dict(record.request),
-            record.owner,
-            record.shared_with,
-            displaced={replica["name"]: replica["host"]},
-        )
+        launch_request(request, record.owner, record.shared_with, displaced={replica["name"]: replica["host"]})
         for _key, record in sorted(view.records.items())
         if record.status == RUNNING and record.request is not None
         if record.request.get("on_host_loss") == REPLACE and record.request["batch_command"] is None
         if all(host in group.facts for host in record.hosts)
+        if any(replica["host"] in state["moves_from"] for replica in record.plan["replicas"])
+        if (request := _request_of(record, problems)) is not None
         for replica in record.plan["replicas"]
         if replica["host"] in state["moves_from"]
     ]
@@ -203,12 +211,12 @@ def _lost(
     name = state["session_name"]
     if name and not any(record.status == RUNNING for record in view.named(name)):
         return [], [f"No session {name} runs in {', '.join(state['known'])}."]
+    problems: list[str] = []
     found = [
-        {**launch_request(Request.from_dict(record.request), record.owner, record.shared_with), "changes": record.id}
+        {**launch_request(request, record.owner, record.shared_with), "changes": record.id}
         for record in group.half_changed(view)
-        if name in ("", record.name)
+        if name in ("", record.name) and (request := _request_of(record, problems)) is not None
     ]
-    problems = []
     for record in group.with_missing_hosts(view):
         wants = record.name == name if name else (record.request or {}).get("on_host_loss") == REPLACE
         if not wants:
@@ -221,9 +229,10 @@ def _lost(
         if any(reasons):
             problems.append(f"Session {record.name} stays as it is. {' '.join(filter(None, reasons))}")
             continue
-        request = Request.from_dict(record.request)
-        launch = launch_request(request, record.owner, record.shared_with, replaces=True)
-        found.append({**launch, "peers_of": [record.id], "changes": record.id})
+        request = _request_of(record, problems)
+        if request is not None:
+            launch = launch_request(request, record.owner, record.shared_with, replaces=True)
+            found.append({**launch, "peers_of": [record.id], "changes": record.id})
     return found, problems
 
 

@@ -23,7 +23,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica, read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    PREPARING,
+    Record,
+    require_known,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
@@ -80,6 +84,7 @@ class Context:
         amendment: the run that changes the session, None for who only puts back what is missing. archive: keeps what
         replicas wrote that go.
         """
+        require_known(record)
         self.plan = plan = read_plan(record.plan)
         self.engine = engine
         self.ledger = ledger

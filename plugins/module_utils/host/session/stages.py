@@ -54,6 +54,8 @@ def session_stages(
         place,
         # Of a change first: what finds half of it can finish it then.
         record_steps if context.amendment is not None else [],
+        # Their programs end with the network that they had.
+        containers.surplus_steps(context, found),
         links.rule_steps(context, context.engine.uses_nftables()),
         files.file_steps(context, public_keys),
         links.tunnel_steps(context, public_keys),
@@ -65,7 +67,6 @@ def session_stages(
     stages += [
         networks.network_steps(context, found, bool(made_links)),
         *context.data.stages(is_running, check_mode),
-        containers.surplus_steps(context, found),
         files.surplus_steps(context),
         networks.connect_steps(context, found, bool(made_links)),
         containers.container_steps(context, found, public_keys, roles),

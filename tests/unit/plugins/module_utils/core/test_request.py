@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from dataclasses import MISSING, dataclass, fields, replace
@@ -784,19 +785,46 @@ def test_malformed_requests_are_not_read(change):
         Request.from_dict(data)
 
 
-def test_requests_with_a_key_missing_are_not_read():
-    for key in parse().to_dict():
-        data = parse().to_dict()
-        del data[key]
-        with pytest.raises(InvalidInput, match=rf"request\.{key} is not given: This key is missing"):
-            Request.from_dict(data)
-    for key in parse().to_dict()["roles"][0]:
-        data = parse().to_dict()
-        del data["roles"][0][key]
-        with pytest.raises(InvalidInput):
-            Request.from_dict(data)
+def test_what_a_request_of_an_earlier_release_lacks_has_its_default():
+    plain = parse_request({"session_name": "demo", "session_image": "debian:12"}).to_dict()
+    stored = parse(priority=3, memory="2g", env="A=1").to_dict()
+    for key in stored:
+        data = {name: value for name, value in stored.items() if name != key}
+        if key in ("name", "roles"):
+            with pytest.raises(InvalidInput):
+                Request.from_dict(data)
+        else:
+            assert Request.from_dict(data).to_dict() == {**stored, key: plain[key]}
+    for key in stored["roles"][0]:
+        data = copy.deepcopy(stored)
+        for role in data["roles"]:
+            del role[key]
+        if key in ("name", "image", "resources"):
+            with pytest.raises(InvalidInput):
+                Request.from_dict(data)
+        else:
+            assert Request.from_dict(data).roles[0] == replace(
+                Request.from_dict(stored).roles[0], **{key: getattr(parse().roles[0], key)}
+            )
     with pytest.raises(InvalidInput):
         Request.from_dict([])
+
+
+def test_what_a_newer_release_asked_for_is_named_and_passed_over_where_that_does_not_matter():
+    stored = parse(size=2, env="A=secret").to_dict()
+    newer = copy.deepcopy(stored)
+    newer["mood"] = "secret"
+    newer["roles"][1]["tint"] = newer["roles"][0]["resources"]["wheels"] = "secret"
+    with pytest.raises(InvalidInput) as error:
+        Request.from_dict(newer)
+    assert [problem.variable for problem in error.value.problems] == [
+        "request.mood",
+        "request.roles[0].resources.wheels",
+        "request.roles[1].tint",
+    ]
+    assert "Use the release that wrote it, or a newer one; this one can tear the session down." in str(error.value)
+    assert "secret" not in str(error.value)
+    assert Request.from_dict(newer, newer_too=True) == Request.from_dict(stored)
 
 
 ANYTHING = st.recursive(
@@ -947,6 +975,7 @@ class Coloured(Request):
             lambda variable, value: parse_choice(variable, value, ("red", "blue")),
             default="red",
             choices=("red", "blue"),
+            optional=True,
             question=Question("Colour", "Which of them"),
         ),
     )
@@ -961,6 +990,8 @@ def test_a_field_in_the_table_is_all_that_a_new_variable_takes() -> None:
     assert "session_colour" in problems(colour="blue"), "unknown without the field"
     assert Coloured.from_dict(json.loads(json.dumps(blue.to_dict()))) == blue
     assert blue.to_dict() == {**parse().to_dict(), "colour": "blue"}
+    assert red.to_dict() == parse().to_dict(), "an earlier release can read it"
+    assert Coloured.from_dict(parse().to_dict()) == red, "an earlier release wrote it"
     assert diff_requests(red, blue) == [("colour", "red", "blue")]
     assert documented(Coloured.fields)[-1] == ("`session_colour`", "`red`, `blue`", "`red`", "Of the session.")
     assert questions(Coloured.fields)["session_colour"] == {

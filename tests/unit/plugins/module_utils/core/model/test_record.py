@@ -32,6 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     prepared,
     read_record,
+    require_known,
     started,
     stub_of,
 )
@@ -179,8 +180,23 @@ def test_missing_and_unknown_keys_are_named(make: Any) -> None:
     for key in set(data) - {"schema"}:
         with pytest.raises(InvalidRecord, match=f"lacks {key}"):
             read_record({name: value for name, value in data.items() if name != key})
-    with pytest.raises(InvalidRecord, match=r"has 'a\\x1b', which is unknown"):
-        read_record({**data, "a\x1b": 1})
+    inner = {**data["history"][0], "mood": "good"}
+    with pytest.raises(UnknownSchema, match=r"history\[0\] has 'mood', which is unknown\. Use the release"):
+        read_record({**data, "history": [inner]})
+    with pytest.raises(InvalidRecord, match="lacks revision") as error:
+        read_record({**data, "history": [{"mood": "good"}]})
+    assert not isinstance(error.value, UnknownSchema), "more is wrong with it than that"
+
+
+@pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
+def test_what_a_newer_release_wrote_beside_stays_and_is_gone_on_with_by_nobody_else(make: Any) -> None:
+    data = {**encode(make()), "mood\x1b": {"of": ["day"]}, "newer": 1}
+    record = read_record(data, SESSION)
+    assert encode(record) == data
+    assert encode(stub_of(record))["newer"] == 1
+    with pytest.raises(UnknownSchema, match=r"of session train has 'mood\\x1b, newer', which this release .* not"):
+        require_known(record)
+    require_known(make())
 
 
 BAD_VALUES: dict[str, list[Any]] = {

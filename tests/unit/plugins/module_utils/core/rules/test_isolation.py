@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -90,6 +91,16 @@ def test_the_network_decides_which_interfaces_are_guarded() -> None:
     assert (encrypted.inner, encrypted.tunnel) == ("ccx4f8c2a10", None)
     assert overlay.tunnel == Tunnel(5000, 4789, ("192.0.2.1", "192.0.2.2"), "eth7", "192.0.2.2")
     assert overlay.tunnel.peers == ("192.0.2.1",)
+
+
+def test_a_plan_that_is_read_back_asks_for_the_same_rules() -> None:
+    made = plan([], NETWORK)
+    made["hosts"]["h0"] = {"underlay_address": "192.0.2.3", "underlay_interface": "eth0"}
+    made["request"]["on_host_loss"] = "replace"
+    kept = json.loads(json.dumps(made, sort_keys=True))
+    assert list(kept["hosts"]) != list(made["hosts"])
+    assert isolation_of(made, "h1") == isolation_of(kept, "h1")
+    assert isolation_of(made, "h1").door == isolation_of(kept, "h1").door is not None
 
 
 def test_a_note_holds_what_a_host_without_replicas_guards() -> None:

@@ -41,7 +41,7 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
 def grown(size: int = 4, hosts: int = 5, before: dict[str, Any] | None = None, **options: Any) -> Launch:
     """Return a launch by which a session of three replicas on h1 to h3 becomes larger, or smaller."""
     first = Launch(request(**(before or {})), hosts).until("")
-    return first.run_on(request(size=size, **(before or {})), **options)
+    return first.run_on(request(**{**(before or {}), "size": size}), **options)
 
 
 def lost(*away: str, hosts: int = 5, silent: dict[str, list[str]] | None = None, **more: Any) -> Launch:
@@ -111,9 +111,40 @@ def test_what_proves_to_a_new_host_that_a_folder_is_shared_is_removed_afterwards
 
 def test_shrinking_clears_the_hosts_that_carry_nothing_any_more() -> None:
     run = grown(1).until("")
-    assert run.steps == ["look", "reserve", "apply", "clear"]
+    assert run.steps == ["look", "reserve", "part", "apply", "clear"]
     assert run.state["record"]["hosts"] == ["h1"]
     assert run.state["record"]["request"]["mode"] == "multi-node"
+
+
+def test_replicas_that_go_end_before_others_let_go_of_them() -> None:
+    # Two on each of three hosts: h3 leaves, h2 stays and loses one, h1 has only peers that go.
+    run = grown(3, hosts=3, before={"max_replicas_per_host": 2, "size": 6}).until("part")
+    assert hosts_of(run.state) == ["h2", "h3"]
+    assert run.sent("h2")["state"] == "amended"
+    assert (run.sent("h3")["state"], run.sent("h3").get("record")) == ("absent", None)
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("apply", ["h1"])
+    run.answer()
+    assert (run.step, run.sent("h3")["record"]["hosts"]) == ("clear", ["h1", "h2"])
+    assert run.answer().state["outcome"]["status"] == "RUNNING"
+
+
+def test_where_all_that_stay_lose_replicas_nobody_is_told_twice() -> None:
+    run = grown(1, hosts=2, before={"max_replicas_per_host": 2, "size": 3}).until("part")
+    run.answer(h1={"stale": True, "actions": []})
+    assert (run.step, hosts_of(run.state)) == ("again", ["h1"])
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("clear", ["h2"])
+    assert run.answer().state["outcome"]["status"] == "RUNNING"
+
+
+@pytest.mark.parametrize("host", ["h2", "h3"])
+def test_a_host_that_does_not_end_what_goes_stops_the_change(host: str) -> None:
+    run = grown(3, hosts=3, before={"max_replicas_per_host": 2, "size": 6}).until("part")
+    run.answer(**{host: AWAY})
+    assert run.step == ""
+    assert f"{host}: No route." in run.state["failure"]
+    assert "was begun and not finished" in run.state["failure"]
 
 
 def test_hosts_that_leave_are_told_a_stub() -> None:
@@ -327,6 +358,20 @@ def test_main1_goes_to_another_host_with_its_name_and_address() -> None:
     assert run.state["outcome"]["status"] == "RUNNING"
 
 
+def test_the_batch_command_begins_anew_where_main1_was_replaced() -> None:
+    batch = {"batch_command": ["train"], "command": ["sleep", "infinity"]}
+    run = lost("h1", silent={"h2": ["h1"], "h3": ["h1"]}, **batch).until("batch")
+    assert hosts_of(run.state) == ["h4"]
+    assert (run.sent("h4")["command"], run.sent("h4")["once"]) == (["train"], True)
+    assert "main1 from h1 to h4" in " ".join(run.answer().state["outcome"]["report"])
+    run = lost("h1", silent={"h2": ["h1"], "h3": ["h1"]}, **batch).until("batch")
+    run.answer(h4=BROKEN)
+    assert "the batch command could not be started in main1" in run.state["failure"]
+    assert "h4: The disk is full." in run.state["failure"]
+    # It is at work where another replica was lost.
+    assert "batch" not in lost("h2", silent={"h1": ["h2"], "h3": ["h2"]}, **batch).until("").steps
+
+
 @pytest.mark.parametrize("from_queue", [False, True])
 @pytest.mark.parametrize("taken", [["h4"], ["h2", "h3", "h4"]])
 def test_where_the_ports_of_main1_are_taken_it_stays_and_that_is_said(taken: list[str], from_queue: bool) -> None:
@@ -477,14 +522,16 @@ def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_chang
 
 def test_a_replica_that_moves_is_stopped_where_it_was_before_it_starts_elsewhere() -> None:
     first = Launch(request(), 5).until("")
-    run = first.run_on(displaced={"sub1": "h2"}).until("fence")
-    assert (run.state["change"]["kind"], hosts_of(run.state)) == ("move", ["h1", "h3", "h2"])
-    assert (run.sent("h2")["state"], run.sent("h3")["state"]) == ("absent", "amended")
+    run = first.run_on(displaced={"sub1": "h2"}).until("part")
+    assert (run.state["change"]["kind"], hosts_of(run.state)) == ("move", ["h2"])
+    assert (run.sent("h2")["state"], run.sent("h2").get("record")) == ("absent", None)
     assert "fenced" not in run.state["record"]["plan"]
+    run.answer()
+    assert (run.step, hosts_of(run.state), run.sent("h3")["state"]) == ("fence", ["h1", "h3"], "amended")
     run.answer()
     assert (run.step, run.sent("h4")["state"]) == ("apply", "amended")
     run.until("")
-    assert run.steps == ["look", "reserve", "fence", "apply"]
+    assert run.steps == ["look", "reserve", "part", "fence", "apply", "clear"]
     assert [replica["host"] for replica in run.record.plan["replicas"]] == ["h1", "h4", "h3"]
 
 
