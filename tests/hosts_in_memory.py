@@ -343,7 +343,7 @@ class Host:
         image = {"id": "sha256:" + "5" * 64, "digests": [], "architecture": "amd64"}
         return facts(
             *records,
-            held=[held for held in ledger.read().values() if held.claim.replicas],
+            held=[held for held in ledger.read().values() if held.claim.replicas or held.claim.amends],
             number=self.number,
             capacity={"cpus": self.cpus, "memory": 8 << 30},
             containers=containers,
@@ -597,8 +597,10 @@ class World:
         moment: int | None = None,
         happens: Callable[[], Any] | None = None,
         owner: str = "alice",
+        *,
+        wait: bool = False,
     ) -> State:
-        given = launch_request(request, owner)
+        given = launch_request(request, owner, wait=wait)
         return self.run(launch, launch.begin(given, self.known, self.now, attempts=self.attempts), moment, happens)
 
     def launch_from_queue(self, launchable: dict[str, Any]) -> State:

@@ -87,6 +87,8 @@ class ActionModule(ActionBase):
                 "begins": {"type": "bool", "default": False},
                 "only_lost": {"type": "bool", "default": False},
                 "moves_from": {"type": "list", "elements": "str", "default": []},
+                "losses": {"type": "list", "elements": "str", "default": []},
+                "away": {"type": "list", "elements": "str", "default": []},
                 "leaks": {"type": "bool", "default": False},
                 "puts_back": {"type": "bool", "default": True},
                 "requeue_from": {"type": "list", "elements": "str", "default": []},
@@ -154,7 +156,7 @@ class ActionModule(ActionBase):
             given = {key: arguments[key] for key in ("leaks", "puts_back", "requeue_from")}
             return repair.begin(hosts, name, **given)
         if arguments["begins"]:
-            given = {key: arguments[key] for key in ("only_lost", "moves_from")}
+            given = {key: arguments[key] for key in ("only_lost", "moves_from", "losses", "away")}
             return schedule.begin(hosts, arguments["session_name"] or "", **given)
         if arguments["given"] is not None:
             begun: State = VERBS[arguments["verb"]].begin(arguments["given"], hosts, self._outside(task_vars))

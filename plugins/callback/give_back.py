@@ -48,7 +48,7 @@ from ansible_collections.cluster_compute.session.plugins.plugin_utils.run_identi
 
 PLAYBOOK = "cluster_compute.session.gc"
 DECISION = "cluster_compute.session.session_decide"
-HOLDING = ("hold", "release", "name", "begin", "ready", "start", "meet", "undo")
+HOLDING = ("hold", "release", "name", "begin", "ready", "start", "meet", "undo", "reserve", "withhold")
 """Steps of a launch before and in which it may hold a place that nobody else would give back."""
 PATIENCE = 60
 """Seconds for the clean-up; who asks for an end by SIGTERM often sends SIGKILL after 90."""

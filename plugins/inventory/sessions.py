@@ -64,9 +64,9 @@ options:
 
 EXAMPLES = r"""
 # my.sessions.yml: every session of the site
-plugin: cluster_compute.session.sessions
-site: [inventories/site]
----
+# plugin: cluster_compute.session.sessions
+# site: [inventories/site]
+
 # One session, remembered for a minute, with a group for each rack and a variable of one's own
 plugin: cluster_compute.session.sessions
 site: [/etc/ansible/site]

@@ -270,6 +270,11 @@ host:
         - For each session of O(peers_of) that runs here and on other hosts, those of these that answer in no way.
       type: dict
       returned: if usable
+    not_waiting:
+      description: Ids of sessions that run here and do not wait for a host that is lost, but are replaced or ended.
+      type: list
+      elements: str
+      returned: if usable
     tombstones:
       description: Sessions that were torn down while some hosts could not be reached.
       type: list

@@ -99,6 +99,7 @@ def test_what_others_were_given_goes_and_what_nobody_knows_of_stays(
 ) -> None:
     before = things(engine)
     session = launch(host, on_host_loss=policy)
+    assert host.call("host_info")["host"]["not_waiting"] == ([session.id] if policy == "replace" else [])
     output_of("docker", "rm", "-f", "demo-main1")
     firewall.remove(session.id)
     found = alone(host)

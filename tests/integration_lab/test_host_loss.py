@@ -65,14 +65,13 @@ PROGRAM, LOG = "/usr/local/lib/cluster-compute/host.pyz", "/var/log/cluster-comp
 
 @pytest.fixture(scope="module")
 def spread(untouched_lab: Snapshot) -> Iterator[None]:
-    """A session with a replica on each host, and room for more on each."""
+    """A session with a replica on each host, and room for more on each when another one is torn down."""
     try:
         launch(BLOCKER).ok()
         assert launch({**REQUEST, "session_size": 3}).ok().placed == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
-        teardown("blocker").ok()
         yield
     finally:
-        clear("blocker", "elastic")
+        clear("blocker", "elastic", "other")
 
 
 def starts() -> dict[str, tuple[str, str]]:
@@ -138,11 +137,14 @@ def replace_lost(**more: Any) -> Run:
 
 def test_it_grows_and_shrinks_and_nothing_that_stays_is_started_again(spread: None) -> None:
     before = starts()
+    waits = launch({**REQUEST, "session_size": 6, "session_wait": True, "session_wait_seconds": 1})
+    assert "it stays in the queue." in words(waits)
+    teardown("blocker").ok()
     told = launch({**REQUEST, "session_size": 6}, "--check").ok()
     assert "It has 6 replicas in place of 3." in words(told)
     assert starts() == before
-    grown = launch({**REQUEST, "session_size": 6}).ok()
-    assert {name: grown.placed[name] for name in before} == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
+    play("schedule_pending").ok()
+    assert {name: replicas("elastic")[name].host for name in before} == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
     after = starts()
     assert {name: after[name] for name in before} == before
     names = ["main1", *(f"sub{number}" for number in range(1, 6))]
@@ -181,7 +183,8 @@ def test_one_that_is_cut_off_is_fenced_and_replaced_and_gives_up_when_it_is_back
     before, old = starts(), replicas("elastic")["sub2"]
     address = old.run("hostname", "-I").split()[0]
     with cut_off():
-        assert replace_lost(hosts=NOWHERE).ok()
+        # The launch of any other session sees to it.
+        launch({"session_name": "other", "session_image": DEMO, "session_memory": "64m"}, hosts=NOWHERE).ok()
         found = replicas("elastic")
         # Both run, under one name; a third reaches the one alone, and the other nobody.
         assert on("n3", "docker", "inspect", "-f", "{{.State.Running}}", old.container).strip() == "true"
@@ -197,6 +200,7 @@ def test_one_that_is_cut_off_is_fenced_and_replaced_and_gives_up_when_it_is_back
         assert {each: sent_to(each, ADDRESSES["n3"]) for each in OTHERS} == {"n1": 0, "n2": 0}
     after = starts()
     assert {name: after[name] for name in ("main1", "sub1")} == {name: before[name] for name in ("main1", "sub1")}
+    teardown("other").ok()
     on("n3", PROGRAM, "--disks")  # as the host's timer does, which the lab's hosts have not
     assert _left_on("n3") == "", on("n3", "cat", LOG)
     reach_each_other(["main1", "sub1", "sub2"])

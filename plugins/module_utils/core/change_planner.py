@@ -18,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     RESIZE,
     RUNNING,
     Change,
+    Growth,
     Record,
     advance,
 )
@@ -58,6 +59,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     render_obstacles,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Shortfall
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import next_number
 
 
 class ChangePlanner(Planner):
@@ -81,9 +83,12 @@ class ChangePlanner(Planner):
                 places = {name: current.change.places[name] for name in missing}
                 parts = self._parts_of_change(plan, plan, replace(current.change, places=places))
                 return {**decided, "claims": parts.pop("claims"), "change": {**parts, "before": encode(current)}}
-            if not changes and shared_with == current.shared_with:
+            growth = current.growth if self.wish.changes else None  # the size that was requested last is right
+            if not changes and (shared_with, growth) == (current.shared_with, current.growth):
                 return self._placed_already(current)
-            why = "It is shared with others." if not changes else "What may change while it runs was changed."
+            why = "What may change while it runs was changed."
+            if not changes:
+                why = "It is shared with others." if growth == current.growth else "It is not to grow any more."
             stored = request.to_dict()
             renewed = advance(
                 current,
@@ -92,6 +97,7 @@ class ChangePlanner(Planner):
                 request=stored,
                 plan={**current.plan, "request": stored},
                 shared_with=shared_with,
+                growth=growth,
             )
             decided = self._placed_already(renewed)
             return {**decided, "diff": difference_of(changes)} if changes else decided
@@ -136,6 +142,7 @@ class ChangePlanner(Planner):
             hosts=tuple(after.hosts),
             shared_with=shared_with,
             change=change,
+            growth=None if changes else current.growth,
         )
         decided = self._placed(record, after, needs, fresh=False, replaces=False)
         parts = self._parts_of_change(plan, after, change)
@@ -205,6 +212,21 @@ class ChangePlanner(Planner):
                 keep[entry.role] -= 1
             decided = self._changed(current, before, with_counts(before, keep))
             return {**decided, "report": [*render_shortfall(short), *decided["report"]]}
+        stored = request.to_dict()
+        is_known = current.growth is not None and current.growth.request == stored
+        if new > 0 and not lost and (self.wish.waits or is_known):
+            report = [
+                f"Session {self.request.name} runs on as it is, and waits for room to grow by {new}.",
+                *render_shortfall(short),
+                *render_obstacles(blocked),
+                "The schedule_pending playbook lets it grow when there is room; a launch with its present size cancels "
+                "that.",
+            ]
+            if is_known:
+                return self._answer("PENDING", record=current, report=report, grows_later=True)
+            growth = Growth(stored, next_number(self.view.pending()))
+            renewed = advance(current, RUNNING, "It is to grow when there is room.", growth=growth)
+            return {**self._placed_already(renewed), "report": report, "grows_later": True}
         report = [
             f"Session {self.request.name} stays as it is: there is no room for {', '.join(lost) or 'more replicas'}.",
             *render_shortfall(short),

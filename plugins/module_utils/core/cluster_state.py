@@ -155,8 +155,12 @@ class ClusterState:
         return [self.records[key] for key in sorted(self.records) if self.records[key].name == name]
 
     def pending(self) -> list[Record]:
-        """Return the records of the sessions that wait."""
-        return [record for _key, record in sorted(self.records.items()) if record.status == PENDING]
+        """Return the records of the sessions that wait, to start or to grow."""
+        return [
+            record
+            for _key, record in sorted(self.records.items())
+            if record.status == PENDING or (record.growth is not None and record.request is not None)
+        ]
 
 
 class _Session:

@@ -41,6 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     require_known,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import growth_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import PartTimes, why_over
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED, Reservation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.limits import VARIABLE as LIMITS
@@ -196,6 +197,12 @@ class GroupFacts:
             for _key, record in sorted(view.records.items())
             if record.status == RUNNING and any(host not in self.facts for host in record.hosts)
         ]
+
+    def losses(self, view: ClusterState, but: str) -> list[str]:
+        """Return the ids of sessions that may have lost a host and do not wait for it. but: a name to leave out."""
+        not_waiting = {key for facts in self.facts.values() for key in facts.not_waiting}
+        missing = self.with_missing_hosts(view)
+        return [record.id for record in missing if record.id in not_waiting and record.name != but]
 
     def unfinished(self, record: Record) -> list[str]:
         """Return the replicas that are not where the last change of a session that runs has given them a place."""
@@ -363,7 +370,7 @@ def waiting_of(records: list[Record], shares: Shares) -> tuple[list[Waiting], li
     for record in records:
         try:
             require_known(record)
-            request = Request.from_dict(record.request)
+            request = Request.from_dict(record.request) if record.growth is None else growth_of(record)
             waiting.append(turn_of(record.id, request, record.queue_number, record.owner, shares, record.is_head))
         except CoreError as error:
             problems.append(f"The pending session {record.name} is left out of the queue: {error}")

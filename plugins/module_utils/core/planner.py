@@ -92,7 +92,7 @@ class Wish:
     min_size: it may grow by less than was asked, to no fewer replicas than this; None: by all or not at all. replaces:
     whether replicas of lost hosts find others whatever the request says. displaced: replicas whose new host failed.
     avoid: hosts that failed. given_up: new replicas that could not be started. changes: the id of the session that this
-    is for, where another one of its name, or none, is not what was meant.
+    is for, where another one of its name, or none, is not what was meant. waits: growth without room waits for it.
     """
 
     min_size: int | None = None
@@ -101,6 +101,7 @@ class Wish:
     avoid: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     changes: str = ""
+    waits: bool = False
 
 
 def warnings_of(result: Mapping[str, Any], group: GroupFacts, problems: list[str]) -> list[str]:
@@ -300,6 +301,19 @@ class Planner(ABC):
             }
             for host, held, facts in ((host, held, self.facts[host]) for host, held in self.group.launching)
             if held.claim.session_name == self.request.name and held.expires is not None
+        }
+
+    def _changing(self) -> dict[str, dict[str, Any]]:
+        """Return, by host, what runs hold that may still be changing a session of this name that runs."""
+        running = {record.id: record for record in self.view.named(self.request.name) if record.status == RUNNING}
+        return {
+            host: {
+                "claim": lease.claim.to_dict(),
+                "lease_owner": lease.lease_owner,
+                "record": encode(running[lease.claim.amends]),
+            }
+            for host, lease in self.group.launching
+            if lease.claim.amends in running
         }
 
     def _launch_report(self, launchers: Mapping[str, Mapping[str, Any]]) -> str:
@@ -558,6 +572,8 @@ class Planner(ABC):
             "change": None,
             "name_claim": None,
             "launchers": {},
+            "changing": self._changing(),
+            "grows_later": False,
             "record": encode(record),
             "pending": encode(pending),
             "cleanup_actions": None,

@@ -108,6 +108,7 @@ def host_facts(
 
             facts["accelerators"] = detect(accelerators)
         facts["silent_peers"] = _silent_peers(engine, state, records, peers_of) if peers_of else {}
+        facts["not_waiting"] = [record.id for record in records if _acts_on_loss(record)]
         reservations, damage = _reservations(state, whole_records)
         facts["reservations"] = [held.to_dict() for held in reservations]
         facts["drained"], facts["suspect"] = encode(state.read_drain()), encode(SuspicionFile(str(state.root)).read())
@@ -120,7 +121,7 @@ def host_facts(
             *(session_id for session_id, part in times.items() if part.over or part.is_idle),
             *(container["session_id"] for container in facts["containers"] if container["failure"]),
             *facts["batches"],
-            *(record.id for record in records if state.session(record.id).expects_some),
+            *(record.id for record in records if record.growth or state.session(record.id).expects_some),
         }
         recorded = _records(state, session_name, records, whole_records, in_full)
         recorded["damaged"] = [*map(str, unreadable), *recorded["damaged"], *damage]
@@ -145,6 +146,11 @@ def _silent_peers(
         if entry["State"] == "running" and session_id in peers_of and session_id not in pids:
             pids[session_id] = int((engine.inspect(entry["Id"]) or {}).get("State", {}).get("Pid") or 0)
     return silent_peers(state, records, peers_of, {key: pid for key, pid in pids.items() if pid})
+
+
+def _acts_on_loss(record: Record) -> bool:
+    """Tell whether more follows from the loss of a host than that a session waits for it."""
+    return record.status == RUNNING and (record.request or {}).get("on_host_loss", "wait") != "wait"
 
 
 def image_names() -> list[str]:
@@ -198,11 +204,12 @@ def _facts(
 def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[Reservation], list[str]]:
     """Return what the ledger holds by session id, and why it cannot be read; only who repairs gets by without it.
 
-    Who holds a session's name alone, for the moment of a launch, has nothing that another could have or wait for.
+    Who holds a session's name alone, for the moment of a launch, has nothing that another could have or wait for. Who
+    changes a session keeps others from that, whatever it holds.
     """
     try:
         held = LedgerFile(str(state.root)).read()
-        return [held[key] for key in sorted(held) if held[key].claim.replicas], []
+        return [held[key] for key in sorted(held) if held[key].claim.replicas or held[key].claim.amends], []
     except DamagedLedger as error:
         if not forgiving:
             raise

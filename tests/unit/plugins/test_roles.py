@@ -29,8 +29,12 @@ SET = {
 }
 """The only variables that tasks set: results that others read, and secrets, which no state may hold."""
 
-WISHES = ("preflight_json | length > 0",)
-"""Conditions of tasks that only ask what the user wants."""
+WISHES = (
+    "preflight_json | length > 0",
+    "inventory_hostname not in launch_request.away | default([])",
+    "inventory_hostname not in schedule_away",
+)
+"""Conditions of tasks that only ask what the user wants, or what an earlier look of the same run has found."""
 
 
 def tasks_of(role: str, name: str) -> list[dict[str, Any]]:
@@ -49,7 +53,7 @@ def test_a_plain_run_shows_few_tasks(verb: str) -> None:
     playbook = yaml.safe_load((CHECKOUT / "playbooks" / f"{PLAYBOOKS[verb]}.yml").read_text(encoding="utf-8"))
     shown = 0
     for play in playbook:
-        for task in play["tasks"]:
+        for task in () if "launch_losses" in play["hosts"] else play["tasks"]:  # as rare: it has no hosts else
             role = task.get("ansible.builtin.import_role")
             if role is None:
                 shown += 1

@@ -147,7 +147,8 @@ class HostFacts:
     the parts here of sessions whose time is kept, by session. use: what was counted here of late, by owner and
     kind, in seconds. public_keys, users: by session and replica. host_names:
     by session, what this host is called in its plan. silent_peers: of the sessions that were asked for, run here and
-    have other hosts, which of these do not answer in any way. clock: seconds since its boot, by which reservations run
+    have other hosts, which of these do not answer in any way. not_waiting: ids of sessions that run here and do not
+    wait for a host that is lost, but are replaced or ended. clock: seconds since its boot, by which reservations run
     out. signature: tells whether anything has changed that a session may wait for.
     """
 
@@ -187,6 +188,7 @@ class HostFacts:
     tombstones: tuple[Tombstone, ...] = ()
     host_names: dict[str, str] = field(default_factory=dict)
     silent_peers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    not_waiting: tuple[str, ...] = ()
     clock: float = 0.0
     signature: str = ""
 

@@ -90,6 +90,14 @@ class Change:
     places: dict[str, Optional[str]]
 
 
+@dataclass(frozen=True)
+class Growth:
+    """What a session that runs is to become when there is room. request: as it is then. number: as of a QueueTicket."""
+
+    request: Any
+    number: int
+
+
 RESIZE, REPLACE, MOVE = "resize", "replace", "move"
 
 
@@ -100,8 +108,8 @@ class Record:
     owner: whose it is, as limits count. shared_with: who else may change, enter and read it. status: one of STATUSES;
     empty before the first revision. queue: None unless it came from the queue. hosts: those that carry it. report: why
     it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms, or None. change: what the last
-    revision that changed a session that runs gave another place. newer: what else a newer release wrote, by key: it
-    stays, and `require_known` says who cannot go on with it.
+    revision that changed a session that runs gave another place. growth: what one that runs waits for. newer: what else
+    a newer release wrote, by key: it stays, and `require_known` says who cannot go on with it.
     """
 
     schema: int
@@ -119,6 +127,7 @@ class Record:
     plan: Any
     shared_with: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     change: Optional[Change] = field(default=None, metadata=OPTIONAL)
+    growth: Optional[Growth] = field(default=None, metadata=OPTIONAL)
     newer: dict[str, Any] = field(default_factory=dict, metadata=NEWER)
 
     @property
@@ -129,6 +138,8 @@ class Record:
     @property
     def queue_number(self) -> int:
         """The number in the queue, 0 of a session that did not come from there."""
+        if self.growth is not None:
+            return self.growth.number
         return 0 if self.queue is None else self.queue.number
 
 
@@ -178,10 +189,10 @@ def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:
     """Return the next revision of a record.
 
     reason: one sentence for the history. changes: fields that get a new value: queue, hosts, report, request, plan,
-    change. One that ends so is a line of it.
+    change, growth. One that ends so is a line of it.
     """
     if status != RUNNING:
-        changes["change"] = None
+        changes.update(change=None, growth=None)
     revision = record.revision + 1
     history = (*record.history, HistoryEntry(revision, status, reason))[-LONGEST_HISTORY:]
     return line_of(replace(record, **changes, status=status, revision=revision, history=history))
@@ -220,7 +231,15 @@ def stub_of(record: Record) -> Record:
     """
     status = RUNNING if record.status == PREPARING else record.status
     tunnel = tunnel_of(record.plan) if record.plan else record.tunnel
-    return replace(record, status=status, tunnel=tunnel, request=None, plan=None, report=(), history=(), change=None)
+    nothing: dict[str, Any] = {
+        "request": None,
+        "plan": None,
+        "report": (),
+        "history": (),
+        "change": None,
+        "growth": None,
+    }
+    return replace(record, status=status, tunnel=tunnel, **nothing)
 
 
 def says_the_same(found: Record, stub: Record) -> bool:
@@ -301,6 +320,7 @@ def _problems(record: Record) -> Iterator[str]:
         "tunnel": record.tunnel is None or _is_tunnel(record.tunnel),
         "request": record.request is None or isinstance(record.request, Mapping),
         "plan": record.plan is None or _is_plan(record.plan, record),
+        "growth": record.growth is None or isinstance(record.growth.request, Mapping),
     }
     yield from (f"{name} is {show(encode(getattr(record, name)))}" for name, good in is_good.items() if not good)
     if isinstance(record.request, Mapping) and record.request.get("name") != record.name:

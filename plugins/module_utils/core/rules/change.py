@@ -19,12 +19,15 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
+    BRIDGE,
     PinnedImage,
     Plan,
     Replica,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
     Request,
+    counts_of,
     with_counts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
@@ -185,6 +188,25 @@ def _circles(hosts: Sequence[Host], here: Sequence[str], keys: Sequence[str]) ->
         )
     circles.append(list(hosts))
     return [circle for place_, circle in enumerate(circles) if circle and circle not in circles[:place_]]
+
+
+def growth_of(record: Record) -> Request:
+    """Return a request for what a session that runs and waits for room is to have beyond what it has.
+
+    It is what the queue places: where exactly the new replicas go is decided when there is room. Raises InvalidInput.
+    """
+    plan, before = record.plan, counts_of(Request.from_dict(record.request))
+    wanted = Request.from_dict(record.growth.request if record.growth is not None else record.request)
+    counts = {role: number - before.get(role, 0) for role, number in counts_of(wanted).items()}
+    most = wanted.max_replicas_per_host
+    full = [host for host, own in plan["hosts"].items() if most is not None and len(own["replicas"]) >= most]
+    on_bridge = plan["network"] is None or plan["network"]["driver"] == BRIDGE
+    return replace(
+        with_counts(wanted, counts),
+        mode=MULTI_NODE,
+        hosts=tuple(plan["hosts"]) if on_bridge or wanted.mode == SINGLE_NODE else wanted.hosts,
+        excluded_hosts=(*wanted.excluded_hosts, *full),
+    )
 
 
 def changed_plan(

@@ -273,6 +273,9 @@ def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, 
         reason = [] if entry.shortfall is None else render_shortfall(entry.shortfall)
         if entry.blocked_by is not None:
             reason.insert(0, f"Room that session {entry.blocked_by} is to have does not count as free.")
+    if record.growth is not None:
+        replicas = "1 more replica" if request.size == 1 else f"{request.size} more replicas"
+        reason.insert(0, f"It runs, and waits for room for {replicas}.")
     return {
         "position": entry.position,
         "session_name": request.name,

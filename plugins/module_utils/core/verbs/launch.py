@@ -111,6 +111,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     call,
     hosts_of,
     step,
+    with_away,
 )
 
 REFUSED = "The session cannot be launched."
@@ -168,15 +169,17 @@ def begin(
 ) -> State:
     """Return the first state.
 
-    request: of launch_request, with ``waits``, the record, where the session waits already, and ``changes``, its id,
-    where it runs and is only to be changed. hosts: of the resource group. attempts: how often it plans anew where
-    others were faster. from_queue: whether a failure is an outcome like others. hands_on: whether what follows in a
-    workflow is told of the session.
+    request: of launch_request, with ``waits``, the record, where the session waits already, ``changes``, its id, where
+    it runs and is only to be changed, and ``away``, hosts of which this run knows that they cannot be reached. hosts:
+    of the resource group. attempts: how often it plans anew where others were faster. from_queue: whether a failure is
+    an outcome like others. hands_on: whether what follows in a workflow is told of the session.
     """
+    away = list(request.get("away") or ())
     return {
         "verb": "launch",
         "request": dict(request),
         "known": list(hosts),
+        "away": away,
         "attempts": attempts,
         "attempt": 0,
         "asked_again": 0,
@@ -204,7 +207,7 @@ def begin(
         "given_up": [],
         "changes": request.get("changes") or "",
         "peers_heard": bool(request.get("peers_of")),
-        **_look(request, hosts, request.get("peers_of") or ()),
+        **_look(request, [host for host in hosts if host not in away], request.get("peers_of") or ()),
     }
 
 
@@ -262,7 +265,9 @@ class _Launch:
     def __init__(self, state: State, answers: Answers, outside: Outside) -> None:
         kept = {key: value for key, value in state.items() if key not in ("diff", "lines", "saying")}
         self.state: State = {**kept, "pause": False, "warnings": []}
-        self.results = {host: answers.get(host) or {} for host in hosts_of(state)}
+        self.results: Answers = {host: answers.get(host) or {} for host in hosts_of(state)}
+        if state["step"] == "look":
+            self.results = with_away(answers, state["known"], state["away"])
         self.outside = outside
 
     @cached_property
@@ -310,7 +315,8 @@ class _Launch:
 
     def _look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
         peers_heard = bool(peers_of)
-        look = _look(self.state["request"], self.state["known"], peers_of)
+        hosts = [host for host in self.state["known"] if host not in self.state["away"]]
+        look = _look(self.state["request"], hosts, peers_of)
         return {**self.state, "pause": pause, "peers_heard": peers_heard, **look}
 
     def _after_look(self) -> State:
@@ -343,9 +349,13 @@ class _Launch:
                     tuple(state["avoid"]),
                     tuple(state["given_up"]),
                     state["changes"],
+                    bool(given.get("wait")),
                 ),
                 alone=state["alone"],
             )
+            # What others have lost is seen to after this launch, by a play of its own.
+            # To Ansible a result with the key unreachable is that of a host that is.
+            state.update(losses=group.losses(planner.view, request.name), out_of_reach=group.unreachable)
             if planner.asks_peers and not state["peers_heard"]:
                 return self._look_again(peers_of=planner.asks_peers)
             if {*planner.alone} - {*state["alone"]}:
@@ -364,6 +374,8 @@ class _Launch:
         state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
         if found["status"] == "CLEANUP":
             return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
+        if takeover := self._take_over_change():
+            return takeover
         state["attempt"] += 1
         state["again"] = False
         if found["status"] != "SCHEDULED":
@@ -396,6 +408,8 @@ class _Launch:
 
     def _not_placed(self, found: Mapping[str, Any], silent: list[str]) -> State:
         """Follow a plan that has no place for the session."""
+        if found["grows_later"] and not self.state["from_queue"]:
+            return self._await_room()
         if found["launchers"] and not self.state["from_queue"]:
             return self._await_launch(found)
         if found["status"] == "WAITING" and self.state["attempt"] < self.state["attempts"]:
@@ -470,6 +484,20 @@ class _Launch:
         # Rounds include each other, as those of one that waits for room do: the longer it takes, the fewer.
         longer = max(min(left / 10, 10), (now - state["awaited_since"]) / 10, 1)
         return {**self._look_again(), "pause": min(longer, max(left, 10))}
+
+    def _take_over_change(self) -> State | None:
+        """Have given back first what a change of this session holds that was ended for sure; None where nothing is."""
+        state = self.state
+        ended = {
+            host: {**lease, "host": host}
+            for host, lease in state["changing"].items()
+            if self.outside.has_ended(lease["lease_owner"])
+        }
+        if not ended or self.outside.check_mode or state["attempt"] >= state["attempts"]:
+            return None
+        state["attempt"] += 1
+        calls = [call("session_host", ended, {"state": "released"}, (), STATE_DIRECTORY)]
+        return {**state, **step("takeover", "Take over from a change that was ended", DECIDE, calls)}
 
     def _after_takeover(self) -> State:
         return self._look_again()
@@ -879,6 +907,8 @@ class _Launch:
     def _started(self, replicas: list[dict[str, Any]]) -> State:
         state = self.state
         state["replicas"] = sorted(replicas, key=lambda replica: int(replica["rank"]))
+        if state["grows_later"]:
+            return self._await_room()
         if state["record"]["request"]["batch_command"] is None:
             return self._over(self._running(), state["report"])
         return self._batch()
@@ -1084,6 +1114,11 @@ class _Launch:
         claim = {"state": "released", "claim": self.state["name_claim"]}
         return call("session_host", hosts, claim, ["lease_owner"], STATE_DIRECTORY)
 
+    def _await_room(self) -> State:
+        """Wait until a session that runs can grow, where that is to be waited for; its hosts have written it down."""
+        self.state["pending"] = self.state["record"]
+        return self._after_queue()
+
     def _is_kept_everywhere(self) -> bool:
         return all(self.state["pending"]["id"] in ids for ids in self.state["recorded"].values())
 
@@ -1099,7 +1134,7 @@ class _Launch:
                 return self._fail(REFUSED, *reasons)
             state["warnings"] = reasons
         if not self._waits():
-            return self._over(state["pending"]["status"], state["report"])
+            return self._over(PENDING if state["grows_later"] else state["pending"]["status"], state["report"])
         if state["wait_until"] <= self.outside.now:
             self.state["hands_on"] = False  # what was handed on is right: it waits
             return self._fail(

@@ -43,6 +43,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     hosts_from_facts,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import is_kept_out
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import findings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
@@ -184,7 +185,8 @@ def _take_over(state: State, group: GroupFacts, view: ClusterState, outside: Out
     calls, lines = [], list(state["taken_over"])
     for host, held in () if outside.check_mode else begun or ended:
         record = view.records.get(held.claim.session_id)
-        line = f"{host}: session {held.claim.session_name}: give back what a launch holds that was ended"
+        name = held.claim.session_name.removesuffix(CHANGE)
+        line = f"{host}: session {name}: give back what a launch holds that was ended"
         hosts = record.hosts if record is not None and not begun else ()
         runs = hosts and all(other not in group.facts or (other, held.claim.session_id) in running for other in hosts)
         if runs or line in lines:

@@ -49,6 +49,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     State,
     call,
     step,
+    with_away,
 )
 
 REFUSED = "The queue cannot be read."
@@ -61,15 +62,22 @@ OUTPUT = {
 
 
 def begin(
-    hosts: Sequence[str], session_name: str = "", only_lost: bool = False, moves_from: Sequence[str] = ()
+    hosts: Sequence[str],
+    session_name: str = "",
+    only_lost: bool = False,
+    moves_from: Sequence[str] = (),
+    losses: Sequence[str] = (),
+    away: Sequence[str] = (),
 ) -> State:
     """Return the first state; hosts: of the resource group.
 
     only_lost: whether the queue is left alone. session_name: with it only what this session has lost is replaced, and
     is whatever its request says. moves_from: hosts from which sessions move that would be replaced if these were lost.
+    losses: ids of sessions of which this run knows that they miss hosts. away: hosts of which it knows that they cannot
+    be reached.
 
     ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those, ``queue``
-    who waits, in order.
+    who waits, in order, ``away`` who could not be reached.
     """
     return {
         "verb": "schedule",
@@ -78,12 +86,12 @@ def begin(
         "only_lost": only_lost,
         "moves_from": list(moves_from),
         "cleaned_up": False,
-        "away": [],
+        "away": list(away),
         "launchable": [],
         "outcomes": [],
         "queue": [],
         "warnings": [],
-        **_look(hosts),
+        **_look([host for host in hosts if host not in away], losses),
     }
 
 
@@ -91,14 +99,12 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step; to a launch its outcome is that of ``launch``."""
     state = {**state, "warnings": []}
     if state["step"] in ("look", "losses"):
-        if state["step"] == "look":
-            state["away"] = [host for host in state["known"] if (answers.get(host) or {}).get("unreachable")]
-        # Who did not answer a moment ago is not asked again: that takes as long as a connection may take.
-        given = {host: answers.get(host) or {"unreachable": host in state["away"]} for host in state["known"]}
-        return _after_look(state, given, outside)
+        silent = {host for host, answer in answers.items() if answer.get("unreachable")}
+        state["away"] = [host for host in state["known"] if host in silent or host in state["away"]]
+        return _after_look(state, with_away(answers, state["known"], state["away"]), outside)
     if state["step"] == cleanup.NAME:
         problems = cleanup.problems_of(read_answers(Answer, answers))
-        return {**state, "cleaned_up": True, "warnings": problems, **_look(state["known"])}
+        return {**state, "cleaned_up": True, "warnings": problems, **_look(_in_reach(state))}
     state["outcomes"] = [*state["outcomes"], dict(answers["launch"])]
     if len(state["outcomes"]) < len(state["launchable"]):
         return {**state, **_launch()}
@@ -119,7 +125,11 @@ def _launch() -> State:
 
 
 def _look_at_last(state: State) -> State:
-    return {**state, **_look(state["known"])}
+    return {**state, **_look(_in_reach(state))}
+
+
+def _in_reach(state: State) -> list[str]:
+    return [host for host in state["known"] if host not in state["away"]]
 
 
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
@@ -143,23 +153,30 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     missing = [record.id for record in group.with_missing_hosts(view)]
     in_full = bool(state["moves_from"])
     if (missing or in_full) and state["step"] == "look" and not state["cleaned_up"]:
-        return {**state, **_look([host for host in state["known"] if host not in state["away"]], missing, in_full)}
+        return {**state, **_look(_in_reach(state), missing, in_full)}
     lost, problems = _lost(state, group, view, outside)
     moves = _moves(state, group, view, problems)
     state["warnings"] += problems
     work = cleanup_actions(group, view, view.orphaned)
     if work and not state["cleaned_up"]:
         return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
-    state["launchable"] = [*lost, *moves] + [
-        {
-            **launch_request(entry.waiting.request, record.owner, record.shared_with),
-            "waits": encode(record),
-        }
+    waiting_launches = [
+        _launch_of(entry.waiting.request, record)
         for entry in entries
         if entry.placement is not None and not state["only_lost"]
         for record in [view.records[entry.waiting.session_id]]
     ]
+    launches = [*lost, *moves, *waiting_launches]
+    state["launchable"] = [{**launch, "away": state["away"]} for launch in launches]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
+
+
+def _launch_of(request: Request, record: Record) -> dict[str, Any]:
+    """Return the launch of a session that waits to start, or to grow."""
+    if record.growth is not None:
+        grown = Request.from_dict(record.growth.request)
+        return {**launch_request(grown, record.owner, record.shared_with), "changes": record.id}
+    return {**launch_request(request, record.owner, record.shared_with), "waits": encode(record)}
 
 
 def _request_of(record: Record, problems: list[str]) -> Request | None:
@@ -223,7 +240,7 @@ def _mark_head(view: ClusterState, entries: Sequence[QueueEntry]) -> None:
     """Have it written down who is the head, so that nobody comes before it whose owner has used less by then."""
     for entry in entries:
         record = view.records[entry.waiting.session_id]
-        if entry.is_head and record.queue is not None and not record.is_head:
+        if entry.is_head and record.status == PENDING and record.queue is not None and not record.is_head:
             why = "It is the first in the queue that has no room."
             marked = records.advance(record, PENDING, why, queue=replace(record.queue, is_head=True))
             view.records[record.id] = view.changed[record.id] = marked

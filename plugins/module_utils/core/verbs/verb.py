@@ -11,7 +11,7 @@ people, and so is the title of the decision that *then* follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +77,14 @@ def step(name: str, title: str, then: str, calls: Sequence[Call] = ()) -> State:
 def hosts_of(state: Mapping[str, Any]) -> list[str]:
     """Return the hosts that have something to do in the state's step."""
     return list(dict.fromkeys(host for step_call in state["calls"] for host in step_call["hosts"]))
+
+
+def with_away(answers: Answers, hosts: Iterable[str], away: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """Return what *hosts* have answered; those that this run has found to be *away* are not asked a second time.
+
+    To ask them takes as long as a connection may take.
+    """
+    return {host: {"unreachable": True} if host in away else answers.get(host) or {} for host in hosts}
 
 
 def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, Any], dict[str, str]]]:

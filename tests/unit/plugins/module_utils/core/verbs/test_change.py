@@ -12,9 +12,14 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import patched
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    Growth,
+    Record,
+    read_record,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
+    LEASED,
     Claim,
     Reservation,
     claims_of,
@@ -27,6 +32,7 @@ from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils
     AWAY,
     BROKEN,
     Launch,
+    facts,
     refused,
     request,
 )
@@ -159,6 +165,88 @@ def test_without_room_nothing_is_changed_and_it_is_said() -> None:
     assert "stays as it is" in run.state["outcome"]["report"][0]
 
 
+def wants_to_grow(size: int = 9, **options: Any) -> Launch:
+    """Return a launch by which a session of three replicas on h1 to h3 waits for room to become larger."""
+    return Launch(request(), 5).until("").run_on(request(size=size), **{"wait": 60, **options})
+
+
+def as_recorded(run: Launch) -> Launch:
+    """Let the session's hosts have the record that a launch has written."""
+    for host in ("h1", "h2", "h3"):
+        run.hosts[host]["records"] = encode([run.record])
+    return run
+
+
+def test_growth_that_has_no_room_waits_where_that_is_asked_for() -> None:
+    run = wants_to_grow()
+    before = run.record_of("h1")
+    assert run.answer().step == "start"
+    sent = read_record(run.sent("h2")["record"])
+    assert sent.growth is not None
+    assert (sent.status, sent.plan, sent.request, sent.growth.number) == ("RUNNING", before.plan, before.request, 1)
+    assert sent.growth.request == request(size=9).to_dict()
+    assert run.answer().step == "wait"
+    assert "waits for room to grow by 6" in run.state["title"]
+    as_recorded(run)
+    assert run.answer().step == "wait", "there is still no room"
+    run.hosts.update({f"h{number}": facts(number=number, images=run.hosts["h4"]["images"]) for number in (6, 7, 8, 9)})
+    run.state["known"] = list(run.hosts)
+    assert run.answer().step == "look", "hosts that are new are asked as well"
+    assert run.answer().step == "reserve"
+    assert run.until("").state["outcome"]["status"] == "RUNNING"
+    assert (run.record.plan["session"]["size"], run.record.growth) == (9, None)
+
+
+def test_growth_that_got_no_room_in_its_time_stays_in_the_queue() -> None:
+    run = as_recorded(wants_to_grow().answer().answer())
+    run.now += 61
+    run.answer()
+    assert run.state["failure"].splitlines()[0] == (
+        "Session train got no room within 60 seconds (session_wait_seconds); it stays in the queue."
+    )
+
+
+def test_in_check_mode_it_is_said_that_growth_would_wait() -> None:
+    run = wants_to_grow(check_mode=True).until("")
+    assert (run.steps, run.state["outcome"]["status"]) == (["look", "start"], "PENDING")
+
+
+def test_the_same_growth_again_keeps_its_place_and_another_or_the_present_size_takes_it() -> None:
+    first = as_recorded(wants_to_grow().answer())
+    waiting = first.record_of("h1")
+
+    def again(size: int, **options: Any) -> Launch:
+        run = wants_to_grow(size, **options)
+        for host in ("h1", "h2", "h3"):
+            run.hosts[host]["records"] = encode([waiting])
+        return run.answer()
+
+    same = again(9, wait=0)
+    assert (same.step, same.state["outcome"]["status"]) == ("", "PENDING")
+    assert "waits for room to grow by 6" in same.state["outcome"]["report"][0]
+    other = again(10)
+    assert (other.step, other.record.growth) == ("start", Growth(request(size=10).to_dict(), 2))
+    smaller = again(3, wait=0)
+    assert (smaller.step, smaller.record.growth, smaller.record.revision) == ("start", None, waiting.revision + 1)
+    assert again(5).step == "reserve"
+    assert again(5).record.growth is None
+
+
+def test_growth_from_the_queue_that_cannot_be_keeps_its_place() -> None:
+    first = as_recorded(wants_to_grow().answer())
+    run = wants_to_grow(from_queue=True)
+    for host in ("h1", "h2", "h3"):
+        run.hosts[host]["records"] = encode([first.record])
+    run.state["changes"] = first.record.id
+    run.answer()
+    assert (run.step, run.state["outcome"]["status"]) == ("", "PENDING")
+    run.state = {**wants_to_grow(from_queue=True).state, "changes": first.record.id}
+    run.site = {"cluster_compute_limits": {"replicas_per_session": 4}}
+    run.answer()
+    assert (run.step, run.state["outcome"]["status"]) == ("", "PENDING")
+    assert "is 4 a session." in " ".join(run.state["outcome"]["report"])
+
+
 def test_with_a_least_size_it_takes_what_there_is() -> None:
     first = Launch(request(), 5).until("")
     run = first.run_on(request(size=9), min_size=4).until("")
@@ -175,6 +263,24 @@ def test_of_two_changes_one_goes_on() -> None:
     run = grown().until("reserve")
     run.answer(h1=refused("Session train is being changed by another run.", "ffffffff-0000-4000-8000-000000000000"))
     assert run.step == "reserve"
+
+
+@pytest.mark.parametrize(("owner", "first"), [("it has ended", "takeover"), ("it is at work", "reserve")])
+def test_what_a_change_holds_that_was_killed_is_given_back_by_the_next(owner: str, first: str) -> None:
+    run = grown()
+    before = run.record_of("h1")
+    claim = Claim("aaaaaaaa-0000-4000-8000-000000000000", "train+", replicas=1, amends=before.id)
+    held = Reservation(claim, LEASED, "boot", 1000.0, owner, 0.0)
+    run.hosts["h4"]["reservations"] = [held.to_dict()]
+    assert run.answer().step == first
+    if first == "takeover":
+        assert hosts_of(run.state) == ["h4"]
+        given = run.sent("h4")
+        assert (given["state"], given["claim"], given["lease_owner"]) == ("released", claim.to_dict(), owner)
+        assert given["record"] == encode(before)
+        assert run.answer().step == "look"
+        run.hosts["h4"]["reservations"] = []
+        assert run.answer().step == "reserve"
 
 
 def test_a_host_that_fails_once_it_has_granted_a_lease_is_no_place() -> None:
@@ -221,6 +327,17 @@ def test_a_host_that_others_still_hear_is_left_alone(silent: dict[str, list[str]
     run = lost("h2", silent=silent)
     assert run.steps == ["look", "look"]
     assert "Its replicas are not given to others: h2 does not count as lost, as" in run.state["failure"]
+
+
+def test_who_is_known_to_be_away_is_not_asked_and_counts_as_out_of_reach() -> None:
+    first = Launch(request(on_host_loss="replace"), 5).until("")
+    run = first.run_on(away=["h3"], from_queue=True)
+    for host in ("h1", "h2"):
+        run.hosts[host]["silent_peers"] = {first.record.id: ["h3"]}
+    for _look in range(2):
+        assert (run.step, hosts_of(run.state)) == ("look", ["h1", "h2", "h4", "h5"])
+        run.answer()
+    assert (run.step, run.state["change"]["places"]) == ("reserve", {"sub2": "h3"})
 
 
 def test_one_that_is_to_wait_for_its_host_is_not_touched() -> None:

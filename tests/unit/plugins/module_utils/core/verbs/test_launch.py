@@ -156,6 +156,25 @@ def test_a_launch_that_nobody_waits_for_does_not_wait_for_a_late_peer_where_anot
     assert run.state["failures"] == ["h3: The disk is full."]
 
 
+@pytest.mark.parametrize(
+    ("not_waiting", "away", "losses"),
+    [(True, False, 0), (True, True, 1), (False, True, 0)],
+    ids=["all", "lost", "waits"],
+)
+def test_it_is_seen_what_other_sessions_have_lost_that_do_not_wait_for_it(
+    not_waiting: bool, away: bool, losses: int
+) -> None:
+    other = started(Launch(request(name="other"), 3).until("").record)
+    run = Launch(request(size=1), 4)
+    run.ids = itertools.count(50)
+    for number in (1, 2, 3):
+        run.hosts[f"h{number}"] = facts(stub_of(other), number=number, not_waiting=[other.id] * not_waiting)
+    run.answer(**{"h2": AWAY} if away else {})
+    assert (run.step, run.state["losses"]) == ("hold", [other.id] * losses)
+    assert run.state["out_of_reach"] == ["h2"] * away
+    assert not {"unreachable", "failed", "skipped"} & {*run.state}, "Ansible would take the decision for that"
+
+
 # ---- roles that come after others ----------------------------------------------------------------------------------
 
 ROLES = [

@@ -642,6 +642,55 @@ def test_a_launch_after_one_that_was_killed_waits_for_what_that_holds_or_takes_i
         patched.pop()
 
 
+@pytest.mark.parametrize("stop", [None, *range(1, 10)])
+def test_growth_that_waits_is_done_by_the_queue_wherever_that_is_stopped(
+    patched: list[World], tmp_path: Path, stop: int | None
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        small, large = (request(name="ash", size=size, max_size=6, max_replicas_per_host=2) for size in (2, 5))
+        world.launch(request(name="birch", size=2, cpus="2", max_replicas_per_host=1))
+        world.launch(small)
+        before = world.places("ash")
+        assert "stays in the queue" in world.launch(large, wait=True)["failure"]
+        assert world.places("ash") == before
+        world.teardown("birch")
+        with suppress(Killed):
+            world.schedule(stop)
+        world.check_places()
+        world.now += DEADLINE + 1
+        world.schedule()
+        after = world.places("ash")
+        assert (len(after), {name: after[name] for name in before}) == (5, before)
+        world.schedule()
+        assert world.places("ash") == after
+        end(world)
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("moment", range(3, 9))
+def test_a_change_takes_over_what_one_held_that_was_killed(patched: list[World], tmp_path: Path, moment: int) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        small, large = (request(name="ash", size=size, max_size=6, max_replicas_per_host=2) for size in (2, 5))
+        world.launch(small)
+        with suppress(Killed):
+            world.launch(large, moment)
+        world.has_ended = lambda _lease_owner: True
+        begun = world.now
+        outcome = world.launch(large)["outcome"]
+        assert outcome["status"] == RUNNING, outcome
+        assert world.now - begun < 5
+        assert len(world.places("ash")) == 5
+        world.check_places()
+        end(world)
+    finally:
+        patched.pop()
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("moment", range(4, 10))
 def test_what_a_launch_held_that_was_ended_is_given_back_by_a_clean_up_that_knows_it(

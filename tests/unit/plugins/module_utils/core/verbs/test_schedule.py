@@ -12,6 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
     PENDING,
+    Growth,
     QueueTicket,
     Record,
     advance,
@@ -85,6 +86,19 @@ def test_an_empty_queue_is_looked_at_once() -> None:
     assert (run.step, run.state["queue"], run.state["outcomes"]) == ("", [], [])
 
 
+def test_who_could_not_be_reached_is_not_asked_again() -> None:
+    failed = advance(new_record(OTHER, "alice", request(name="old").to_dict()), ERROR, "It failed.", report=(".",))
+    lone = new_record("00000001-0000-4000-8000-000000000000", "alice", request(name="lone", size=1).to_dict())
+    run = Schedule(advance(lone, PENDING, "It waits.", queue=QueueTicket(1), report=(".",)), failed)
+    run.hosts["h1"]["objects"] = {OTHER: {"name": "old", "kinds": ["container"]}}
+    assert run.answer(h2=AWAY).step == "cleanup"
+    assert (run.answer({"h1": {"actions": []}}).step, hosts_of(run.state)) == ("look", ["h1"])
+    run.answer({"h1": {"host": run.hosts["h1"]}})
+    assert (run.step, [launch["away"] for launch in run.state["launchable"]]) == ("launch", [["h2"]])
+    assert run.state["warnings"] == ["Hosts that could not be reached are left out: h2."]
+    assert (run.launched().step, hosts_of(run.state)) == ("look", ["h1"])
+
+
 def test_those_that_can_start_are_launched_one_after_the_other_and_then_all_is_looked_at_again() -> None:
     first, second, big = waiting("first", 1, "1"), waiting("second", 2, "1"), waiting("big", 3, "2")
     run = Schedule(first, second, big).answer()
@@ -139,6 +153,32 @@ def test_hosts_that_are_away_are_left_out_and_none_at_all_fails_it() -> None:
     assert run.state["failure"].startswith("The queue cannot be read.\n")
 
 
+# ---- growth --------------------------------------------------------------------------------------------------------
+
+
+def test_growth_that_waits_is_in_the_queue_and_launched_when_it_has_room() -> None:
+    first = Launch(request(cpus="1", max_replicas_per_host=2), 3).until("")
+    again = first.run_on()
+    grown = request(size=5, cpus="1", max_replicas_per_host=2)
+    waits = replace(started(first.record), growth=Growth(grown.to_dict(), 9))
+    run = Schedule()
+    run.hosts = dict(again.hosts)
+
+    def look(*records: Record) -> State:
+        for host in run.hosts:
+            run.hosts[host]["records"] = encode(records)
+        run.state = schedule.begin(list(run.hosts))
+        return run.answer().state
+
+    state = look(waits, waiting("other", 8, "1"))
+    assert run.names == ["other", "train"]
+    assert [launch["session_name"] for launch in state["launchable"]] == ["other"], "one place is left"
+    state = look(waits)
+    assert state["queue"][0]["reason"] == ["It runs, and waits for room for 2 more replicas.", "It can start on h3."]
+    (given,) = state["launchable"]
+    assert (given["changes"], given["request"], "waits" in given) == (waits.id, grown.to_dict(), False)
+
+
 # ---- lost hosts ----------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +206,18 @@ def test_what_lost_hosts_carried_is_launched_elsewhere_before_the_queue() -> Non
     assert run.step == "launch"
     (given,) = run.state["launchable"]
     assert (given["session_name"], given["replaces"], "waits" in given) == ("train", True, False)
+    assert given["away"] == ["h2"]
+
+
+def test_what_a_launch_has_seen_to_be_lost_is_not_looked_for_again() -> None:
+    run, record = with_losses(on_host_loss="replace")
+    run.state = schedule.begin(list(run.hosts), only_lost=True, losses=[record.id], away=["h2"])
+    assert (run.step, hosts_of(run.state)) == ("losses", ["h1", "h3", "h4"])
+    for host in ("h1", "h3"):
+        run.hosts[host]["silent_peers"] = {record.id: ["h2"]}
+    run.answer({host: {"host": run.hosts[host]} for host in hosts_of(run.state)})
+    assert (run.step, [launch["session_name"] for launch in run.state["launchable"]]) == ("launch", ["train"])
+    assert run.launched().step == ""
 
 
 def test_hosts_that_others_hear_are_not_lost() -> None:
