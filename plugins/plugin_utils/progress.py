@@ -64,6 +64,7 @@ STEPS: dict[str, State] = {
     "undo": REMOVE,
     "reserve": State("reserve", "granted"),
     "withhold": State("release"),
+    "part": State("change", "actions"),
     "fence": State("change", "actions"),
     "apply": State("change", "actions"),
     "again": State("change", "actions"),
