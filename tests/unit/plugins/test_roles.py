@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ WISHES = (
 """Conditions of tasks that only ask what the user wants, or what an earlier look of the same run has found."""
 
 
+TASK_FILES = sorted((CHECKOUT / "roles").glob("*/tasks/*.yml"))
+
+
+def names_written(text: str) -> set[str]:
+    """Return the names of what the tasks of a file register or set as facts."""
+    return set(re.findall(r"register: (\w+)", text)) | set(re.findall(r"^ {6,10}(\w+): ", text, re.MULTILINE))
+
+
 def tasks_of(role: str, name: str) -> list[dict[str, Any]]:
     text = (CHECKOUT / "roles" / role / "tasks" / f"{name}.yml").read_text(encoding="utf-8")
     return list(yaml.safe_load(text))
@@ -61,6 +70,16 @@ def test_a_plain_run_shows_few_tasks(verb: str) -> None:
                 validates = "tasks_from" not in role and role.get("rolespec_validate", True)
                 shown += banners(verb, role.get("tasks_from", "main")) + validates
     assert shown <= LONGEST[verb]
+
+
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_play_reads_of_the_controller_only_what_another_has_written(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    written = {name for task in TASK_FILES for name in names_written(task.read_text(encoding="utf-8"))}
+    read = set(re.findall(r"hostvars\['localhost'\]\['(\w+)'\]", text)) | set(
+        re.findall(r"hostvars\['localhost'\]\.(\w+)", text)
+    )
+    assert read - names_written(text) - (written if "import_role" in text else set()) - {"ansible_facts"} == set()
 
 
 @pytest.mark.parametrize("verb", VERBS)
