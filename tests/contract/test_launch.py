@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,15 @@ def test_a_session_that_was_torn_down_meanwhile_is_not_launched(host: Host, ledg
         session.bring("held", recorded=[session.id])
     assert ledger.read() == {}
     assert session.files.read_record() is None
+
+
+def test_a_session_that_was_changed_meanwhile_is_left_as_it_is(host: Host) -> None:
+    session = host.launch(size=1)
+    session.files.write_record(replace(session.record, revision=session.record.revision + 1))
+    for state in ("held", "started"):
+        with pytest.raises(SessionError, match="was changed while this launch was at work"):
+            session.bring(state)
+    assert session.containers()
 
 
 # ---- started --------------------------------------------------------------------------------------------------------

@@ -147,6 +147,16 @@ def test_a_record_stays_where_it_is_to_be_kept(host: Host) -> None:
     assert session.remove()["actions"] == [f"remove state {session.files.path}"]
 
 
+def test_a_repair_that_looked_before_replicas_left_starts_none_of_them(host: Host) -> None:
+    session = host.launch(size=1)
+    looked = time.clock_gettime(time.CLOCK_BOOTTIME)
+    session.remove(keep_record=True)
+    assert session.repair(looked=looked)["actions"] == []
+    assert session.containers() == {}
+    session.repair(looked=time.clock_gettime(time.CLOCK_BOOTTIME))
+    assert session.containers(), "its record says that it has its part here"
+
+
 def test_tombstones_are_told_and_forgotten(host: Host, call: Call) -> None:
     session = host.launch(size=1)
     stone = {"id": session.id, "name": "demo", "hosts": ["away"]}

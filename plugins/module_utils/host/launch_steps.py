@@ -126,6 +126,8 @@ def _refuse_if_gone(
         raise StateError(f"Session {record.name} was torn down while this launch was at work. Launch again.")
     if here is not None and here.status in ENDED:
         raise StateError(f"Session {record.name} has ended while this launch was at work. Launch again.")
+    if here is not None and record.status == RUNNING and here.revision > record.revision:
+        raise StateError(f"Session {record.name} was changed while this launch was at work. Launch again.")
 
 
 def roll_back(

@@ -125,7 +125,7 @@ def repair_host(
     """
     engine = Engine.connect(PATIENCE)
     result = Repair()
-    repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode)
+    repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode, looked)
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
     if session_name is None:
@@ -165,6 +165,7 @@ class _Repairer:
         public_keys: Mapping[str, Keys],
         allocatable: Allocatable | None,
         check_mode: bool,
+        looked: float | None,
     ) -> None:
         self.engine = engine
         self.state = state
@@ -173,6 +174,7 @@ class _Repairer:
         self.public_keys = public_keys
         self.allocatable = allocatable
         self.check_mode = check_mode
+        self.looked = looked
         self.standings: dict[str, Standing] = {}
 
     def set_damaged_aside(self) -> None:
@@ -249,6 +251,8 @@ class _Repairer:
             here = self.state.session(record.id).read_record()
             if here is None or here.revision > record.revision:
                 return  # it was torn down just now, or has ended
+        if self.ledger.was_removed(record.id, record.id, self.looked, None):
+            return  # its replicas leave this host just now
         standing = self.standings.get(record.id)
         if standing is not None and standing.is_gone:
             self._give_up(record, standing)

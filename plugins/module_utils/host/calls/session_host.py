@@ -219,6 +219,10 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         judged = (arguments["session_id"], arguments["unless_reserved"], arguments["judged_revision"])
         if removal.has_moved_on(state, ledger, *judged):
             return {"actions": [], **found}
+        if arguments["keep_record"] and arguments["record"] is None and not arguments["undo"] and not check_mode:
+            with suppress(SessionError, OSError):
+                # Its record says still that it has its part here; a repair that looked before would start that again.
+                ledger.remember_removal(arguments["session_id"], None)
         archive = None if arguments["undo"] else _archive(engine, state, arguments)
         kept = {key: arguments[key] for key in ("keep_record", "undo", "keep_data")}
         kept |= {"archive": archive, "left": arguments["record"]}
