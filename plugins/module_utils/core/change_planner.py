@@ -70,7 +70,13 @@ class ChangePlanner(Planner):
         plan = validate_plan(current.plan)
         lost_hosts = [host for host in plan.hosts if host not in self.facts]
         unplaced = self._unplaced(current, plan)
-        lost = {*self.wish.displaced, *unplaced, *(entry.name for host in lost_hosts for entry in plan.on(host))}
+        # Who has left the host that was to be avoided in the meantime stays where it is.
+        displaced = [entry.name for host in self.wish.avoid for entry in plan.on(host)]
+        lost = {
+            *unplaced,
+            *(name for name in self.wish.displaced if name in displaced),
+            *(entry.name for host in lost_hosts for entry in plan.on(host)),
+        }
         given_up = dict.fromkeys(self.wish.given_up)
         target = target_of(plan, _without(request, given_up), lost)
         shared_with = self._shared_with(current)

@@ -144,11 +144,13 @@ def _names_by_replicas(own: HostFacts, copies: Mapping[str, list[Record]]) -> di
 
 def renamed(record: Mapping[str, Any], names: Names) -> dict[str, Any]:
     """Return the plain form of a record with other names of its hosts."""
+    growth = record.get("growth")
     return {
         **record,
         "hosts": [names.get(host, host) for host in record["hosts"]],
         "request": _renamed_request(record["request"], names),
         "plan": _renamed_plan(record["plan"], names),
+        **({"growth": {**growth, "request": _renamed_request(growth["request"], names)}} if growth else {}),
     }
 
 
@@ -157,7 +159,8 @@ def _renamed_record(record: Record, names: Names) -> Record:
         return record
     hosts = tuple(names.get(host, host) for host in record.hosts)
     request, plan = _renamed_request(record.request, names), _renamed_plan(record.plan, names)
-    return replace(record, hosts=hosts, request=request, plan=plan)
+    growth = record.growth and replace(record.growth, request=_renamed_request(record.growth.request, names))
+    return replace(record, hosts=hosts, request=request, plan=plan, growth=growth)
 
 
 def _renamed_request(request: Any, names: Names) -> Any:

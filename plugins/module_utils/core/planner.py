@@ -170,7 +170,7 @@ class Planner(ABC):
             self.view.forget(session_id)
         self.problems: list[str] = []
         self.archive: Archive | None = None
-        self.has_waited = False
+        self.has_waited = self.is_queued = False
 
     def decide(self, waits: Record | None, queued: bool, cleaned_up: bool) -> dict[str, Any]:
         """Return the decision.
@@ -179,7 +179,7 @@ class Planner(ABC):
         comes from the queue. cleaned_up: whether what nobody owns has been removed already. Raises InvalidInput where
         somebody waits for a session that has left the queue, and RenamedHost.
         """
-        self.has_waited = queued or waits is not None
+        self.has_waited, self.is_queued = queued or waits is not None, queued
         self.view.check_names()
         answer = self.answer_to_queued(waits) if waits is not None else None
         if answer is None:
@@ -207,6 +207,11 @@ class Planner(ABC):
         if record.status == PENDING and Request.from_dict(record.request) != self.request:
             why = "It was asked for differently while it waited; what is asked now is launched in its turn."
             return self._answer("CANCELLED", report=[first, why])
+        if waits.growth is not None and record.status == RUNNING:
+            wanted = [record.request, *([] if record.growth is None else [record.growth.request])]
+            if waits.growth.request not in wanted:
+                why = "It was asked for differently while it waited to grow."
+                return self._answer("CANCELLED", report=[first, why])
         return None
 
     def run_queued(self, cleaned_up: bool) -> dict[str, Any]:
@@ -254,6 +259,12 @@ class Planner(ABC):
             return self._new_plan(None)
         require_known(current)
         before = Request.from_dict(current.request)
+        if meant and self.is_queued and self.wish.min_size is None:
+            # What this run found some time ago its owner may have asked for differently since.
+            growth = [] if current.growth is None else [Request.from_dict(current.growth.request)]
+            if self.request not in (before, *growth):
+                why = "It was asked for differently meanwhile, and is left as it is."
+                return self._answer("CANCELLED", report=[f"Session {self.request.name} is not changed.", why])
         request = in_mode_of(before, self.request)
         is_anew = self.recreate and before.roles != request.roles
         if current.status == RUNNING and may_change_to(before, request) and not is_anew:

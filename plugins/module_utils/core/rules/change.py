@@ -197,7 +197,7 @@ def growth_of(record: Record) -> Request:
     """
     plan, before = record.plan, counts_of(Request.from_dict(record.request))
     wanted = Request.from_dict(record.growth.request if record.growth is not None else record.request)
-    counts = {role: number - before.get(role, 0) for role, number in counts_of(wanted).items()}
+    counts = {role: max(0, number - before.get(role, 0)) for role, number in counts_of(wanted).items()}
     most = wanted.max_replicas_per_host
     full = [host for host, own in plan["hosts"].items() if most is not None and len(own["replicas"]) >= most]
     on_bridge = plan["network"] is None or plan["network"]["driver"] == BRIDGE

@@ -112,7 +112,9 @@ def _reserve(state: State, outside: Outside) -> State:
         host: {**state["claims"][host], "host": host, "recorded": state["recorded"][host]} for host in change["holding"]
     }
     variables = {"lease_seconds": "launch_lease_seconds", **STATE_DIRECTORY}
-    seconds = turns_seconds(len(change["holding"]), outside.forks)
+    # Until a host that stays has the next record this is all that keeps others from a change of their own.
+    concerned = {*change["holding"], *change["staying"], *change["leaving"]}
+    seconds = turns_seconds(len(concerned), outside.forks)
     arguments = {"state": "held", **({"turns_seconds": seconds} if seconds else {})}
     calls = [call("session_host", own, arguments, ["record", "lease_owner"], variables)]
     return {**state, **step("reserve", "Hold what the session is to have beyond what it has", DECIDE, calls)}
@@ -196,7 +198,7 @@ def _part(state: State, outside: Outside) -> State:
     calls = [_amended(state, hosts, not _takes_patches(state))] if hosts else []
     if change["leaving"]:
         # Their record stays as it is: that of the session, until one that stays has the next.
-        calls.append(_given_up(state))
+        calls.append(_given_up(state, judged_revision=change["before"]["revision"], unless_reserved=True))
     if not calls:
         return _fence(state, outside)
     return {**state, **step("part", "Let the replicas end that go", DECIDE, calls)}

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     TERMINATED,
+    Growth,
     QueueTicket,
     Record,
     advance,
@@ -46,11 +47,12 @@ SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 
 
 def session() -> Record:
-    """Return the record of a session that runs on h1 and h2."""
+    """Return the record of a session that runs on h1 and h2, and waits to grow there."""
     idle = typed({f"h{number}": facts(number=number) for number in (1, 2)})
     wanted = request(size=2, hosts=["h1", "h2"])
     plan = build_plan(wanted, place(wanted, hosts_from_facts(idle, {})), SESSION, idle, Settings())
-    return started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
+    record = started(prepared(new_record(SESSION, "alice", wanted.to_dict()), encode(plan)))
+    return replace(record, growth=Growth(request(size=4, hosts=["h1", "h2"]).to_dict(), 1))
 
 
 def host(number: int, called: str | None, *records: Record, replica: str = "", **more: Any) -> dict[str, Any]:
@@ -93,6 +95,7 @@ def test_all_that_a_record_says_of_hosts_is_in_the_inventory_s_names() -> None:
     assert list(record.plan["hosts"]) == ["node1", "h2"]
     assert [replica["host"] for replica in record.plan["replicas"]] == ["node1", "h2"]
     assert record.request == record.plan["request"] == request(size=2, hosts=["node1", "h2"]).to_dict()
+    assert record.growth == Growth(request(size=4, hosts=["node1", "h2"]).to_dict(), 1)
     assert all(set(image["ids"]) <= {"node1", "h2"} for image in record.plan["images"].values())
     assert "'h1'" not in str(encode(record))
     assert (view.orphaned, view.leaked, view.stubs, view.unknown) == ({}, {}, {}, {})

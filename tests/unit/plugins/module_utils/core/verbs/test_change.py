@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -230,6 +231,34 @@ def test_the_same_growth_again_keeps_its_place_and_another_or_the_present_size_t
     assert (smaller.step, smaller.record.growth, smaller.record.revision) == ("start", None, waiting.revision + 1)
     assert again(5).step == "reserve"
     assert again(5).record.growth is None
+
+
+def test_growth_that_was_given_up_while_its_launch_waits_is_not_asked_for_again() -> None:
+    run = as_recorded(wants_to_grow().answer().answer())
+    waiting = run.record_of("h1")
+    for host in ("h1", "h2", "h3"):
+        run.hosts[host]["records"] = encode([replace(waiting, growth=None, revision=waiting.revision + 1)])
+    run.answer()
+    assert run.step == ""
+    assert "It was asked for differently while it waited to grow." in run.state["failure"]
+
+
+def test_what_its_owner_has_changed_since_a_run_looked_stays_so() -> None:
+    first = Launch(request(), 5).until("")
+    run = first.run_on(request(size=2), from_queue=True)  # as it was when the run looked
+    run.state["changes"] = first.record.id
+    run.answer()
+    assert (run.step, run.state["outcome"]["status"]) == ("", "CANCELLED")
+    assert "It was asked for differently meanwhile, and is left as it is." in run.state["outcome"]["report"]
+
+
+def test_who_has_left_a_drained_host_already_is_not_moved_again() -> None:
+    first = Launch(request(), 5).until("")
+    (here, *_others) = first.record.plan["replicas"]
+    run = first.run_on(from_queue=True)
+    run.state.update(changes=first.record.id, displaced={here["name"]: "h5"}, avoid=["h5"])
+    run.answer()
+    assert run.until("").steps == ["look", "start"]
 
 
 def test_growth_from_the_queue_that_cannot_be_keeps_its_place() -> None:

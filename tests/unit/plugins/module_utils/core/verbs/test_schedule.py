@@ -19,6 +19,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     new_record,
     started,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import growth_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     Claim,
@@ -177,6 +178,15 @@ def test_growth_that_waits_is_in_the_queue_and_launched_when_it_has_room() -> No
     assert state["queue"][0]["reason"] == ["It runs, and waits for room for 2 more replicas.", "It can start on h3."]
     (given,) = state["launchable"]
     assert (given["changes"], given["request"], "waits" in given) == (waits.id, grown.to_dict(), False)
+
+
+def test_growth_of_a_role_beside_fewer_of_another_is_counted_by_what_comes() -> None:
+    roles = [{"name": "main"}, {"name": "a", "replicas": 1}, {"name": "b", "replicas": 2}]
+    first = Launch(request(size=None, roles=roles, cpus="1", max_replicas_per_host=4), 3).until("")
+    more = [{"name": "main"}, {"name": "a", "replicas": 4}, {"name": "b", "replicas": 1}]
+    wanted = request(size=None, roles=more, cpus="1", max_replicas_per_host=4)
+    waits = replace(started(first.record), growth=Growth(wanted.to_dict(), 9))
+    assert {role.name: role.replicas for role in growth_of(waits).roles} == {"a": 3}
 
 
 # ---- lost hosts ----------------------------------------------------------------------------------------------------
