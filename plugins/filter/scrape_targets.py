@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -22,7 +23,8 @@ author:
 description:
   - Returns the ports of exporters inside sessions that run, in the form of Prometheus' C(file_sd_configs), each with
     the labels C(session), C(replica), C(role), C(owner), C(host) and C(port), the port inside the replica.
-  - A port is there if the session publishes it (C(session_ports)); Prometheus has no other way into a session.
+  - A port is there if the session publishes it (C(session_ports)); Prometheus has no other way into a session. One
+    that is published at a loopback or link-local address is left out, as only its own host reaches it.
 options:
   _input:
     description: What M(cluster_compute.session.session_info) returns as C(overview).
@@ -78,7 +80,16 @@ def scrape_targets(overview: Mapping[str, Any], ports: Iterable[object] = (9100,
         for replica in session["replicas"]
         for port in replica["ports"]
         if replica["status"] == "RUNNING" and port["protocol"] == "tcp" and port["container_port"] in wanted
+        if _is_reachable(port["host_ip"])
     ]
+
+
+def _is_reachable(host_ip: str) -> bool:
+    if host_ip in EVERY_ADDRESS:
+        return True
+    address = ipaddress.ip_address(host_ip)
+    address = getattr(address, "ipv4_mapped", None) or address
+    return not (address.is_loopback or address.is_link_local)
 
 
 def _target(port: Mapping[str, Any], address: str) -> str:

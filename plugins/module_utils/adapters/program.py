@@ -7,8 +7,12 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import suppress
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+
+LAST_SECONDS = 1.0
+"""For which a program may take to go that was killed."""
 
 
 def run(
@@ -25,24 +29,39 @@ def run(
     and what it said.
     """
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
-            input=stdin or "",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=environment,
-            capture_output=True,
             text=True,
             errors="replace",  # what others wrote, as in comments of their firewall rules, may be in any encoding
-            check=False,
-            timeout=seconds,
         )
     except FileNotFoundError as cause:
         raise error(
             f"The program {command[0]!r} is not installed on this host. Run the prepare_hosts playbook."
         ) from cause
+    try:
+        output, errors = process.communicate(stdin or "", timeout=seconds)
     except subprocess.TimeoutExpired as cause:
         raise error(f"'{' '.join(command)}' did not end within {seconds:.0f} seconds.") from cause
-    if done.returncode != 0:
-        detail = done.stderr.strip() or done.stdout.strip()
+    finally:
+        if process.returncode is None:
+            _give_up(process)
+    if process.returncode != 0:
+        detail = errors.strip() or output.strip()
         given = f" with input {stdin!r}" if stdin else ""
-        raise error(f"'{' '.join(command)}'{given} failed with status {done.returncode}: {detail}")
-    return done.stdout
+        raise error(f"'{' '.join(command)}'{given} failed with status {process.returncode}: {detail}")
+    return output
+
+
+def _give_up(process: subprocess.Popen[str]) -> None:
+    """End a program, and wait for ever for none: what hangs in a driver goes only when that lets it."""
+    process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(LAST_SECONDS)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with suppress(OSError):
+            if pipe is not None:
+                pipe.close()

@@ -529,7 +529,11 @@ class SessionDirectory:
 
 
 def mark_version(root: Path) -> None:
-    """Say in a state directory of which version it is, before something is written there that has one."""
+    """Say in a state directory of which version it is, before something is written there that has one.
+
+    Raises as `StateDirectory.check_version`: a newer release may have come since the call began.
+    """
+    StateDirectory(str(root)).check_version()
     path, text = root / VERSION_FILE, f"{VERSION}\n"
     with suppress(FileNotFoundError):
         if path.read_text(encoding="utf-8", errors="replace") == text:

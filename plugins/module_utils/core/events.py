@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, printable
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, PENDING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, PENDING, RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 
 VARIABLE = "cluster_compute_events"
 SUCCEEDED, FAILED, WAITING = "succeeded", "failed", "waiting"
+CANCELLED = "CANCELLED"
+"""What a launch ends as that was cancelled while it waited; no record has it."""
 MOST_LINES, LONGEST_LINE, MOST_SESSIONS = 20, 300, 200
 """Of the report in an event, and of the sessions that it names."""
 TYPE = "cluster_compute.session"
@@ -38,7 +41,7 @@ def parse_receiver(value: object) -> Receiver | None:
     for key in sorted(set(value) - {"url", "token"}, key=str):
         raise InvalidInput.single(f"{VARIABLE}.{key}", "...", "Known are url, token.")
     url = str(value.get("url") or "")
-    if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
+    if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url or not _host_of(url):
         raise InvalidInput.single(
             f"{VARIABLE}.url", url, "It must be an address, such as https://eda.example.com/events."
         )
@@ -48,18 +51,26 @@ def parse_receiver(value: object) -> Receiver | None:
     return Receiver(url, token)
 
 
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what a verb has done that is over; None where nothing happened that anybody would act on.
 
     verb, outcome: what it was and how it ended. session: its name, empty where it was about several. status: of the
-    session, after a launch. sessions: what became of those that were launched from the queue, by name. report: lines.
+    session after a launch, of the job after run_job. sessions: what became of those that were launched from the queue,
+    by name. report: lines.
     """
     outcome, report, sessions, status = SUCCEEDED, list(state.get("report") or ()), {}, ""
     if "failure" in state:
         outcome, report = FAILED, str(state["failure"]).splitlines()
     elif verb == "launch":
         status, report = str(state["outcome"]["status"]), list(state["outcome"]["report"])
-        outcome = {ERROR: FAILED, PENDING: WAITING}.get(status, SUCCEEDED)
+        outcome = {ERROR: FAILED, CANCELLED: FAILED, PENDING: WAITING}.get(status, SUCCEEDED)
     elif verb == "repair":
         report = [*state["lines"], *state["problems"]]
         outcome = FAILED if state["problems"] else SUCCEEDED
@@ -72,7 +83,9 @@ def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
         if not sessions:
             return None
     elif verb == "run_job":
-        outcome = FAILED if state["failures"] else SUCCEEDED
+        status = str(state["outcome"]["status"])
+        if not state["outcome"]["succeeded"]:
+            outcome = WAITING if status == RUNNING and not state["failures"] else FAILED
     elif verb != "teardown":
         return None  # it changes nothing
     return {

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -352,8 +353,9 @@ class GroupFacts:
                 if session_id in held:
                     used = used.plus(held[session_id])
                 elif record.request is not None:
-                    requested = amounts_of(Request.from_dict(record.request, newer_too=True))
-                    used = used.plus(replace(requested, sessions=0))
+                    with suppress(InvalidInput):  # a newer release's values: it counts as a session alone
+                        requested = amounts_of(Request.from_dict(record.request, newer_too=True))
+                        used = used.plus(replace(requested, sessions=0))
         return used
 
 

@@ -15,10 +15,12 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Optional, Union
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import printable
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, printable
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     PREPARING,
@@ -234,7 +236,7 @@ def _tell_sessions(text: _Text, look: HostLook) -> None:
     places = {key: {"session": sessions[key[0]], "replica": key[1]} for key in sorted(states)}
     running = [(places[key], int(states[key] == "running")) for key in places]
     text.family("replica_running", "gauge", "Whether the replica runs.", running)
-    again = [(places[key], look.restarts.get(key, 0)) for key in places]
+    again = [(places[key], look.restarts[key]) for key in places if key in look.restarts]
     text.family("replica_restarts_total", "counter", "Starts of the replica after it had failed.", again)
     failed = Counter(found.failure for found in look.containers)
     kinds = [({"reason": kind}, failed[kind]) for kind in (EXIT_CODE, OUT_OF_MEMORY, DISK)]
@@ -313,6 +315,17 @@ def _classes(devices: Devices) -> dict[str, int]:
     counts = sorted((kind, len(names)) for kind, names in devices if kind != PINNED)
     rest = sum(count for _kind, count in counts[MOST_CLASSES - 1 :])
     return dict(counts) if len(counts) <= MOST_CLASSES else {**dict(counts[: MOST_CLASSES - 1]), OTHER: rest}
+
+
+def counted_of(data: object) -> Counted:
+    """Return what is sound of what a host remembers, part by part: another release may have other parts or buckets."""
+    found = Counted()
+    for part in fields(Counted):
+        with suppress(CoreError):
+            if isinstance(data, Mapping) and part.name in data:
+                sound = decode(Counted, {part.name: data[part.name]}, "What was counted")
+                found = replace(found, **{part.name: getattr(sound, part.name)}) if sound.is_sound else found
+    return found
 
 
 def after_call(

@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.metri
     HostLook,
     ReplicaUse,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import Card
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -47,18 +48,25 @@ STATE_FILE, USE_FILE = "cluster_compute.prom", "cluster_compute_use.prom"
 SECONDS = 5.0
 """For which an engine may take that is slow to tell; then what is not known is left out."""
 CARDS = "/run/cluster-compute-cards.json"
-"""What NVIDIA's tool said of the cards; gone with the boot."""
+"""What NVIDIA's tool said of the cards, none where it did not tell; gone with the boot."""
+AGAIN_SECONDS = 600
+"""After which it is asked again where it did not tell."""
 _INDEX = re.compile(r"[0-9]+")
 
 
-def write_all(state: StateDirectory) -> None:
-    """Write what there is to be told, where this host was told to. Raises SessionError, OSError."""
-    settings = state.read_settings()
-    if settings.metrics_directory:
-        write_state(state)
-        _write(Path(settings.metrics_directory) / USE_FILE, metrics.use_text(_uses()))
-    if settings.job_mapping_directory:
-        write_card_jobs(state, Path(settings.job_mapping_directory))
+def write_figures(state: StateDirectory) -> None:
+    """Write all figures, where this host was told to. Raises SessionError, OSError."""
+    folder = state.read_settings().metrics_directory
+    if folder:
+        write_state(state, Path(folder))
+        _write(Path(folder) / USE_FILE, metrics.use_text(_uses()))
+
+
+def write_cards(state: StateDirectory) -> None:
+    """Write which session has which card, where this host was told to. Raises SessionError, OSError."""
+    folder = state.read_settings().job_mapping_directory
+    if folder:
+        write_card_jobs(state, Path(folder), asks=True)
 
 
 def after_call(
@@ -68,22 +76,22 @@ def after_call(
     with suppress(SessionError, CoreError, OSError):
         settings = state.read_settings()
         if settings.metrics_directory:
-            write_state(state, lambda counted: metrics.after_call(counted, call, arguments, result, seconds))
+            folder = Path(settings.metrics_directory)
+            write_state(state, folder, lambda counted: metrics.after_call(counted, call, arguments, result, seconds))
         if settings.job_mapping_directory:
-            write_card_jobs(state, Path(settings.job_mapping_directory))
+            write_card_jobs(state, Path(settings.job_mapping_directory), asks=False)
 
 
-def write_state(state: StateDirectory, count: Callable[[Counted], Counted] | None = None) -> None:
+def write_state(state: StateDirectory, folder: Path, count: Callable[[Counted], Counted] | None = None) -> None:
     """Write all that is cheap to know. count: what is to be counted before. Raises SessionError, OSError."""
-    folder = state.read_settings().metrics_directory
-    if folder is None:
-        return
     records, damaged = state.records()
     with _counted(state) as kept:
         counted = kept[0] if count is None else count(kept[0])
-        kept[0] = counted = metrics.after_look(counted, records, time.time())
-    look = _look(state, records, counted, len(damaged))
-    _write(Path(folder) / STATE_FILE, metrics.state_text(look, counted))
+        kept[0] = metrics.after_look(counted, records, time.time())
+    look = _look(state, records, len(damaged))
+    with _counted(state) as kept:  # others may have counted while this looked
+        found = replace(look, capacity=_capacity(kept[0]))
+        _write(folder / STATE_FILE, metrics.state_text(found, kept[0]))
 
 
 def remove(state: StateDirectory, metrics_directory: str | None, job_mapping_directory: str | None) -> None:
@@ -96,7 +104,7 @@ def remove(state: StateDirectory, metrics_directory: str | None, job_mapping_dir
         _write_jobs(Path(job_mapping_directory), {})
 
 
-def _look(state: StateDirectory, records: list[Record], counted: Counted, damaged: int) -> HostLook:
+def _look(state: StateDirectory, records: list[Record], damaged: int) -> HostLook:
     names = {record.id: state.session(record.id).name_in(record.plan) for record in records}
     held = _held(state)
     containers = restarts = None
@@ -108,7 +116,7 @@ def _look(state: StateDirectory, records: list[Record], counted: Counted, damage
             for found in containers
         }
     return HostLook(
-        _capacity(counted),
+        _capacity(Counted()),  # what was counted is read when this is over
         records,
         {key: name for key, name in names.items() if name},
         containers,
@@ -179,24 +187,33 @@ def _traffic(pid: int) -> dict[str, tuple[int, int]]:
 # ---- which card runs what --------------------------------------------------------------------------------------------
 
 
-def write_card_jobs(state: StateDirectory, folder: Path) -> None:
-    """Say of each card that a session holds which one it is: a file named as the card, with the session's name."""
+def write_card_jobs(state: StateDirectory, folder: Path, asks: bool) -> None:
+    """Say of each card that a session holds which one it is: a file named as the card, with the session's name.
+
+    asks: whether NVIDIA's tool may be asked, which can take long; where it was not yet, all stays as it is.
+    """
     held = _held(state)
     names = [name for found in held for _kind, kind_names in found.claim.devices for name in kind_names]
     are_there = any("nvidia" in name or name.startswith("GPU-") for name in names)
-    _write_jobs(folder, metrics.card_jobs(held, _cards() if are_there else []))
+    cards = _cards(asks) if are_there else []
+    if cards is not None:
+        _write_jobs(folder, metrics.card_jobs(held, cards))
 
 
-def _cards() -> list[Card]:
-    """Return the cards, as they were found since the boot; none where NVIDIA's tool does not tell."""
+def _cards(asks: bool) -> list[Card] | None:
+    """Return the cards, as they were found since the boot; none where NVIDIA's tool did not tell, None before that."""
     with suppress(OSError, ValueError, TypeError):
-        return [Card(*entry) for entry in json.loads(Path(CARDS).read_text(encoding="utf-8"))]
+        path = Path(CARDS)
+        known = [Card(*entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+        if known or not asks or abs(time.time() - path.stat().st_mtime) < AGAIN_SECONDS:
+            return known
+    if not asks:
+        return None
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import accelerators
 
-    try:
+    found: list[Card] = []
+    with suppress(accelerators.AcceleratorError):
         found = accelerators.nvidia_cards()
-    except accelerators.AcceleratorError:
-        return []
     _write(Path(CARDS), json.dumps([[card.index, card.uuid, card.minor] for card in found]), 0o600)
     return found
 
@@ -219,23 +236,22 @@ def _counted(state: StateDirectory) -> Iterator[list[Counted]]:
     Written in place: a host that goes down in the middle begins anew, which Prometheus expects of counters.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    with os.fdopen(os.open(state.metrics_file, flags, 0o600), "r+", encoding="utf-8", errors="replace") as file:
+    with os.fdopen(os.open(state.metrics_file, flags, 0o600), "r+b", buffering=0) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         text = file.read()
         kept = [_read(text)]
         yield kept
-        wanted = json.dumps(encode(kept[0]), sort_keys=True) + "\n"
+        wanted = f"{json.dumps(encode(kept[0]), sort_keys=True)}\n".encode()
         if wanted != text:
-            file.seek(0)
-            file.truncate()
-            file.write(wanted)
+            if os.pwrite(file.fileno(), wanted, 0) < len(wanted):  # the disk is full: back to what was there
+                wanted = text
+                os.pwrite(file.fileno(), wanted, 0)
+            os.ftruncate(file.fileno(), len(wanted))
 
 
-def _read(text: str) -> Counted:
-    with suppress(ValueError, CoreError):
-        found = decode(Counted, json.loads(text), "What was counted")
-        if found.is_sound:
-            return found
+def _read(text: bytes) -> Counted:
+    with suppress(ValueError):
+        return metrics.counted_of(json.loads(text))
     return Counted()
 
 

@@ -13,7 +13,6 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -65,12 +64,13 @@ def answer(call: Call, arguments: Mapping[str, Any], check_mode: bool, refuses: 
 
 def tell_monitoring(call: str, arguments: Mapping[str, Any], result: Mapping[str, Any], seconds: float) -> None:
     """Write what the call may have changed where this host was told to; others pay for the reading of a small file."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
-
     state = StateDirectory(arguments["state_directory"])
-    with suppress(OSError):  # as of somebody who is not root
+    try:
         if "_directory" not in state.settings_text():
             return
+        state.check_version()  # the call refused a newer one, or that came meanwhile
+    except (SessionError, OSError):  # as of somebody who is not root
+        return
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.metrics import after_call
 
     after_call(state, call, arguments, result, seconds)

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
 """What a host's timer does, each time that it runs: count what owners use, look at the time of sessions,
-write figures for the site's monitoring, then look at the disks."""
+write figures for the site's monitoring, look at the disks, and say which session has which card."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def look(state: StateDirectory) -> int:
     try:
         engine = Engine.connect()
     except SessionError:
-        _write_metrics(None, state)
+        _write_figures(None, state)
+        _write_cards(None, state)
         return 0  # without an engine nothing runs, and others say so
     failed = False
-    # Disks last: to walk them may take minutes.
-    for work in (_count_use, _keep_time, _write_metrics, _look_at_disks):
+    # Disks late, as to walk them may take minutes; cards last, as what tells them may hang.
+    for work in (_count_use, _keep_time, _write_figures, _look_at_disks, _write_cards):
         done, problems = work(engine, state)
         for line in (*done, *problems):
             say(line)
@@ -53,15 +54,27 @@ def _keep_time(engine: Engine, state: StateDirectory) -> tuple[list[str], list[s
         return [], [f"The time of sessions could not be kept: {message_of(error)}"]
 
 
-def _write_metrics(_engine: Engine | None, state: StateDirectory) -> tuple[list[str], list[str]]:
-    if "_directory" not in state.settings_text():
+def _write_figures(_engine: Engine | None, state: StateDirectory) -> tuple[list[str], list[str]]:
+    if "metrics_directory" not in state.settings_text():
         return [], []
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.metrics import write_all
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
 
     try:
-        write_all(state)
+        metrics.write_figures(state)
     except (SessionError, OSError) as error:
         return [], [f"Figures for the site's monitoring could not be written: {message_of(error)}"]
+    return [], []
+
+
+def _write_cards(_engine: Engine | None, state: StateDirectory) -> tuple[list[str], list[str]]:
+    if "job_mapping_directory" not in state.settings_text():
+        return [], []
+    from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
+
+    try:
+        metrics.write_cards(state)
+    except (SessionError, OSError) as error:
+        return [], [f"Which session has which card could not be written: {message_of(error)}"]
     return [], []
 
 

@@ -47,6 +47,14 @@ def test_an_address_that_the_port_is_bound_to_is_that_of_the_target() -> None:
         assert scrape_targets(overview, ["80"])[0]["targets"] == [target]
 
 
+@pytest.mark.parametrize("bound", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", "fe80::7"])
+def test_a_port_that_only_its_own_host_reaches_is_no_target(bound: str) -> None:
+    overview = groups.small()
+    (train,) = [session for session in overview["sessions"] if session["name"] == "train"]
+    train["replicas"][0]["ports"][0]["host_ip"] = bound
+    assert scrape_targets(overview, [80]) == []
+
+
 def test_what_is_no_port_is_refused_by_name() -> None:
     with pytest.raises(AnsibleFilterError, match=r"ports is 99999"):
         scrape_targets(groups.small(), [99999])

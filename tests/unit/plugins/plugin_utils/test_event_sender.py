@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,7 +39,14 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert isinstance(self.server, Receiver)
         self.server.received.append((dict(self.headers), body))
-        self.send_response(503 if len(self.server.received) == 1 else 202)
+        self.send_response(302 if self.path.startswith("/moved") else 503 if len(self.server.received) == 1 else 202)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Receiver)
+        self.server.received.append((dict(self.headers), self.path))
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, *_told: Any) -> None:
@@ -85,6 +93,32 @@ def test_whoever_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert event_sender.main() == 1
     assert "launch.succeeded was not received" in logged[0]
     assert "s3cret" not in logged[0]
+
+
+def test_where_a_receiver_sends_on_is_no_place_for_the_token(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(event_sender, "PAUSES", ())
+    monkeypatch.setattr(event_sender.syslog, "syslog", lambda _level, text: logged.append(text))
+    url = receiver.url.replace("/events", "/moved?key=s3cret")
+    monkeypatch.setattr(event_sender.json, "load", lambda _file: {"url": url, "token": "s3cret", "event": EVENT})
+    assert event_sender.main() == 1
+    assert [body for _headers, body in receiver.received] == [EVENT]
+    assert "was not received by 127.0.0.1: HTTP Error 302" in logged[0]
+    assert "s3cret" not in logged[0]
+
+
+def test_no_password_of_the_controllers_user_is_sent(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login alice password hers\n", encoding="utf-8")
+    (tmp_path / "netrc").chmod(0o600)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    receiver.received.append(({}, None))
+    monkeypatch.setattr(event_sender.json, "load", lambda _file: {"url": receiver.url, "token": "", "event": EVENT})
+    assert event_sender.main() == 0
+    assert "Authorization" not in receiver.received[1][0]
 
 
 def test_all_tries_together_have_a_bound() -> None:

@@ -23,6 +23,11 @@ def outcome(name: str, status: str) -> dict[str, Any]:
     return {"session_name": name, "status": status, "report": [f"{name} is {status}."]}
 
 
+def job(status: str, *failures: str, succeeded: bool = False) -> dict[str, Any]:
+    ended = {"status": status, "succeeded": succeeded}
+    return {"session_name": "train", "report": ["Job"], "failures": list(failures), "outcome": ended}
+
+
 @pytest.mark.parametrize(
     ("verb", "state", "ends"),
     [
@@ -36,8 +41,12 @@ def outcome(name: str, status: str) -> dict[str, Any]:
         ("repair", {"session_name": "", "lines": [], "problems": ["h1: full"]}, "failed"),
         ("schedule", {"outcomes": [outcome("a", "RUNNING"), outcome("b", "ERROR")]}, "failed"),
         ("schedule", {"outcomes": [outcome("a", "RUNNING")]}, "succeeded"),
-        ("run_job", {"session_name": "train", "report": ["Job"], "failures": []}, "succeeded"),
-        ("run_job", {"session_name": "train", "report": ["Job"], "failures": ["exit code 3"]}, "failed"),
+        ("launch", {"session_name": "train", "outcome": outcome("train", "CANCELLED")}, "failed"),
+        ("run_job", job("ENDED", succeeded=True), "succeeded"),
+        ("run_job", job("ENDED", "exit code 3"), "failed"),
+        ("run_job", job("RUNNING"), "waiting"),
+        ("run_job", job("RUNNING", "sub1: exit code 3"), "failed"),
+        ("run_job", job("LOST"), "failed"),
     ],
 )
 def test_how_it_ended_is_told(verb: str, state: dict[str, Any], ends: str) -> None:
@@ -45,6 +54,7 @@ def test_how_it_ended_is_told(verb: str, state: dict[str, Any], ends: str) -> No
     assert found is not None
     assert (found["verb"], found["outcome"]) == (verb, ends)
     assert found["session"] == state.get("session_name", "")
+    assert found["status"] == state.get("outcome", {}).get("status", "")
     assert json.loads(json.dumps(found)) == found
 
 
@@ -99,6 +109,8 @@ def test_a_receiver_is_an_address_with_or_without_a_token() -> None:
         ("https://eda.example.com", "cluster_compute_events is"),
         ({"url": "ftp://x"}, "cluster_compute_events.url is 'ftp://x'"),
         ({}, "cluster_compute_events.url"),
+        ({"url": "https://"}, "cluster_compute_events.url is 'https://'"),
+        ({"url": "https://[::1"}, "cluster_compute_events.url"),
         ({"url": "http://x", "tokn": "s3cret"}, "cluster_compute_events.tokn"),
         ({"url": "http://x", "token": "s3cret s3cret"}, "cluster_compute_events.token"),
     ],

@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.metri
     after_call,
     after_look,
     card_jobs,
+    counted_of,
     label,
     state_text,
     use_text,
@@ -116,6 +117,7 @@ def test_failures_of_replicas_are_told_by_reason() -> None:
     assert found['cluster_compute_failed_replicas{reason="out_of_memory"}'] == 1
     assert found['cluster_compute_failed_replicas{reason="disk"}'] == 0
     assert found['cluster_compute_replica_restarts_total{session="train",replica="sub1"}'] == 3
+    assert not [name for name in found if "restarts" in name and "main1" in name], "a counter never falls to 0"
 
 
 def test_room_is_told_in_base_units_and_pinned_cpus_are_no_accelerators() -> None:
@@ -185,6 +187,16 @@ def test_what_is_remembered_reads_back_and_other_buckets_do_not() -> None:
     assert not replace(counted, phases={"hold": Phase((1, 2))}).is_sound
     assert sum(Phase().after(1e9).counts) == 1
     assert Phase().after(BOUNDS[-1]).counts[-1] == 0
+
+
+def test_of_what_another_release_counted_is_kept_what_can_be_told() -> None:
+    counted = Counted({"held host": 1}, {"hold": Phase().after(3.0)}, {ID: 1.5}, MACHINE.to_dict())
+    plain = {**encode(counted), "moons": 7}
+    assert counted_of(plain) == counted
+    for phase in ({"counts": [1], "seconds": 1.0}, {"counts": [1] * 11, "seconds": 1.0, "longest": 9}, 7):
+        assert counted_of({**plain, "phases": {"hold": phase}}) == replace(counted, phases={}), phase
+    assert counted_of({**plain, "failures": ["held"]}) == replace(counted, failures={})
+    assert counted_of([plain]) == Counted()
 
 
 def test_a_label_cannot_end_itself_and_has_a_bound() -> None:

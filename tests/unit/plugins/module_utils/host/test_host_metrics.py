@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import resource
+import time
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +82,7 @@ def test_what_cannot_be_read_of_what_was_counted_begins_anew(state: StateDirecto
 def test_a_folder_that_cannot_be_written_never_fails_a_call_and_the_timer_tells(state: StateDirectory) -> None:
     (state.root.parent / "node").write_text("a file", encoding="utf-8")
     metrics.after_call(state, *CALL)
-    done, problems = timer._write_metrics(None, state)
+    done, problems = timer._write_figures(None, state)
     assert done == []
     assert "could not be written" in problems[0]
 
@@ -101,36 +106,80 @@ def test_each_card_names_its_session_until_that_goes(state: StateDirectory) -> N
     (jobs).mkdir()
     (jobs / "7").write_text("old", encoding="utf-8")
     (jobs / "README").write_text("kept", encoding="utf-8")
-    metrics.after_call(state, *CALL)
+    metrics.write_cards(state)
     assert {path.name: path.read_text(encoding="utf-8") for path in jobs.iterdir()} == {
         "0": "train\n",
         "3": "train\n",
         "README": "kept",
     }
     ledger.release(ID)
-    metrics.write_all(state)
+    metrics.after_call(state, *CALL)
     assert [path.name for path in jobs.iterdir()] == ["README"]
 
 
-def test_cards_are_asked_for_once_a_boot(
-    state: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+UUID = "GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43"
+
+
+@pytest.fixture
+def asked(state: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the file in which NVIDIA's tool notes that it was asked; a session holds the card that it lists."""
     tool = tmp_path / "bin" / "nvidia-smi"
     tool.parent.mkdir()
-    uuid = "GPU-c7b57be0-94ff-d352-a59b-d0ee00aeed43"
-    tool.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/asked\necho 'GPU 5: X (UUID: {uuid})'\n", encoding="utf-8")
+    text = f"#!/bin/sh\necho asked >> {tmp_path}/asked\n[ ! -e {tmp_path}/broken ] && echo 'GPU 5: X (UUID: {UUID})'\n"
+    tool.write_text(text, encoding="utf-8")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
-    LedgerFile(str(state.root)).commit(Claim(ID, "train", replicas=1, devices=(("gpu", (uuid,)),)), None)
-    metrics.write_all(state)
-    metrics.write_all(state)
+    LedgerFile(str(state.root)).commit(Claim(ID, "train", replicas=1, devices=(("gpu", (UUID,)),)), None)
+    return tmp_path / "asked"
+
+
+def test_cards_are_asked_for_by_the_timer_once_a_boot(state: StateDirectory, asked: Path) -> None:
+    metrics.after_call(state, *CALL)
+    assert not asked.exists(), "no call waits for NVIDIA's tool"
+    job = state.root.parent / "jobs" / "5"
+    for _twice in range(2):
+        timer.look(state)
+        assert job.read_text(encoding="utf-8") == "train\n"
+    job.unlink()
+    metrics.after_call(state, *CALL)
+    assert job.read_text(encoding="utf-8") == "train\n"
+    assert asked.read_text(encoding="utf-8") == "asked\n"
+
+
+def test_cards_that_do_not_tell_are_asked_again_after_some_time(state: StateDirectory, asked: Path) -> None:
+    broken = asked.with_name("broken")
+    broken.touch()
+    for _twice in range(2):
+        metrics.write_cards(state)
+    assert asked.read_text(encoding="utf-8") == "asked\n"
+    long_ago = time.time() - metrics.AGAIN_SECONDS
+    os.utime(metrics.CARDS, (long_ago, long_ago))
+    broken.unlink()
+    metrics.after_call(state, *CALL)
+    assert asked.read_text(encoding="utf-8") == "asked\n"
+    metrics.write_cards(state)
     assert (state.root.parent / "jobs" / "5").read_text(encoding="utf-8") == "train\n"
-    assert (tmp_path / "asked").read_text(encoding="utf-8") == "asked\n"
+
+
+def test_the_timer_asks_for_cards_when_all_else_is_done(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def note(name: str) -> Callable[..., Any]:
+        return lambda *_arguments: order.append(name) or ({}, [])
+
+    monkeypatch.setattr(Engine, "connect", lambda *_arguments: None)
+    for name in ("count_use", "keep_time", "enforce_limits"):
+        monkeypatch.setattr(timer, name, note(name))
+    for name in ("write_figures", "write_cards"):
+        monkeypatch.setattr(metrics, name, note(name))
+    timer.look(state)
+    assert order == ["count_use", "keep_time", "write_figures", "enforce_limits", "write_cards"]
 
 
 def test_what_was_written_goes_with_the_setting(state: StateDirectory) -> None:
     LedgerFile(str(state.root)).commit(Claim(ID, "train", replicas=1, devices=(("gpu", ("/dev/nvidia0",)),)), None)
-    metrics.write_all(state)
+    metrics.write_figures(state)
+    metrics.write_cards(state)
     node, jobs = state.root.parent / "node", state.root.parent / "jobs"
     assert list(node.iterdir())
     assert list(jobs.iterdir())
@@ -145,12 +194,72 @@ def test_a_host_that_was_not_told_to_writes_and_counts_nothing(
     state.write_settings(HostSettings(), False)
     called: list[Any] = []
     monkeypatch.setattr(metrics, "after_call", lambda *given: called.append(given))
-    monkeypatch.setattr(metrics, "write_all", called.append)
+    for name in ("write_figures", "write_cards"):
+        monkeypatch.setattr(metrics, name, called.append)
     program.tell_monitoring("session_host", {"state_directory": str(state.root)}, {}, 1.0)
-    timer._write_metrics(None, state)
+    timer._write_figures(None, state)
+    timer._write_cards(None, state)
     assert called == []
     assert not state.metrics_file.exists()
-    state.write_settings(HostSettings(metrics_directory="/x"), False)
+    state.write_settings(HostSettings(metrics_directory="/x", job_mapping_directory="/y"), False)
     program.tell_monitoring("session_host", {"state_directory": str(state.root)}, {}, 1.0)
-    timer._write_metrics(None, state)
-    assert len(called) == 2
+    timer._write_figures(None, state)
+    timer._write_cards(None, state)
+    assert len(called) == 3
+
+
+def test_nothing_is_counted_or_told_where_a_newer_release_was_at_work(
+    state: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state.root / "version").write_text(f"{state_files.VERSION + 1}\n", encoding="utf-8")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    arguments = {"state_directory": str(state.root), "state": "started"}
+    question = json.dumps({"call": "session_host", "arguments": arguments, "check_mode": False}).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(zlib.compress(question))))
+    assert program.main() == 0
+    assert "which a newer release" in capsys.readouterr().out
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
+
+
+def test_a_full_disk_takes_no_count_away(state: StateDirectory) -> None:
+    metrics.after_call(state, *CALL)
+    before = state.metrics_file.read_bytes()
+    assert len(before) > 20
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    other_call = ("session_host", {"state": "a" * 999}, {"failed": True}, 1.0)
+    for size in (0, 20):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            metrics.after_call(state, *other_call)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert state.metrics_file.read_bytes() == before
+    metrics.after_call(state, *CALL)
+    assert 'kind="host"} 2\n' in text(state)
+
+
+def test_whoever_looked_longer_does_not_take_back_what_others_counted(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = metrics._look
+
+    def look_meanwhile(*arguments: Any) -> Any:
+        monkeypatch.setattr(metrics, "_look", look)
+        found = look(*arguments)
+        metrics.after_call(state, *CALL)
+        return found
+
+    monkeypatch.setattr(metrics, "_look", look_meanwhile)
+    metrics.after_call(state, *CALL)
+    assert 'kind="host"} 2\n' in text(state)
+
+
+def test_a_look_that_fails_takes_no_count_away(state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    (state.root.parent / "node").write_text("a file", encoding="utf-8")
+    metrics.after_call(state, *CALL)
+    (state.root.parent / "node").unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(metrics, "_look", Engine.connect)
+        metrics.after_call(state, *CALL)
+    metrics.after_call(state, *CALL)
+    assert 'kind="host"} 3\n' in text(state)

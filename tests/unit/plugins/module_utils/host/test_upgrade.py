@@ -18,6 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.o
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     VERSION,
     DamagedFile,
+    NewerState,
     StateDirectory,
     StateError,
 )
@@ -287,6 +288,24 @@ def test_a_session_with_what_a_newer_release_added_runs_on_and_can_be_torn_down(
         assert world.places(name) == {}
 
 
+def test_a_session_that_waits_with_a_newer_value_keeps_its_owner_from_nothing(
+    world: World, state: StateDirectory
+) -> None:
+    waits = records_of(state)["waits"]
+    path = state.session(waits.id).record_file
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["request"]["failure_policy"] = "forgiving"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    other = with_counts(Request.from_dict({**waits.request, "name": "other"}), {"main": 1})
+    world.site["cluster_compute_limits"] = {"sessions_per_owner": 4}
+    done = world.launch(other, owner=waits.owner)
+    assert "sessions of owner" in done["failure"], "it counts all the same"
+    world.site["cluster_compute_limits"] = {"sessions_per_owner": 5, "cpus_per_owner": 99}
+    done = world.launch(other, owner=waits.owner)
+    assert "outcome" in done, done.get("failure")
+    assert done["outcome"]["status"] == RUNNING
+
+
 def test_what_is_inside_a_part_that_is_not_known_is_never_set_aside(state: StateDirectory) -> None:
     path = state.session(records_of(state)["waits"].id).record_file
     data = json.loads(path.read_text(encoding="utf-8"))
@@ -363,6 +382,17 @@ def test_a_version_that_is_none_is_refused_as_such(state: StateDirectory, text: 
     with pytest.raises(StateError, match=rf"version, is '.*', .* Write {VERSION} there") as error:
         state.check_version()
     assert "newer release of the collection wrote" not in str(error.value)
+
+
+def test_a_newer_version_is_never_written_over(state: StateDirectory) -> None:
+    record = records_of(state)["waits"]
+    (state.root / "version").write_text(f"{VERSION + 1}\n", encoding="utf-8")
+    before = contents(state.root)
+    with pytest.raises(NewerState):
+        state.session(record.id).write_record(record)
+    with pytest.raises(NewerState):
+        state.write_tombstone(record.id, "waits", [])
+    assert contents(state.root) == before
 
 
 def test_a_state_without_a_version_gets_one_with_its_next_record(
