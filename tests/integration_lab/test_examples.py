@@ -232,6 +232,8 @@ def at_work(example: str, **env: str) -> Iterator[tuple[dict[str, Any], Future[R
     variables = asked(example)
     variables["session_env"] = {**variables.get("session_env", {}), **env}
     more = json.dumps({"session_env": variables["session_env"]})
+    # What an example before it has written would be taken for its own.
+    script("n1", "rm -f /srv/shared/examples/runs/* /srv/shared/examples/checkpoints/*")
     with removed_if_it_fails(variables["session_name"]), ThreadPoolExecutor(1) as pool:
         running = pool.submit(ran, f"{documented(f'@examples/{example}')} -e {shlex.quote(more)}")
         try:
