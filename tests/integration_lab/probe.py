@@ -43,8 +43,8 @@ def tree(top: str) -> dict[str, list[Any]]:
             if plain:
                 with open(path, "rb") as file:
                     digest = hashlib.sha256(file.read()).hexdigest()
-            # A ledger that held a place or a name for a moment is the same as before, written anew; so is the version of
-            # the state where a test has lost all of it.
+            # A ledger that held a place or a name for a moment is the same as before, written anew; so is the state's
+            # version where a test has lost all of it.
             written = status.st_mtime_ns if plain and os.path.basename(path) not in ("ledger.json", "version") else 0
             found[path] = [oct(status.st_mode), status.st_uid, status.st_gid, written, digest]
     return found
