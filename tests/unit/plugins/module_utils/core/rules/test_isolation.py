@@ -100,7 +100,8 @@ def test_a_plan_that_is_read_back_asks_for_the_same_rules() -> None:
     kept = json.loads(json.dumps(made, sort_keys=True))
     assert list(kept["hosts"]) != list(made["hosts"])
     assert isolation_of(made, "h1") == isolation_of(kept, "h1")
-    assert isolation_of(made, "h1").door == isolation_of(kept, "h1").door is not None
+    assert isolation_of(made, "h1").door == isolation_of(kept, "h1").door
+    assert isolation_of(made, "h1").door is not None
 
 
 def test_a_note_holds_what_a_host_without_replicas_guards() -> None:
