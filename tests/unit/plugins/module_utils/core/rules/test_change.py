@@ -202,9 +202,9 @@ def test_a_bridge_does_not_leave_its_host():
     with pytest.raises(AssertionError, match="Shortfall"):
         change(plan, make_request(size=3, cpus=2), facts)
     asked = make_request(size=3, cpus=2)
-    found = obstacles(plan, asked, ["sub2"], facts, typed(facts))
+    found = list(obstacles(plan, asked, ["sub2"], facts, typed(facts)).values())
     assert len(found) == 1
-    assert "The session's networks are on its host alone, which it cannot leave while it runs." in " ".join(found.values())
+    assert "The session's networks are on its host alone, which it cannot leave while it runs." in found[0]
 
 
 def spread(**more):
