@@ -481,12 +481,12 @@ def test_a_user_that_the_image_does_not_know_is_told(image_of_user: Any, host: H
 
 # ---- roles that come after others -----------------------------------------------------------------------------------
 
-SERVE = ["sh", "-c", "mkdir /tmp/www; echo hello > /tmp/www/x; sleep 1; eval exec httpd -f -h /tmp/www -p $0:7000"]
+SERVE = ["sh", "-c", "mkdir /tmp/www; echo hello > /tmp/www/x; sleep $1; eval exec httpd -f -h /tmp/www -p $0:7000"]
 
 
-def served(host: Host, where: str, timeout: int = 20) -> tuple[Session, Call]:
-    """Plan a session whose main comes after a role that listens somewhere, a second after it was started."""
-    db = {"name": "db", "replicas": 1, "ready_port": 7000, "command": [*SERVE, where]}
+def served(host: Host, where: str, timeout: int = 20, seconds: int = 1) -> tuple[Session, Call]:
+    """Plan a session whose main comes after a role that listens somewhere, some seconds after it was started."""
+    db = {"name": "db", "replicas": 1, "ready_port": 7000, "command": [*SERVE, where, str(seconds)]}
     session = host.plan(roles=[{"name": "main", "after": ["db"]}, db])
     session.bring("held")
     return session, lambda **more: session.bring("started", roles=["db"], timeout=timeout, **more)
@@ -517,7 +517,7 @@ def test_who_comes_first_is_ready_when_the_call_returns_and_the_session_does_not
 
 
 def test_who_may_need_hosts_whose_turn_comes_later_is_not_waited_for_until_it_is_asked(host: Host) -> None:
-    session, begin = served(host, "0.0.0.0")
+    session, begin = served(host, "0.0.0.0", seconds=4)  # longer than a busy machine takes for the call
     answer = begin(patience=0)
     assert answer["unproven"] == "The replica db1 on here is not ready; others may have to start."
     assert ("begun" in answer, list(session.containers())) == (False, ["db1"])
