@@ -70,13 +70,10 @@ class ChangePlanner(Planner):
         plan = validate_plan(current.plan)
         lost_hosts = [host for host in plan.hosts if host not in self.facts]
         unplaced = self._unplaced(current, plan)
-        # Who has left the host that was to be avoided in the meantime stays where it is.
-        displaced = [entry.name for host in self.wish.avoid for entry in plan.on(host)]
-        lost = {
-            *unplaced,
-            *(name for name in self.wish.displaced if name in displaced),
-            *(entry.name for host in lost_hosts for entry in plan.on(host)),
-        }
+        old = {entry.name: entry.host for entry in plan.replicas}
+        # Who has left the host meanwhile that it was to leave stays where it is.
+        displaced = [name for name, host in self.wish.displaced.items() if old.get(name) == host]
+        lost = {*displaced, *unplaced, *(name for name, host in old.items() if host in lost_hosts)}
         given_up = dict.fromkeys(self.wish.given_up)
         target = target_of(plan, _without(request, given_up), lost)
         shared_with = self._shared_with(current)
@@ -135,7 +132,6 @@ class ChangePlanner(Planner):
             archive = self._archive()
             needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images, archive)
         after = with_images(after, needs)
-        old = {entry.name: entry.host for entry in plan.replicas}
         kind = REPLACE if lost_hosts else MOVE if self.wish.displaced else RESIZE
         change = Change(kind, {name: old.get(name) for name in target.homeless})
         why = _why_changed(len(plan.replicas), len(after.replicas), lost_hosts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import ClusterState, Removal
@@ -90,14 +90,15 @@ class Wish:
     """What a launch asks of a session that runs, beside what its request says.
 
     min_size: it may grow by less than was asked, to no fewer replicas than this; None: by all or not at all. replaces:
-    whether replicas of lost hosts find others whatever the request says. displaced: replicas whose new host failed.
-    avoid: hosts that failed. given_up: new replicas that could not be started. changes: the id of the session that this
-    is for, where another one of its name, or none, is not what was meant. waits: growth without room waits for it.
+    whether replicas of lost hosts find others whatever the request says. displaced: replicas that are to leave a host,
+    with that host. avoid: hosts that get none. given_up: new replicas that could not be started. changes: the id of the
+    session that this is for, where another one of its name, or none, is not what was meant. waits: growth without room
+    waits for it.
     """
 
     min_size: int | None = None
     replaces: bool = False
-    displaced: tuple[str, ...] = ()
+    displaced: Mapping[str, str] = field(default_factory=dict)
     avoid: tuple[str, ...] = ()
     given_up: tuple[str, ...] = ()
     changes: str = ""
@@ -220,7 +221,7 @@ class Planner(ABC):
             return self.run(cleaned_up)
         except CoreError as error:
             if self.wish.changes or self.wish.displaced:
-                # It runs, and keeps no other session from its turn.
+                # It runs on, and does not leave the queue where it waits there to grow.
                 first = f"Session {self.request.name} stays as it is."
                 return self._answer("PENDING", report=[first, *str(error).splitlines()])
             report = [f"Session {self.request.name} cannot be launched and leaves the queue.", *str(error).splitlines()]

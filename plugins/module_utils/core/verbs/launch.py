@@ -345,7 +345,7 @@ class _Launch:
                 wish=Wish(
                     given.get("min_size"),
                     bool(given.get("replaces")),
-                    tuple(state["displaced"]),
+                    state["displaced"],
                     tuple(state["avoid"]),
                     tuple(state["given_up"]),
                     state["changes"],
