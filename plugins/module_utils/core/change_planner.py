@@ -229,8 +229,9 @@ class ChangePlanner(Planner):
             growth = Growth(stored, next_number(self.view.pending()))
             renewed = advance(current, RUNNING, "It is to grow when there is room.", growth=growth)
             return {**self._placed_already(renewed), "report": report, "grows_later": True}
+        homeless = ", ".join(sorted(lost)) or "more replicas"
         report = [
-            f"Session {self.request.name} stays as it is: there is no room for {', '.join(lost) or 'more replicas'}.",
+            f"Session {self.request.name} stays as it is: there is no room for {homeless}.",
             *render_shortfall(short),
             *render_obstacles(blocked),
             "Launch it again when there is room.",
