@@ -214,8 +214,13 @@ def run_on_replica(session: str, *argv: str) -> subprocess.CompletedProcess[str]
 def has_kernel(opened: Opened) -> bool:
     """Tell whether the page that is shown has a kernel that waits for work."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"http://127.0.0.1:{opened.port}/api/kernels?token={opened.token}", timeout=10) as answer:
-        kernels = json.load(answer)
+    try:
+        with opener.open(f"http://127.0.0.1:{opened.port}/api/kernels?token={opened.token}", timeout=10) as answer:
+            kernels = json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code == 500:  # Jupyter's list fails on a kernel that is being started and has no state yet
+            return False
+        raise
     return any(kernel["connections"] and kernel["execution_state"] == "idle" for kernel in kernels)
 
 
