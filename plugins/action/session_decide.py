@@ -28,7 +28,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     teardown,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Outside, State, hosts_of
-from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.events import (
+    EVENT,
+    handed_on,
+    read_receiver,
+    send,
+)
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.image_archive import check_archive, read_archive
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import (
     read_asker,
@@ -56,7 +61,7 @@ SPOKEN = {
     "warnings",
 }
 """What roles and playbooks show of a state."""
-ARTIFACT, EVENT = "cluster_compute_session", "cluster_compute_event"
+ARTIFACT = "cluster_compute_session"
 LEFT_OUT = {"unreachable": True, "msg": "It is left out by --limit."}
 """What a host answers that the run does not call."""
 
@@ -103,7 +108,7 @@ class ActionModule(ActionBase):
             return {**state, "changed": False}
         event = None
         try:
-            receiver = events.parse_receiver(self._templar.template(task_vars.get(events.VARIABLE)))
+            receiver = read_receiver(task_vars, self._templar.template)
             state = self._begin(arguments, task_vars) or dict(task_vars[f"{arguments['verb']}_state"])
             is_answered = arguments["given"] is None or arguments["after"] is not None
             if state["step"] and is_answered and arguments["after"] in (None, state["step"]):
@@ -119,9 +124,7 @@ class ActionModule(ActionBase):
             drawn = random.uniform(*PAUSE)  # noqa: S311 - spreads tries, guards no secret
             time.sleep(max(drawn, float(state["pause"]) if state["pause"] is not True else 0))
         if event is not None and receiver is not None:
-            group = str(self._templar.template(task_vars.get("session_resource_group")) or "cluster_compute_hosts")
-            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            event_sender.send(receiver.url, receiver.token, events.cloud_event(event, str(uuid.uuid4()), now, group))
+            send(receiver, event, task_vars, self._templar.template)
         return self._result(verb, state, arguments, event)
 
     def _begin(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> State | None:
@@ -210,9 +213,7 @@ class ActionModule(ActionBase):
         told = {ARTIFACT: data} if data is not None else {}
         if event is not None and not hasattr(verb, "handed_on"):
             told = {EVENT: event}
-        if told:
-            result["ansible_stats"] = {"data": told, "per_host": False, "aggregate": False}
-        return result
+        return {**result, **handed_on(told)} if told else result
 
 
 def _read_archive(request: Request) -> dict[str, dict[str, str]]:

@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.action import session_s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.verbs import VERBS
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
     AWAY,
@@ -232,7 +233,7 @@ def test_nothing_is_printed_past_what_makes_it_printable() -> None:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, dict[str, Any]]]:
     """Give what was sent to receivers."""
     found: list[tuple[str, str, dict[str, Any]]] = []
-    monkeypatch.setattr(action.event_sender, "send", lambda *given: found.append(given))
+    monkeypatch.setattr(event_sender, "send", lambda *given: found.append(given))
     return found
 
 

@@ -1,0 +1,37 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""What happened, on its way from an action to who listens: what follows in a workflow, and the site's receiver."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core import events
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import DEFAULT_GROUP
+from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
+
+EVENT = "cluster_compute_event"
+
+
+def read_receiver(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> events.Receiver | None:
+    """Return the site's receiver, None where there is none. template: of the action's templar. Raises InvalidInput."""
+    return events.parse_receiver(template(task_vars.get(events.VARIABLE)))
+
+
+def send(
+    receiver: events.Receiver, event: Mapping[str, Any], task_vars: Mapping[str, Any], template: Callable[[Any], Any]
+) -> None:
+    """Have an event sent, and return at once."""
+    group = str(template(task_vars.get("session_resource_group")) or DEFAULT_GROUP)
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    event_sender.send(receiver.url, receiver.token, events.cloud_event(event, str(uuid.uuid4()), now, group))
+
+
+def handed_on(artifacts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a result has to hold for what follows to get *artifacts*, as set_stats does it."""
+    return {"ansible_stats": {"data": dict(artifacts), "per_host": False, "aggregate": False}}
