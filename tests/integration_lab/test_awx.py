@@ -359,6 +359,8 @@ def test_what_jobs_say(outcome: Outcome) -> None:
     assert f"Host {SESSION}.main1 main1" in verbs["login"].output
     assert "Sessions that hold a place here: " in verbs["drain_hosts"].output
     assert "Sessions that hold a place here: " in verbs["undrain_hosts"].output
+    told = verbs["drain_hosts"].artifacts["cluster_compute_event"]
+    assert (told["verb"], list(told["hosts"])) == ("drain", ["n1"])
     assert re.search(rf"\b{SESSION} +RUNNING\b", verbs["status"].output), verbs["status"].output
     (found,) = verbs["session_info"].artifacts["cluster_compute_info"]["sessions"]
     assert (found["name"], len(found["replicas"])) == (SESSION, 3)

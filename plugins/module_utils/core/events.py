@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, printable
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import DrainAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, PENDING, RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
 
@@ -20,7 +21,9 @@ SUCCEEDED, FAILED, WAITING = "succeeded", "failed", "waiting"
 CANCELLED = "CANCELLED"
 """What a launch ends as that was cancelled while it waited; no record has it."""
 MOST_LINES, LONGEST_LINE, MOST_SESSIONS = 20, 300, 200
-"""Of the report in an event, and of the sessions that it names."""
+"""Of the report in an event, and of the sessions, or hosts, that it names."""
+DRAIN, UNDRAIN = "drain", "undrain"
+"""Verbs that have no state."""
 TYPE = "cluster_compute.session"
 
 
@@ -88,12 +91,51 @@ def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
             outcome = WAITING if status == RUNNING and not state["failures"] else FAILED
     elif verb != "teardown":
         return None  # it changes nothing
+    return _data(verb, outcome, report, str(state.get("session_name") or ""), status, sessions)
+
+
+def drained(
+    verb: str, answers: Mapping[str, DrainAnswer], wait_seconds: int, failures: Sequence[str] = ()
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what `DRAIN` or `UNDRAIN` has done, as `happened` does, and why it failed, where it did.
+
+    answers: of the hosts that were named. wait_seconds: for which they waited to be empty. failures: what went wrong
+    otherwise. What is done has ``hosts`` too: by host that answered, the names of the sessions that hold a place there.
+    """
+    why, left = list(failures), MOST_SESSIONS
+    hosts: dict[str, list[str]] = {}
+    for host, answer in answers.items():
+        if answer.sessions is None:
+            reason = "It could not be reached." if answer.unreachable else answer.why_not
+            why.append(f"{host} may {'not' if verb == DRAIN else 'still'} be drained. {reason}")
+            continue
+        if answer.sessions and verb == DRAIN and wait_seconds > 0:
+            why.append(
+                f"{host} is drained, and after {wait_seconds} seconds (drain_wait_seconds) sessions still hold a place "
+                f"there: {', '.join(answer.sessions)}."
+            )
+        if len(hosts) < MOST_SESSIONS:
+            hosts[host] = [_line(name) for name in answer.sessions[:left]]
+            left -= len(hosts[host])
+    is_left = verb == DRAIN and any(answer.sessions for answer in answers.values())
+    outcome = FAILED if why else WAITING if is_left else SUCCEEDED
+    return {**_data(verb, outcome, [line for text in why for line in text.splitlines()]), "hosts": hosts}, why
+
+
+def _data(
+    verb: str,
+    outcome: str,
+    report: Sequence[object],
+    session: str = "",
+    status: str = "",
+    sessions: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     return {
         "verb": verb,
         "outcome": outcome,
-        "session": str(state.get("session_name") or ""),
+        "session": session,
         "status": status,
-        "sessions": sessions,
+        "sessions": dict(sessions or {}),
         "report": [_line(line) for line in report[:MOST_LINES]],
     }
 

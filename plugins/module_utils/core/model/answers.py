@@ -61,6 +61,13 @@ class FactsAnswer(Answer):
 
 
 @dataclass(frozen=True)
+class DrainAnswer(Answer):
+    """Of host_drain. sessions: names of those that hold a place on the host."""
+
+    sessions: Optional[tuple[str, ...]] = None
+
+
+@dataclass(frozen=True)
 class KnownSession:
     """A session of which a host has anything; hosts, owner and shared_with as far as its record says them."""
 

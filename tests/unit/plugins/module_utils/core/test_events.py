@@ -11,12 +11,20 @@ from typing import Any
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.events import (
+    DRAIN,
     LONGEST_LINE,
     MOST_LINES,
+    MOST_SESSIONS,
+    UNDRAIN,
     cloud_event,
+    drained,
     happened,
     parse_receiver,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import DrainAnswer
+
+AWAY, BROKEN = DrainAnswer(unreachable=True, msg="ssh: timed out"), DrainAnswer(failed=True, msg="The disk is full")
+EMPTY, BUSY = DrainAnswer(sessions=()), DrainAnswer(sessions=("train", "web"))
 
 
 def outcome(name: str, status: str) -> dict[str, Any]:
@@ -76,6 +84,54 @@ def test_a_report_is_bounded_and_printable() -> None:
     assert found is not None
     assert len(found["report"]) == MOST_LINES
     assert all(len(line) == LONGEST_LINE and line.isprintable() for line in found["report"])
+
+
+@pytest.mark.parametrize(
+    ("verb", "answers", "wait_seconds", "ends", "hosts"),
+    [
+        (DRAIN, [EMPTY, EMPTY], 0, "succeeded", {"h1": [], "h2": []}),
+        (DRAIN, [BUSY, EMPTY], 0, "waiting", {"h1": ["train", "web"], "h2": []}),
+        (DRAIN, [BUSY], 9, "failed", {"h1": ["train", "web"]}),
+        (DRAIN, [EMPTY], 9, "succeeded", {"h1": []}),
+        (DRAIN, [BUSY, AWAY], 0, "failed", {"h1": ["train", "web"]}),
+        (UNDRAIN, [BUSY], 9, "succeeded", {"h1": ["train", "web"]}),
+        (UNDRAIN, [BROKEN, EMPTY], 0, "failed", {"h2": []}),
+    ],
+)
+def test_what_became_of_hosts_that_were_drained_is_told(
+    verb: str, answers: list[DrainAnswer], wait_seconds: int, ends: str, hosts: dict[str, list[str]]
+) -> None:
+    named = {f"h{number}": answer for number, answer in enumerate(answers, 1)}
+    event, failures = drained(verb, named, wait_seconds)
+    assert (event["verb"], event["outcome"], event["hosts"]) == (verb, ends, hosts)
+    assert bool(failures) == (ends == "failed")
+    assert (event["report"], event["session"], event["sessions"]) == (failures, "", {})
+
+
+def test_why_hosts_are_not_drained_is_told_in_sentences() -> None:
+    event, failures = drained(DRAIN, {"h1": AWAY, "h2": BROKEN, "h3": BUSY}, 9, ["No queue.\nIt is damaged."])
+    assert event["report"][:2] == ["No queue.", "It is damaged."]
+    assert failures == [
+        "No queue.\nIt is damaged.",
+        "h1 may not be drained. It could not be reached.",
+        "h2 may not be drained. The disk is full.",
+        "h3 is drained, and after 9 seconds (drain_wait_seconds) sessions still hold a place there: train, web.",
+    ]
+    assert drained(UNDRAIN, {"h1": AWAY}, 0)[1] == ["h1 may still be drained. It could not be reached."]
+
+
+def test_what_is_told_of_many_hosts_is_bounded_and_printable() -> None:
+    """An event with all that it may have goes through a pipe that nobody reads."""
+    names = tuple(f"{number:03}" + "s" * 60 for number in range(999))
+    many = {f"{number:03}" + "h" * 60: DrainAnswer(sessions=names) for number in range(999)}
+    event, failures = drained(DRAIN, many, 9, ["x" * 999])
+    assert len(failures) == 1000
+    assert (len(event["hosts"]), sum(map(len, event["hosts"].values()))) == (MOST_SESSIONS, MOST_SESSIONS)
+    assert len(json.dumps(cloud_event(event, "i", "t", "g"))) < 2**16
+    hostile, _failures = drained(DRAIN, {"h1": DrainAnswer(sessions=("\x1b[31m" + "x" * 999,))}, 0)
+    ((name,),) = hostile["hosts"].values()
+    assert name.isprintable()
+    assert len(name) == LONGEST_LINE
 
 
 def test_it_is_sent_as_a_cloud_event() -> None:

@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Tell, on the controller, who listens of a verb that no state has the end of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, spoken
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.events import DRAIN, UNDRAIN, drained
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    DrainAnswer,
+    read_answers,
+)
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.events import (
+    EVENT,
+    handed_on,
+    read_receiver,
+    send,
+)
+
+
+class ActionModule(ActionBase):
+    """The action behind the module session_event."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return why the verb failed, if it did, having told who listens; fail for a receiver that is none."""
+        super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        checks = bool(self._task.check_mode)
+        _result, arguments = self.validate_argument_spec(
+            {
+                "verb": {"type": "str", "required": True, "choices": [DRAIN, UNDRAIN]},
+                "answers": {"type": "dict"},
+                "wait_seconds": {"type": "int", "default": 0},
+                "failures": {"type": "list", "elements": "str", "default": []},
+            }
+        )
+        try:
+            receiver = read_receiver(task_vars, self._templar.template)
+        except InvalidInput as error:
+            return {"failed": True, "msg": str(error)}
+        if arguments["answers"] is None:
+            return {"changed": False, "failures": []}
+        answers = read_answers(DrainAnswer, arguments["answers"])
+        wait_seconds = 0 if checks else arguments["wait_seconds"]  # nobody waits in check mode
+        event, failures = drained(arguments["verb"], answers, wait_seconds, arguments["failures"])
+        result = {"changed": False, "failures": spoken(failures)}
+        if checks:
+            return result
+        if receiver is not None:
+            send(receiver, event, task_vars, self._templar.template)
+        return {**result, **handed_on({EVENT: event})}
