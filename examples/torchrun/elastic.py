@@ -5,6 +5,7 @@
 
 import os
 import signal
+import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -74,3 +75,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    # Threads of gloo outlive the group where a model holds it, and may abort a Python that is about to end.
+    sys.stdout.flush()
+    os._exit(0)
