@@ -112,7 +112,11 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
 
 
 def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = False) -> State:
-    variables = {"accelerators": "schedule_accelerators", **STATE_DIRECTORY}
+    variables = {
+        "underlay_address": "schedule_underlay_address",
+        "accelerators": "schedule_accelerators",
+        **STATE_DIRECTORY,
+    }
     if not peers_of and not in_full:
         calls = [call("host_info", hosts, variables=variables)]
         return step("look", "Look at the hosts", "Go through the queue", calls)
