@@ -40,7 +40,7 @@ def read_overview(
     settings = Settings.from_variables(pick(own, SITE_VARIABLES))
     view = group.cluster_state()
     shares = group.shares(settings.fair_share)
-    waiting, problems = waiting_of(view.pending(), shares)
+    waiting, problems = waiting_of(view.pending(), shares, group.facts)
     hosts: list[Host] = []
     for name, facts in group.facts.items():
         try:

@@ -366,14 +366,18 @@ def turn_of(
     return Waiting(session_id, request, number, owner, shares.use.get(owner, 0.0), shares.cost(request), is_head)
 
 
-def waiting_of(records: list[Record], shares: Shares) -> tuple[list[Waiting], list[str]]:
+def waiting_of(
+    records: list[Record], shares: Shares, hosts_facts: Mapping[str, HostFacts]
+) -> tuple[list[Waiting], list[str]]:
     """Return the pending sessions of *records*, and for each that cannot be read why, by name. shares: of owners."""
     waiting, problems = [], []
     for record in records:
         try:
             require_known(record)
-            request = Request.from_dict(record.request) if record.growth is None else growth_of(record)
-            waiting.append(turn_of(record.id, request, record.queue_number, record.owner, shares, record.is_head))
+            growth = None if record.growth is None else growth_of(record, hosts_facts)
+            request = Request.from_dict(record.request) if growth is None else growth[0]
+            turn = turn_of(record.id, request, record.queue_number, record.owner, shares, record.is_head)
+            waiting.append(turn if growth is None else replace(turn, slots=growth[1], obstacles=growth[2]))
         except CoreError as error:
             problems.append(f"The pending session {record.name} is left out of the queue: {error}")
     return waiting, problems

@@ -491,7 +491,7 @@ class Planner(ABC):
     def _queue_entry(self, session_id: str, number: int, with_tentative: bool) -> QueueEntry:
         others = [record for record in self.view.pending() if record.name != self.request.name]
         shares = self.group.shares(self.settings.fair_share)
-        waiting, self.problems = waiting_of(others, shares)
+        waiting, self.problems = waiting_of(others, shares, self.facts)
         own = self.view.records.get(session_id)
         owner, is_head = (self.owner, False) if own is None else (own.owner, own.is_head)
         waiting.append(turn_of(session_id, self.request, number, owner, shares, is_head))

@@ -19,10 +19,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import MULTI_NODE, SINGLE_NODE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
-    BRIDGE,
     PinnedImage,
     Plan,
     Replica,
+    read_plan,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import (
@@ -50,6 +50,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import (
     Host,
     Shortfall,
+    limited,
     place,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
@@ -137,16 +138,9 @@ def find_places(
     for name in target.homeless:
         counts[roles[name].name] = counts.get(roles[name].name, 0) + 1
     here = [name for name in plan.hosts if any(host.name == name for host in hosts)]
-    stay = set(target.names) - set(target.homeless)
-    there = {host: sum(replica.name in stay for replica in plan.on(host)) for host in plan.hosts}
-    moved = sum(counts.values())
     wanted = replace(with_counts(request, counts), max_replicas_per_host=None, mode=MULTI_NODE)
-    blocked = obstacles(plan, request, target.homeless, [host.name for host in hosts], hosts_facts)
-    candidates = [
-        replace(host, max_replicas=_slots_of(plan, request, host, there.get(host.name, 0), moved))
-        for host in hosts
-        if host.name not in blocked
-    ]
+    slots, blocked = _slots(plan, request, target, [host.name for host in hosts], hosts_facts)
+    candidates = [limited(host, slots[host.name]) for host in hosts if host.name not in blocked]
     shortfall: Shortfall | None = None
     circles = _circles(candidates, here, topology_keys)
     for circle in circles:
@@ -168,12 +162,25 @@ def find_places(
     return shortfall
 
 
-def _slots_of(plan: Plan, request: Request, host: Host, there: int, most: int) -> int:
-    """Return how many replicas more a host may take of the session: by the site, the request and its egress network."""
-    limits = [most if host.max_replicas is None else host.max_replicas, _addresses_in(plan.egress.subnet) - there]
+def _slots(
+    plan: Plan,
+    request: Request,
+    target: Target,
+    hosts: Collection[str],
+    hosts_facts: Mapping[str, HostFacts],
+    looked: bool = True,
+) -> tuple[dict[str, int], dict[str, str]]:
+    """Return how many replicas more each host may take of a session, and of those with none what is in the way.
+
+    That is by the request and the session's egress network; what is free there counts besides. looked: of `obstacles`.
+    """
+    blocked = obstacles(plan, request, target.homeless, hosts, hosts_facts, looked)
+    most = _addresses_in(plan.egress.subnet)
     if request.max_replicas_per_host is not None:
-        limits.append(request.max_replicas_per_host - there)
-    return max(0, min(limits))
+        most = min(most, request.max_replicas_per_host)
+    stay = set(target.names) - set(target.homeless)
+    there = {host: sum(replica.name in stay for replica in plan.on(host)) for host in plan.hosts}
+    return {host: 0 if host in blocked else max(0, most - there.get(host, 0)) for host in hosts}, blocked
 
 
 def _circles(hosts: Sequence[Host], here: Sequence[str], keys: Sequence[str]) -> list[list[Host]]:
@@ -190,23 +197,17 @@ def _circles(hosts: Sequence[Host], here: Sequence[str], keys: Sequence[str]) ->
     return [circle for place_, circle in enumerate(circles) if circle and circle not in circles[:place_]]
 
 
-def growth_of(record: Record) -> Request:
-    """Return a request for what a session that runs and waits for room is to have beyond what it has.
+def growth_of(record: Record, hosts_facts: Mapping[str, HostFacts]) -> tuple[Request, dict[str, int], dict[str, str]]:
+    """Return a request for what a session that runs and waits for room is to have beyond what it has; and `_slots`.
 
-    It is what the queue places: where exactly the new replicas go is decided when there is room. Raises InvalidInput.
+    It is what the queue places: where exactly the new replicas go is decided when there is room. Raises InvalidInput,
+    InvalidPlan.
     """
-    plan, before = record.plan, counts_of(Request.from_dict(record.request))
+    plan, before = read_plan(record.plan), counts_of(Request.from_dict(record.request))
     wanted = Request.from_dict(record.growth.request if record.growth is not None else record.request)
     counts = {role: max(0, number - before.get(role, 0)) for role, number in counts_of(wanted).items()}
-    most = wanted.max_replicas_per_host
-    full = [host for host, own in plan["hosts"].items() if most is not None and len(own["replicas"]) >= most]
-    on_bridge = plan["network"] is None or plan["network"]["driver"] == BRIDGE
-    return replace(
-        with_counts(wanted, counts),
-        mode=MULTI_NODE,
-        hosts=tuple(plan["hosts"]) if on_bridge or wanted.mode == SINGLE_NODE else wanted.hosts,
-        excluded_hosts=(*wanted.excluded_hosts, *full),
-    )
+    slots, blocked = _slots(plan, wanted, target_of(plan, wanted, ()), hosts_facts, hosts_facts, looked=False)
+    return replace(with_counts(wanted, counts), mode=MULTI_NODE, max_replicas_per_host=None), slots, blocked
 
 
 def changed_plan(

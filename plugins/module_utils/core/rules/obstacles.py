@@ -32,17 +32,23 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 
 
 def obstacles(
-    plan: Plan, request: Request, coming: Collection[str], hosts: Iterable[str], hosts_facts: Mapping[str, HostFacts]
+    plan: Plan,
+    request: Request,
+    coming: Collection[str],
+    hosts: Iterable[str],
+    hosts_facts: Mapping[str, HostFacts],
+    looked: bool = True,
 ) -> dict[str, str]:
     """Return why *hosts* cannot take replicas that come to them, a sentence by host; those that can are not in it.
 
-    coming: names of the replicas that need a host. What is said of main1 is said where it is among them.
+    coming: names of the replicas that need a host. What is said of main1 is said where it is among them. looked:
+    whether hosts were asked for what only a launch asks, folders and whether they can encrypt; else that is left open.
     """
     stay = list(dict.fromkeys(entry.host for entry in plan.replicas if entry.name not in coming))
     stay = [host for host in stay if host in hosts_facts]
     found = {}
     for host in hosts:
-        why = "" if host in plan.hosts else _why_not_carried(plan, request, stay, hosts_facts, host)
+        why = "" if host in plan.hosts else _why_not_carried(plan, request, stay, hosts_facts, host, looked)
         if not why and "main1" in coming:
             why = _why_not_main(request, hosts_facts[host])
         if not why:
@@ -63,7 +69,7 @@ def render_obstacles(found: Mapping[str, str]) -> list[str]:
 
 
 def _why_not_carried(
-    plan: Plan, request: Request, stay: list[str], hosts_facts: Mapping[str, HostFacts], host: str
+    plan: Plan, request: Request, stay: list[str], hosts_facts: Mapping[str, HostFacts], host: str, looked: bool
 ) -> str:
     network = plan.network
     if request.mode == SINGLE_NODE:
@@ -74,8 +80,10 @@ def _why_not_carried(
             "at its launch it has an overlay; session_recreate=true makes it anew."
         )
     why = _why_no_overlay(plan, network, hosts_facts[host])
-    if why:
+    if why or not looked:
         return why
+    if network.tunnel is not None and (why := why_not_encrypted(hosts_facts[host])):
+        return f"The session is encrypted. {why}"
     problems = sharing_problems(request, [*stay, host], hosts_facts)
     return f"{problems[0].value}: {problems[0].message}" if problems else ""
 
@@ -91,12 +99,9 @@ def _why_no_overlay(plan: Plan, network: Network, facts: HostFacts) -> str:
         mtu = 0
     if mtu < (network.mtu or 0):
         return f"Its MTU of {underlay.mtu} is too small for the session's network, whose own is {network.mtu}."
-    if network.tunnel is None:
-        return ""
-    if any((port.port, port.protocol) == (network.port, "udp") for port in facts.ports):
+    if network.tunnel is not None and any((port.port, port.protocol) == (network.port, "udp") for port in facts.ports):
         return f"UDP port {network.port}, that of the session's tunnel, is taken there."
-    why = why_not_encrypted(facts)
-    return f"The session is encrypted. {why}" if why else ""
+    return ""
 
 
 def _why_not_main(request: Request, facts: HostFacts) -> str:

@@ -84,6 +84,15 @@ class Host:
     is_suspect: bool = False
 
 
+def limited(host: Host, most: int) -> Host:
+    """Return the host for a session that may have *most* replicas more there, whatever is free."""
+    return replace(
+        host,
+        max_replicas=most if host.max_replicas is None else min(most, host.max_replicas),
+        replica_limit=most if host.replica_limit is None else min(most, host.replica_limit),
+    )
+
+
 @dataclass(frozen=True)
 class Placement:
     """Where every replica goes.

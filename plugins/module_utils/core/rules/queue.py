@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 from typing import Any
@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Host,
     Placement,
     Shortfall,
+    limited,
     place,
 )
 
@@ -39,7 +40,9 @@ class Waiting:
     """One session that wants to start. number: its place in the order of arrival.
 
     owner: whose it is. used: what the owner's sessions have used of late, and cost: what this one is expected to use,
-    in CPU seconds; both 0 where owners have no shares. is_head: whether it has been found to be the head before.
+    in CPU seconds; both 0 where owners have no shares. is_head: whether it has been found to be the head before. slots:
+    of one that runs and is to grow, how many replicas more each host may take of it, whatever is free there. obstacles:
+    why some hosts may take none.
     """
 
     session_id: str
@@ -49,6 +52,8 @@ class Waiting:
     used: float = 0.0
     cost: float = 0.0
     is_head: bool = False
+    slots: Mapping[str, int] = field(default_factory=dict)
+    obstacles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,8 +123,9 @@ def schedule_queue(
     entries = []
     head: str | None = None
     for position, session in enumerate(in_order(waiting), 1):
+        own = [limited(host, session.slots[host.name]) if host.name in session.slots else host for host in hosts]
         try:
-            found = place(session.request, hosts, topology_keys, known_hosts)
+            found = place(session.request, own, topology_keys, known_hosts)
         except InvalidInput as error:
             entries.append(QueueEntry(session, position, problem=error))
             continue
@@ -130,7 +136,7 @@ def schedule_queue(
         is_head = False
         blocked_by = head
         if head is None:
-            kept = place(session.request, [idle(host) for host in hosts], topology_keys, known_hosts)
+            kept = place(session.request, [idle(host) for host in own], topology_keys, known_hosts)
             if isinstance(kept, Placement):
                 head, is_head = session.request.name, True
                 hosts = without(hosts, session.request, kept)

@@ -30,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     limits_of,
     together,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.obstacles import render_obstacles
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import PINNED, Devices
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.share import Shares
@@ -273,6 +274,7 @@ def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, 
         reason = [] if entry.shortfall is None else render_shortfall(entry.shortfall)
         if entry.blocked_by is not None:
             reason.insert(0, f"Room that session {entry.blocked_by} is to have does not count as free.")
+        reason += render_obstacles(entry.waiting.obstacles)
     if record.growth is not None:
         replicas = "1 more replica" if request.size == 1 else f"{request.size} more replicas"
         reason.insert(0, f"It runs, and waits for room for {replicas}.")

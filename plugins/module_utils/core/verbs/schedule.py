@@ -143,7 +143,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         view = group.cluster_state()
         view.check_names()
         shares = group.shares(settings.fair_share)
-        waiting, problems = waiting_of(view.pending(), shares)
+        waiting, problems = waiting_of(view.pending(), shares, group.facts)
         hosts = hosts_from_facts(group.facts, group.inventory)
         entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     except CoreError as error:

@@ -11,12 +11,19 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    Growth,
+    new_record,
+    prepared,
+    started,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import (
     changed_plan,
     claim_beyond,
     find_places,
+    growth_of,
     refuse_growth,
     target_of,
 )
@@ -209,7 +216,7 @@ def test_a_bridge_does_not_leave_its_host():
 
 def spread(**more):
     """Return a request for a replica on each of two hosts."""
-    return make_request(size=2, cpus=2, max_replicas_per_host=1, **more)
+    return make_request(**{"size": 2, "cpus": 2, "max_replicas_per_host": 1, **more})
 
 
 @pytest.mark.parametrize(
@@ -251,6 +258,55 @@ def test_who_does_not_fit_to_what_a_session_has_gets_no_replica_of_it(request_mo
     after = change(plan, asked, facts, ["main1"], ["h1"], inventory=ALLOWED)
     assert after.replicas[0].host == "h4"
     validate_plan(encode(after))
+
+
+def growing(plan: Plan, before: Request, wanted: Request, facts):
+    """Return what the queue is to place of a session that runs and waits to be as *wanted*."""
+    record = started(prepared(new_record(plan.session.id, "alice", before.to_dict()), encode(plan)))
+    return growth_of(replace(record, growth=Growth(wanted.to_dict(), 1)), facts_beside(facts, plan))
+
+
+@pytest.mark.parametrize(
+    ("request_more", "changes", "why"),
+    [
+        ({}, {"underlay": {"address": "192.0.2.3", "interface": "eth0", "mtu": 1400}}, "Its MTU of 1400 is too small"),
+        ({"encrypted": True}, {"ports": "tunnel"}, "that of the session's tunnel, is taken there."),
+        ({"ports": ["8080:80"]}, {"ports": [{"address": "0.0.0.0", "port": 8080, "protocol": "tcp"}]}, ""),
+        # Only a launch asks for these.
+        ({"encrypted": True}, {"encryption": None}, ""),
+        ({"mounts": ["/srv:/data"]}, {"paths": {}}, ""),
+    ],
+)
+def test_the_queue_knows_hosts_that_do_not_fit_as_far_as_they_were_asked(request_more, changes, why):
+    asked = spread(**request_more)
+    paths = {mount.source: path_facts(mount.source) for mount in asked.mounts}
+    facts = make_facts(4, encryption="", paths=paths)
+    plan = make_plan(asked, facts)
+    if changes.get("ports") == "tunnel":
+        changes = {"ports": [{"address": "0.0.0.0", "port": plan.network.port, "protocol": "udp"}]}
+    facts["h3"].update(changes)
+    wanted, slots, blocked = growing(plan, asked, spread(**request_more, size=4), facts)
+    assert wanted.size == 2
+    assert slots == {"h1": 0, "h2": 0, "h3": 0 if why else 1, "h4": 1}
+    assert list(blocked) == (["h3"] if why else [])
+    assert why in blocked.get("h3", "")
+
+
+def test_the_queue_counts_what_a_session_has_on_a_host_already():
+    facts = make_facts(4)
+    asked = make_request(size=3, cpus=2, max_replicas_per_host=2)
+    wanted, slots, blocked = growing(
+        make_plan(asked, facts), asked, make_request(size=6, max_replicas_per_host=2), facts
+    )
+    assert (wanted.max_replicas_per_host, slots, blocked) == (None, {"h1": 0, "h2": 1, "h3": 2, "h4": 2}, {})
+
+
+def test_the_queue_lets_no_session_leave_the_bridge_of_its_host():
+    facts = make_facts(2)
+    asked = make_request(size=2, cpus=1)
+    _wanted, slots, blocked = growing(make_plan(asked, facts), asked, make_request(size=3, cpus=1), facts)
+    assert (slots["h2"], list(blocked)) == (0, ["h2"])
+    assert slots["h1"] > 0
 
 
 def test_what_is_claimed_beyond():

@@ -68,6 +68,20 @@ def started(entries: dict[str, QueueEntry]) -> dict[str, list[str]]:
     }
 
 
+def test_hosts_that_growth_cannot_use_are_neither_given_to_it_nor_kept_for_it() -> None:
+    hosts = [make_host("h1", 4), make_host("h2", 4, free=1)]
+    grows = waiting("grows", 1, size=2, cpus="2")
+    one_each = entries_of([replace(grows, slots={"h1": 1})], hosts)["grows"]
+    assert one_each.placement is None
+    # h2 has the other place as soon as it is empty, so both are kept.
+    assert started(entries_of([replace(grows, slots={"h1": 1}), waiting("b", 2, cpus="1")], hosts)) == {"b": ["h1"]}
+    entries = entries_of([replace(grows, slots={"h1": 0, "h2": 0}), waiting("big", 2, cpus="4")], hosts)
+    assert started(entries) == {"big": ["h1"]}
+    assert not entries["grows"].is_head
+    assert entries["grows"].shortfall is not None
+    assert not entries["grows"].shortfall.when_idle
+
+
 def test_the_order_is_priority_then_number_then_id() -> None:
     queue = [
         waiting("first", 5, priority=1),

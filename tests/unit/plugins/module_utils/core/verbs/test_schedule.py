@@ -180,13 +180,32 @@ def test_growth_that_waits_is_in_the_queue_and_launched_when_it_has_room() -> No
     assert (given["changes"], given["request"], "waits" in given) == (waits.id, grown.to_dict(), False)
 
 
+def test_growth_is_not_launched_for_a_host_that_does_not_fit() -> None:
+    first = Launch(request(cpus="1"), 4).until("")
+    again = first.run_on()
+    waits = replace(started(first.record), growth=Growth(request(size=4, cpus="1").to_dict(), 9))
+    run = Schedule()
+    run.hosts = dict(again.hosts)
+    run.state = schedule.begin(list(run.hosts))
+    assert calls_of(run.state, "h1")[0][2]["underlay_address"] == "schedule_underlay_address"
+    for host in run.hosts:
+        run.hosts[host]["records"] = encode([waits])
+    assert len(run.answer().state["launchable"]) == 1
+    run.hosts["h4"]["underlay"]["mtu"] = 1400
+    run.state = schedule.begin(list(run.hosts))
+    state = run.answer().state
+    assert (state["step"], state["launchable"]) == ("", [])
+    assert state["queue"][0]["reason"][0] == "It runs, and waits for room for 1 more replica."
+    assert state["queue"][0]["reason"][-1].startswith("h4: Its MTU of 1400 is too small for the session's network")
+
+
 def test_growth_of_a_role_beside_fewer_of_another_is_counted_by_what_comes() -> None:
     roles = [{"name": "main"}, {"name": "a", "replicas": 1}, {"name": "b", "replicas": 2}]
     first = Launch(request(size=None, roles=roles, cpus="1", max_replicas_per_host=4), 3).until("")
     more = [{"name": "main"}, {"name": "a", "replicas": 4}, {"name": "b", "replicas": 1}]
     wanted = request(size=None, roles=more, cpus="1", max_replicas_per_host=4)
     waits = replace(started(first.record), growth=Growth(wanted.to_dict(), 9))
-    assert {role.name: role.replicas for role in growth_of(waits).roles} == {"a": 3}
+    assert {role.name: role.replicas for role in growth_of(waits, {})[0].roles} == {"a": 3}
 
 
 # ---- lost hosts ----------------------------------------------------------------------------------------------------
