@@ -5,16 +5,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import (
+    CHECKOUT,
     DEMO,
     HOSTS,
+    INVENTORY,
     STATE,
     Replica,
+    Run,
     Snapshot,
     differences,
     in_parallel,
@@ -22,6 +29,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     on,
     play,
     record,
+    recorded,
     replicas,
     script,
     snapshot,
@@ -201,6 +209,43 @@ def test_preparing_again_changes_nothing_and_the_unit_can_be_removed(phoenix: di
     finally:
         assert play("prepare_hosts", {}, *limit).ok().changed_hosts == {"n2"}
     assert differences(before, snapshot()) == []
+
+
+def test_hosts_go_to_the_next_release_and_back_under_a_session(
+    phoenix: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/upgrade.md says: another release prepares the hosts and launches again, then this one does."""
+    collection = tmp_path / "ansible_collections/cluster_compute/session"
+    for name in ("meta", "playbooks", "plugins", "roles", "galaxy.yml"):
+        copy = shutil.copytree if (CHECKOUT / name).is_dir() else shutil.copy
+        copy(CHECKOUT / name, collection / name)
+    with (collection / "plugins/module_utils/host/boot.py").open("a", encoding="utf-8") as file:
+        file.write('\nRELEASE = "the next one"\n')
+    given = tmp_path / "request.json"
+    given.write_text(json.dumps(REQUEST), encoding="utf-8")
+
+    def by_next(playbook: str) -> Run:
+        with monkeypatch.context() as patched:
+            patched.setenv("ANSIBLE_COLLECTIONS_PATH", f"{tmp_path}{os.pathsep}{CHECKOUT / '.collections'}")
+            argv = ["ansible-playbook", "-i", str(INVENTORY), f"cluster_compute.session.{playbook}", "-e", f"@{given}"]
+            return recorded(argv).ok()
+
+    # The archive is not packed.
+    has_next = "grep -ac 'the next one' /usr/local/lib/cluster-compute/host.pyz || true"
+    before = snapshot()
+    assert by_next("prepare_hosts").changed_hosts == set(HOSTS)
+    try:
+        assert [script(host, has_next).strip() for host in HOSTS] == ["1"] * 3
+        assert by_next("launch_cluster").changed_hosts == set()
+        assert by_next("prepare_hosts").changed_hosts == set()
+        on("n2", "/usr/local/lib/cluster-compute/host.pyz")
+    finally:
+        assert play("prepare_hosts").ok().changed_hosts == set(HOSTS)
+    assert [script(host, has_next).strip() for host in HOSTS] == ["0"] * 3
+    assert launch(REQUEST).ok().changed_hosts == set()
+    assert differences(before, snapshot()) == []
+    _all_reach_all()
+    _assert_lasting(phoenix)
 
 
 def test_a_timer_without_anything_to_run_it_is_refused_by_name() -> None:

@@ -25,6 +25,7 @@ Problems = list[tuple[str, str]]
 Reader = Callable[[Any, str, Problems], Any]
 """Takes a value, its place and the problems so far, to which it adds; what it returns is of use if there are none."""
 
+_NOTHING = type(None)
 _UNKNOWN = ", which is unknown"
 _WANTED = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -116,7 +117,7 @@ def _reader(hint: Any) -> Reader:
     if is_dataclass(hint):
         return _object_reader(hint)
     if origin is Union:
-        read_some = _reader(next(kind for kind in inner if kind is not type(None)))
+        read_some = _reader(next(kind for kind in inner if kind is not _NOTHING))
         return lambda value, place, problems: None if value is None else read_some(value, place, problems)
     if origin is tuple:
         return _list_reader(_reader(inner[0]))
