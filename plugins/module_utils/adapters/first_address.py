@@ -273,7 +273,7 @@ def _rules(address: str) -> tuple[list[str], ...]:
 def _run(argv: list[str]) -> int:
     """Run a program without a word of it, in the network of this thread; return how it ended, 0 for well."""
     nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-    child = os.posix_spawnp(argv[0], argv, os.environ, file_actions=nothing)
+    child = os.posix_spawnp(argv[0], argv, os.environ, file_actions=nothing)  # pylint: disable=ansible-bad-function
     return os.waitpid(child, 0)[1]
 
 

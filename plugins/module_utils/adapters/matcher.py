@@ -99,7 +99,7 @@ class Matcher:
         argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(int(self._seconds) + 1)]
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=subprocess.DEVNULL)  # pylint: disable=ansible-bad-function
         ours.sendall(_packed(self._expression))
         return process, ours
 

@@ -272,7 +272,7 @@ def _used(folder: str, unit: str) -> int:
     """Return what du(1) counts below a folder, whatever is made or removed there meanwhile; it follows no links."""
     command = ["du", "--summarize", "--one-file-system", unit, folder]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS)  # pylint: disable=ansible-bad-function
     except subprocess.TimeoutExpired as error:
         raise DiskError(f"du has not come to the end of {folder} within {SECONDS} seconds") from error
     amount = done.stdout.split("\t", maxsplit=1)[0]

@@ -335,19 +335,24 @@ def _keep_licences(folder: Path, root: str, sources: Iterable[str]) -> None:
 
 def _packages_by_path(paths: list[str]) -> dict[str, str]:
     """Return the packages of those files that they are known to belong to by these very names."""
-    done = subprocess.run(["dpkg", "--search", *paths], capture_output=True, text=True, check=False, timeout=60)
-    lines = [line.partition(": ") for line in done.stdout.splitlines() if not line.startswith("diversion by ")]
+    lines = [line.partition(": ") for line in _owned(*paths)]
     return {path: owners.split(",")[0].split(":")[0] for owners, _colon, path in lines}
 
 
 def _package_of(path: str) -> str:
     """Return the package that a file belongs to; it may be known by its name before /usr was merged."""
     for name in (path, path.removeprefix("/usr"), f"/usr{path}", os.path.realpath(path)):
-        done = subprocess.run(["dpkg", "--search", name], capture_output=True, text=True, check=False, timeout=60)
-        owners = [line.partition(":")[0] for line in done.stdout.splitlines() if not line.startswith("diversion by ")]
+        owners = [line.partition(":")[0] for line in _owned(name)]
         if owners:
             return owners[0]
     raise BuildFailed(f"No package of this host owns {path}, so its licence is not known.")
+
+
+def _owned(*paths: str) -> list[str]:
+    """Return what dpkg(1) says of files, a line for each that a package owns."""
+    command = ["dpkg", "--search", *paths]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # pylint: disable=ansible-bad-function
+    return [line for line in done.stdout.splitlines() if not line.startswith("diversion by ")]
 
 
 def _run(*command: str, environment: dict[str, str] | None = None) -> str:
