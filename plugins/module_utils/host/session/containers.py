@@ -269,8 +269,8 @@ def _begin(context: Context, container: str, replica: Replica) -> None:
             context.engine.unpack(container, login.lacking)
         uid, gid, known = login.uid, login.gid, login.known
     else:
-        uid, gid = image_user(context, container, user)
         known = accounts.Accounts(context.engine.read_file(container, accounts.PASSWD))
+        uid, gid = image_user(known.passwd, user)
     # OpenSSH takes no private key that others than its user may read.
     for path in key_files(context, replica.name):
         os.chown(path, uid, gid)

@@ -172,18 +172,17 @@ def _examine(context: Context, container: str, replica: Replica, user: str, home
 
     home: what the replica's environment says; empty where that says nothing.
     """
-    uid, gid = image_user(context, container, user)
     engine = context.engine
+    passwd = engine.read_file(container, accounts.PASSWD)
+    uid, gid = image_user(passwd, user)
     # An image may have links to what is mounted, or where it is mounted: the engine would follow them, and write as
     # root what is not the container's.
     link_at = cache(partial(engine.link_at, container))
     targets = [environment.DIRECTORY, environment.RUNTIME, *(mount["target"] for mount in replica.mounts)]
     mounted = [paths.places_on(target, link_at)[-1] for target in targets]
     own_place = partial(paths.place_outside, mounted=mounted, link_at=link_at)
-    found = accounts.Accounts(
-        engine.read_file(container, accounts.PASSWD),
-        engine.read_file(container, accounts.SHADOW) if uid == 0 else None,
-    )
+    # The engine starts a program for each file, which takes longer than all looks.
+    found = accounts.Accounts(passwd, engine.read_file(container, accounts.SHADOW) if uid == 0 else None)
     shell = "/bin/sh" if engine.has_path(container, "/bin/sh") else environment.SHELL
     has = accounts.shell_of(found, uid)
     missing = has if has and not engine.has_path(container, has) else ""
@@ -263,14 +262,17 @@ def _is_ours(engine: Engine, container: str, path: str) -> bool:
         return False
 
 
-def image_user(context: Context, container: str, user: str) -> tuple[int, int]:
-    """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group"."""
+def image_user(passwd: str | None, user: str) -> tuple[int, int]:
+    """Return uid and gid of an image's USER: empty, a name or a number, with or without ":group".
+
+    passwd: the image's /etc/passwd. Raises EngineError where that does not have the name.
+    """
     name, _dummy, group = user.partition(":")
     if name in ("", "0", "root"):
         return 0, 0
     if name.isdigit():
         return int(name), int(group) if group.isdigit() else 0
-    for line in (context.engine.read_file(container, "/etc/passwd") or "").splitlines():
+    for line in (passwd or "").splitlines():
         fields = line.split(":")
         if len(fields) >= 4 and fields[0] == name:
             return int(fields[2]), int(fields[3])
