@@ -123,7 +123,9 @@ def schedule_queue(
     entries = []
     head: str | None = None
     for position, session in enumerate(in_order(waiting), 1):
-        own = [limited(host, session.slots[host.name]) if host.name in session.slots else host for host in hosts]
+        own = hosts
+        if session.slots:
+            own = [limited(host, session.slots[host.name]) if host.name in session.slots else host for host in hosts]
         try:
             found = place(session.request, own, topology_keys, known_hosts)
         except InvalidInput as error:
