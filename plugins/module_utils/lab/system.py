@@ -24,7 +24,7 @@ def run(argv: Sequence[str], *, stdin: str | None = None, check: bool = True) ->
     Raises LabError when the program is missing, or when it fails and `check` is true.
     """
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             list(argv),
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
