@@ -45,7 +45,7 @@ def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str
     started = str(state.get("StartedAt") or "")
     stop = directory.read_stop(replica)
     stopped = stop["reason"] if stop["started"] == started else ""
-    by_itself = (code != 0 or killed) and _seconds(started) >= docker_engine.engine_start()
+    by_itself = (code != 0 or killed) and seconds_of(started) >= docker_engine.engine_start()
     if not (by_itself or stopped):
         return None
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
@@ -54,12 +54,16 @@ def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str
     return Failure(replica, host, code, killed, finished, directory.read_restarts(replica), stopped)
 
 
-def _seconds(stamp: str) -> float:
-    """Return an engine's time stamp (RFC 3339 with nanoseconds, in UTC) as seconds; 0 for none."""
+def seconds_of(stamp: str) -> float:
+    """Return an engine's time stamp (RFC 3339 with nanoseconds, in UTC) as seconds; 0 for none.
+
+    An engine can be down for less than a second: what it ended is older than its new start by the fraction alone.
+    """
     from datetime import datetime, timezone
 
+    whole, _, fraction = stamp.rstrip("Z").partition(".")
     try:
-        whole = datetime.strptime(stamp.partition(".")[0].rstrip("Z"), "%Y-%m-%dT%H:%M:%S")
+        at = datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S")
+        return at.replace(tzinfo=timezone.utc).timestamp() + float(f"0.{fraction}")
     except ValueError:
         return 0.0
-    return whole.replace(tzinfo=timezone.utc).timestamp() + 1.0
