@@ -3,7 +3,7 @@
 """Check the collection with every supported ansible-core and every Python of a managed host that is present here.
 
 For each ansible-core: unit tests, every sanity test, a syntax check of every playbook, and the documentation of every
-plugin and role; with --lab also sessions on a lab. For each Python: does the code that runs on managed hosts compile.
+plugin and role; with --lab also the contract tests and sessions on a lab. For each Python: does the code that runs on managed hosts compile.
 What cannot run is named, with the reason. Releases of ansible-core as arguments (2.16 2.18) stand for all.
 """
 
@@ -124,6 +124,7 @@ def check_core(core: str, with_lab: bool = False) -> Outcome:
     check("unit tests", python, "-m", "pytest", "tests/unit")
     check("sanity tests", "tools/sanity.sh", "sanity")
     if with_lab:
+        check("contract tests", python, "-m", "pytest", "tests/contract")
         check("sessions on a lab", python, "-m", "pytest", *SESSIONS)
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
         name = str(path.relative_to(ROOT))
@@ -155,7 +156,7 @@ def check_host_python(version: str) -> Outcome:
 def main() -> int:
     """Run the whole matrix and print one line for each row; return 1 if a row failed or no ansible-core could run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lab", action="store_true", help="launch sessions on a lab with each of them as well")
+    parser.add_argument("--lab", action="store_true", help="with each of them, a host's side and sessions on a lab as well")
     parser.add_argument("core", nargs="*", help="how the release begins; all of them unless given")
     options = parser.parse_args()
     CACHE.mkdir(parents=True, exist_ok=True)
