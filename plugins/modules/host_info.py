@@ -67,7 +67,9 @@ options:
   underlay_address:
     description:
       - Address of this host that tunnels shall use.
-      - Without it, the source address of the default route, or the only global address of the host.
+      - Where it is empty, the source address of the default route, or the only global address of the host. A host on
+        which these do not tell cannot be used.
+      - Without it, the same, but RV(host.underlay) is null where these do not tell. For all who do not plan a session.
     type: str
   encryption:
     description:
@@ -162,7 +164,7 @@ host:
       elements: dict
       returned: if usable
     underlay:
-      description: Address, interface and MTU that tunnels use.
+      description: Address, interface and MTU that tunnels use; null where O(underlay_address) says so.
       type: dict
       returned: if usable
     accelerators:

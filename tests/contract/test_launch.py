@@ -832,3 +832,25 @@ def test_facts_name_what_a_session_has_here(host: Host, call: Call) -> None:
     assert set(container["usage"]) == {"cpus", "memory"}
     assert [record["id"] for record in facts["records"]] == [session.id]
     assert session.plan["network"]["vni"] in facts["vnis"]
+
+
+# ---- the network between hosts --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def second_network() -> Iterator[None]:
+    """Give this host, which has no default route, a second interface by which others might reach it."""
+    output_of("ip", "link", "add", "other", "type", "bridge")
+    output_of("ip", "address", "add", "10.199.0.1/24", "dev", "other")
+    output_of("ip", "link", "set", "dev", "other", "up")
+    yield
+    output_of("ip", "link", "delete", "other")
+
+
+def test_only_who_plans_has_to_know_by_which_address_others_reach_a_host(second_network: None, call: Call) -> None:
+    own = call("host_info", underlay_address="10.199.0.1")["host"]
+    assert own["underlay"]["interface"] == "other"
+    assert "cluster_compute_underlay_address" in call("host_info", underlay_address="")["host"]["problem"]
+    assert "10.199.0.2" in call("host_info", underlay_address="10.199.0.2")["host"]["problem"]
+    found = call("host_info")["host"]
+    assert (found["usable"], found["underlay"]) == (True, None)

@@ -190,7 +190,7 @@ def _facts(
         ],
         "objects": _objects(state, entries, networks, links, tables),
         "overlays": overlays.to_dict() if overlays is not None else None,
-        "underlay": link.underlay(underlay_address, links),
+        "underlay": _underlay(underlay_address, links),
         "addresses": link.addresses(links),
         "subnets": sorted({*link.subnets(links), *_network_subnets(networks)}),
         "vnis": link.vnis(links),
@@ -199,6 +199,16 @@ def _facts(
         "paths": {path: folders.path_facts(path) for path in sorted(set(paths))},
         "volumes": {name: engine.volume(name) for name in sorted(set(volumes))},
     }
+
+
+def _underlay(wanted: str | None, links: link.Links) -> dict[str, Any] | None:
+    """Return what tunnels of this host use; None where that is not clear and nobody who plans has to know it."""
+    try:
+        return link.underlay(wanted, links)
+    except link.LinkError:
+        if wanted is not None:
+            raise
+        return None
 
 
 def _reservations(state: StateDirectory, forgiving: bool = False) -> tuple[list[Reservation], list[str]]:

@@ -65,8 +65,12 @@ def begin(given: Mapping[str, Any], hosts: Sequence[str], _outside: Outside) -> 
             state[name] = parse(given[name])
         except ValueError as error:
             raise InvalidInput.single(f"check_pairs_{name}", given[name], str(error)) from error
-    variables = {"accelerators": "check_pairs_accelerators", **STATE_DIRECTORY}
-    calls = [call("host_info", hosts, variables=variables)]
+    variables = {
+        "underlay_address": "check_pairs_underlay_address",
+        "accelerators": "check_pairs_accelerators",
+        **STATE_DIRECTORY,
+    }
+    calls = [call("host_info", hosts, {"underlay_address": ""}, variables=variables)]
     return {**state, **step("look", "Look at the hosts", "Choose who takes part", calls)}
 
 

@@ -250,6 +250,7 @@ def _look(request: Mapping[str, Any], hosts: Sequence[str], peers_of: Sequence[s
         "paths": request["paths"],
         "volumes": request["volumes"],
         "encryption": request["encrypted"],
+        "underlay_address": "",
     }
     variables = {
         "underlay_address": "launch_underlay_address",

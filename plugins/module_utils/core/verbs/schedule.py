@@ -118,9 +118,10 @@ def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = Fa
         **STATE_DIRECTORY,
     }
     if not peers_of and not in_full:
-        calls = [call("host_info", hosts, variables=variables)]
+        calls = [call("host_info", hosts, {"underlay_address": ""}, variables=variables)]
         return step("look", "Look at the hosts", "Go through the queue", calls)
-    calls = [call("host_info", hosts, {"whole_records": True, "peers_of": list(peers_of)}, variables=variables)]
+    arguments = {"underlay_address": "", "whole_records": True, "peers_of": list(peers_of)}
+    calls = [call("host_info", hosts, arguments, variables=variables)]
     return step("losses", "Ask who else does not hear the hosts that are missing", "Go through the queue", calls)
 
 
