@@ -23,7 +23,7 @@ NAMESPACE = "cluster_compute.session"
 
 # ansible-core release: Pythons of its controller, from ansible-core's own support matrix; the first present is used.
 CORES = {
-    "2.16.19": ("3.10", "3.11", "3.12"),
+    "2.16.19": ("3.11", "3.12", "3.10"),
     "2.17.14": ("3.12", "3.11", "3.10"),
     "2.18.19": ("3.11", "3.12", "3.13"),
     "2.19.14": ("3.11", "3.12", "3.13"),
