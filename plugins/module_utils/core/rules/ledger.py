@@ -287,12 +287,14 @@ def _conflicts(claim: Claim, held: Sequence[Claim], allocatable: Allocatable | N
     if allocatable is None:
         return collisions(claim, held)
     reasons = []
+    # A host can hold more than it has, where it was made smaller: a session that asks for nothing more is not refused.
     for what, wanted, limit, used, form in (
         ("CPUs", claim.cpus, allocatable.cpus, sum(other.cpus for other in held), format_cpus),
         ("memory", claim.memory, allocatable.memory, sum(other.memory for other in held), format_memory),
     ):
-        if wanted > limit - used:
-            reasons.append(f"{form(wanted)} {what} asked, {form(max(0, limit - used))} free of {form(limit)}.")
+        free = max(0, limit - used)
+        if wanted > free:
+            reasons.append(f"{form(wanted)} {what} asked, {form(free)} free of {form(limit)}.")
     there = [name for _kind, names in allocatable.devices for name in names]
     for kind, names in claim.devices:
         reasons += [
@@ -301,9 +303,9 @@ def _conflicts(claim: Claim, held: Sequence[Claim], allocatable: Allocatable | N
             if not any(same_device(name, other) for other in there)
         ]
     if allocatable.max_replicas is not None:
-        free = allocatable.max_replicas - sum(other.replicas for other in held)
+        free = max(0, allocatable.max_replicas - sum(other.replicas for other in held))
         if claim.replicas > free:
-            reasons.append(f"{claim.replicas} replicas asked, {max(0, free)} more allowed on this host.")
+            reasons.append(f"{claim.replicas} replicas asked, {free} more allowed on this host.")
     return reasons + collisions(claim, held)
 
 

@@ -139,6 +139,14 @@ def test_a_refusal_says_what_is_missing(wanted: dict[str, Any], reason: str) -> 
     ).tentative == (("id-other",) if "fpga" not in reason else ())
 
 
+def test_a_session_that_asks_for_nothing_more_shrinks_on_a_host_that_was_made_smaller() -> None:
+    larger = replace(claim("other"), cpus=4001, memory=9 * GIB, replicas=9)
+    ledger = {"id-other": lease(larger, "boot", 0, 60)}
+    nothing = replace(claim("me"), cpus=0, memory=0, replicas=0, devices=(), ports=(), vni=None, subnets=())
+    assert answer(nothing, ledger, [], ALLOCATABLE).granted
+    assert len(answer(replace(nothing, cpus=1, memory=1, replicas=1), ledger, [], ALLOCATABLE).reasons) == 3
+
+
 def test_overlays_share_their_port() -> None:
     other = held(claim("other", overlay_port=4789, vni=1))
     assert answer(claim(overlay_port=4789, vni=2), other, [], ALLOCATABLE).granted
