@@ -112,7 +112,7 @@ def check_core(core: str, with_lab: bool = False) -> Outcome:
     python = str(venv / "bin" / "python")
     wanted = [f"ansible-core=={core}", "pytest", "-r", "tests/unit/requirements.txt", "-c", str(constraints)]
     pip = ("-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet")
-    if not (run(log, found, "-m", "venv", str(venv)) and run(log, python, *pip, *wanted)):
+    if not (run(log, found, "-m", "venv", "--clear", str(venv)) and run(log, python, *pip, *wanted)):
         outcome.failed.append(f"installation (see {log.relative_to(ROOT)})")
         return outcome
     env = {**os.environ, "PATH": f"{venv / 'bin'}:{os.environ['PATH']}", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}

@@ -61,7 +61,7 @@ def seconds_of(stamp: str) -> float:
     """
     from datetime import datetime, timezone
 
-    whole, _, fraction = stamp.rstrip("Z").partition(".")
+    whole, _dot, fraction = stamp.rstrip("Z").partition(".")
     try:
         at = datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S")
         return at.replace(tzinfo=timezone.utc).timestamp() + float(f"0.{fraction}")

@@ -98,6 +98,8 @@ def play(
             "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
             "ANSIBLE_HOME": str(folder),
             "ANSIBLE_SHOW_CUSTOM_STATS": "true",
+            # As YAML, releases before 2.19 break long lines and double quotes.
+            "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
         },
         cwd=CHECKOUT,
         stdin=subprocess.DEVNULL,
@@ -116,7 +118,7 @@ def test_who_waits_for_empty_hosts_is_told_what_still_runs_there(tmp_path: Path,
     assert code == 0, output
     assert event["type"] == "cluster_compute.session.drain.waiting"
     assert event["data"]["hosts"] == {"h1": ["train", "web"], "h2": []}
-    assert "cluster_compute_event:" in output, "the artifact"
+    assert "cluster_compute_event" in output, "the artifact"
 
 
 def test_what_became_of_a_move_is_told_at_the_end(tmp_path: Path, receiver: Receiver) -> None:
