@@ -156,7 +156,9 @@ def check_host_python(version: str) -> Outcome:
 def main() -> int:
     """Run the whole matrix and print one line for each row; return 1 if a row failed or no ansible-core could run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lab", action="store_true", help="with each of them, a host's side and sessions on a lab as well")
+    parser.add_argument(
+        "--lab", action="store_true", help="with each of them, a host's side and sessions on a lab as well"
+    )
     parser.add_argument("core", nargs="*", help="how the release begins; all of them unless given")
     options = parser.parse_args()
     CACHE.mkdir(parents=True, exist_ok=True)

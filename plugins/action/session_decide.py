@@ -93,7 +93,7 @@ class ActionModule(ActionBase):
                 "only_lost": {"type": "bool", "default": False},
                 "moves_from": {"type": "list", "elements": "str", "default": []},
                 "losses": {"type": "list", "elements": "str", "default": []},
-                "away": {"type": "list", "elements": "str", "default": []},
+                "unreachable": {"type": "list", "elements": "str", "default": []},
                 "leaks": {"type": "bool", "default": False},
                 "puts_back": {"type": "bool", "default": True},
                 "requeue_from": {"type": "list", "elements": "str", "default": []},
@@ -159,7 +159,7 @@ class ActionModule(ActionBase):
             given = {key: arguments[key] for key in ("leaks", "puts_back", "requeue_from")}
             return repair.begin(hosts, name, **given)
         if arguments["begins"]:
-            given = {key: arguments[key] for key in ("only_lost", "moves_from", "losses", "away")}
+            given = {key: arguments[key] for key in ("only_lost", "moves_from", "losses", "unreachable")}
             return schedule.begin(hosts, arguments["session_name"] or "", **given)
         if arguments["given"] is not None:
             begun: State = VERBS[arguments["verb"]].begin(arguments["given"], hosts, self._outside(task_vars))

@@ -97,11 +97,11 @@ options:
   losses:
     description:
       - Where the queue is gone through, ids of sessions that are known to miss hosts. Every host of the play but those
-        of O(away) has to have answered of them, with C(peers_of) and whole records.
+        of O(unreachable) has to have answered of them, with C(peers_of) and whole records.
     type: list
     elements: str
     default: []
-  away:
+  unreachable:
     description: Where the queue is gone through, hosts that are known to be out of reach, and were not asked.
     type: list
     elements: str

@@ -32,7 +32,7 @@ SET = {
 
 WISHES = (
     "preflight_json | length > 0",
-    "inventory_hostname not in launch_request.away | default([])",
+    "inventory_hostname not in launch_request.known_unreachable | default([])",
     "inventory_hostname not in schedule_away",
 )
 """Conditions of tasks that only ask what the user wants, or what an earlier look of the same run has found."""

@@ -111,7 +111,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     call,
     hosts_of,
     step,
-    with_away,
+    with_unreachable,
 )
 
 REFUSED = "The session cannot be launched."
@@ -170,16 +170,16 @@ def begin(
     """Return the first state.
 
     request: of launch_request, with ``waits``, the record, where the session waits already, ``changes``, its id, where
-    it runs and is only to be changed, and ``away``, hosts of which this run knows that they cannot be reached. hosts:
-    of the resource group. attempts: how often it plans anew where others were faster. from_queue: whether a failure is
-    an outcome like others. hands_on: whether what follows in a workflow is told of the session.
+    it runs and is only to be changed, and ``known_unreachable``, hosts of which this run knows that they cannot be
+    reached. hosts: of the resource group. attempts: how often it plans anew where others were faster. from_queue:
+    whether a failure is an outcome like others. hands_on: whether what follows in a workflow is told of the session.
     """
-    away = list(request.get("away") or ())
+    unreachable = list(request.get("known_unreachable") or ())
     return {
         "verb": "launch",
         "request": dict(request),
         "known": list(hosts),
-        "away": away,
+        "known_unreachable": unreachable,
         "attempts": attempts,
         "attempt": 0,
         "asked_again": 0,
@@ -207,7 +207,7 @@ def begin(
         "given_up": [],
         "changes": request.get("changes") or "",
         "peers_heard": bool(request.get("peers_of")),
-        **_look(request, [host for host in hosts if host not in away], request.get("peers_of") or ()),
+        **_look(request, [host for host in hosts if host not in unreachable], request.get("peers_of") or ()),
     }
 
 
@@ -268,7 +268,7 @@ class _Launch:
         self.state: State = {**kept, "pause": False, "warnings": []}
         self.results: Answers = {host: answers.get(host) or {} for host in hosts_of(state)}
         if state["step"] == "look":
-            self.results = with_away(answers, state["known"], state["away"])
+            self.results = with_unreachable(answers, state["known"], state["known_unreachable"])
         self.outside = outside
 
     @cached_property
@@ -316,7 +316,7 @@ class _Launch:
 
     def _look_again(self, *, pause: bool = False, peers_of: Sequence[str] = ()) -> State:
         peers_heard = bool(peers_of)
-        hosts = [host for host in self.state["known"] if host not in self.state["away"]]
+        hosts = [host for host in self.state["known"] if host not in self.state["known_unreachable"]]
         look = _look(self.state["request"], hosts, peers_of)
         return {**self.state, "pause": pause, "peers_heard": peers_heard, **look}
 
@@ -356,7 +356,7 @@ class _Launch:
             )
             # What others have lost is seen to after this launch, by a play of its own.
             # To Ansible a result with the key unreachable is that of a host that is.
-            state.update(losses=group.losses(planner.view, request.name), out_of_reach=group.unreachable)
+            state.update(losses=group.losses(planner.view, request.name), unreachable_hosts=group.unreachable)
             if planner.asks_peers and not state["peers_heard"]:
                 return self._look_again(peers_of=planner.asks_peers)
             if {*planner.alone} - {*state["alone"]}:

@@ -49,7 +49,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     State,
     call,
     step,
-    with_away,
+    with_unreachable,
 )
 
 REFUSED = "The queue cannot be read."
@@ -67,17 +67,17 @@ def begin(
     only_lost: bool = False,
     moves_from: Sequence[str] = (),
     losses: Sequence[str] = (),
-    away: Sequence[str] = (),
+    unreachable: Sequence[str] = (),
 ) -> State:
     """Return the first state; hosts: of the resource group.
 
     only_lost: whether the queue is left alone. session_name: with it only what this session has lost is replaced, and
     is whatever its request says. moves_from: hosts from which sessions move that would be replaced if these were lost.
-    losses: ids of sessions of which this run knows that they miss hosts. away: hosts of which it knows that they cannot
-    be reached.
+    losses: ids of sessions of which this run knows that they miss hosts. unreachable: hosts of which it knows that they
+    cannot be reached.
 
     ``launchable`` has what each launch needs of a session that can start, ``outcomes`` what became of those, ``queue``
-    who waits, in order, ``away`` who could not be reached.
+    who waits, in order, ``known_unreachable`` who could not be reached.
     """
     return {
         "verb": "schedule",
@@ -86,12 +86,12 @@ def begin(
         "only_lost": only_lost,
         "moves_from": list(moves_from),
         "cleaned_up": False,
-        "away": list(away),
+        "known_unreachable": list(unreachable),
         "launchable": [],
         "outcomes": [],
         "queue": [],
         "warnings": [],
-        **_look([host for host in hosts if host not in away], losses),
+        **_look([host for host in hosts if host not in unreachable], losses),
     }
 
 
@@ -99,9 +99,11 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     """Return what follows from the answers to the state's step; to a launch its outcome is that of ``launch``."""
     state = {**state, "warnings": []}
     if state["step"] in ("look", "losses"):
-        silent = {host for host, answer in answers.items() if answer.get("unreachable")}
-        state["away"] = [host for host in state["known"] if host in silent or host in state["away"]]
-        return _after_look(state, with_away(answers, state["known"], state["away"]), outside)
+        unanswered = {host for host, answer in answers.items() if answer.get("unreachable")}
+        state["known_unreachable"] = [
+            host for host in state["known"] if host in unanswered or host in state["known_unreachable"]
+        ]
+        return _after_look(state, with_unreachable(answers, state["known"], state["known_unreachable"]), outside)
     if state["step"] == cleanup.NAME:
         problems = cleanup.problems_of(read_answers(Answer, answers))
         return {**state, "cleaned_up": True, "warnings": problems, **_look(_in_reach(state))}
@@ -134,7 +136,7 @@ def _look_at_last(state: State) -> State:
 
 
 def _in_reach(state: State) -> list[str]:
-    return [host for host in state["known"] if host not in state["away"]]
+    return [host for host in state["known"] if host not in state["known_unreachable"]]
 
 
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
@@ -172,7 +174,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         for record in [view.records[entry.waiting.session_id]]
     ]
     launches = [*lost, *moves, *waiting_launches]
-    state["launchable"] = [{**launch, "away": state["away"]} for launch in launches]
+    state["launchable"] = [{**launch, "known_unreachable": state["known_unreachable"]} for launch in launches]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
 
 

@@ -79,12 +79,14 @@ def hosts_of(state: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(host for step_call in state["calls"] for host in step_call["hosts"]))
 
 
-def with_away(answers: Answers, hosts: Iterable[str], away: Collection[str]) -> dict[str, Mapping[str, Any]]:
-    """Return what *hosts* have answered; those that this run has found to be *away* are not asked a second time.
+def with_unreachable(
+    answers: Answers, hosts: Iterable[str], unreachable: Collection[str]
+) -> dict[str, Mapping[str, Any]]:
+    """Return what *hosts* have answered; those that this run has found to be *unreachable* are not asked a second time.
 
     To ask them takes as long as a connection may take.
     """
-    return {host: {"unreachable": True} if host in away else answers.get(host) or {} for host in hosts}
+    return {host: {"unreachable": True} if host in unreachable else answers.get(host) or {} for host in hosts}
 
 
 def calls_of(state: Mapping[str, Any], host: str) -> list[tuple[str, dict[str, Any], dict[str, str]]]:

@@ -89,7 +89,7 @@ class Launch:
         waits: Record | None = None,
         min_size: int | None = None,
         displaced: Mapping[str, str] | None = None,
-        away: Sequence[str] = (),
+        unreachable: Sequence[str] = (),
         **options: Any,
     ) -> None:
         self.hosts = {f"h{number}": facts(number=number) for number in range(1, hosts + 1)}
@@ -100,7 +100,7 @@ class Launch:
         given = launch_request(
             wanted or request(), "alice", recreate=recreate, wait=bool(wait), wait_seconds=wait, min_size=min_size
         )
-        given["displaced"], given["away"] = dict(displaced or {}), list(away)
+        given["displaced"], given["known_unreachable"] = dict(displaced or {}), list(unreachable)
         if waits is not None:
             given["waits"] = encode(waits)
         self.state: State = launch.begin(given, list(self.hosts), self.now, **options)

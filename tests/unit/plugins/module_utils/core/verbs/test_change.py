@@ -360,7 +360,7 @@ def test_a_host_that_others_still_hear_is_left_alone(silent: dict[str, list[str]
 
 def test_who_is_known_to_be_away_is_not_asked_and_counts_as_out_of_reach() -> None:
     first = Launch(request(on_host_loss="replace"), 5).until("")
-    run = first.run_on(away=["h3"], from_queue=True)
+    run = first.run_on(unreachable=["h3"], from_queue=True)
     for host in ("h1", "h2"):
         run.hosts[host]["silent_peers"] = {first.record.id: ["h3"]}
     for _look in range(2):

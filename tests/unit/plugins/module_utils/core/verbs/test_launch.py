@@ -171,7 +171,7 @@ def test_it_is_seen_what_other_sessions_have_lost_that_do_not_wait_for_it(
         run.hosts[f"h{number}"] = facts(stub_of(other), number=number, not_waiting=[other.id] * not_waiting)
     run.answer(**{"h2": AWAY} if away else {})
     assert (run.step, run.state["losses"]) == ("hold", [other.id] * losses)
-    assert run.state["out_of_reach"] == ["h2"] * away
+    assert run.state["unreachable_hosts"] == ["h2"] * away
     assert not {"unreachable", "failed", "skipped"} & {*run.state}, "Ansible would take the decision for that"
 
 

@@ -95,7 +95,7 @@ def test_who_could_not_be_reached_is_not_asked_again() -> None:
     assert run.answer(h2=AWAY).step == "cleanup"
     assert (run.answer({"h1": {"actions": []}}).step, hosts_of(run.state)) == ("look", ["h1"])
     run.answer({"h1": {"host": run.hosts["h1"]}})
-    assert (run.step, [launch["away"] for launch in run.state["launchable"]]) == ("launch", [["h2"]])
+    assert (run.step, [launch["known_unreachable"] for launch in run.state["launchable"]]) == ("launch", [["h2"]])
     assert run.state["warnings"] == ["Hosts that could not be reached are left out: h2."]
     assert (run.launched().step, hosts_of(run.state)) == ("look", ["h1"])
 
@@ -235,12 +235,12 @@ def test_what_lost_hosts_carried_is_launched_elsewhere_before_the_queue() -> Non
     assert run.step == "launch"
     (given,) = run.state["launchable"]
     assert (given["session_name"], given["replaces"], "waits" in given) == ("train", True, False)
-    assert given["away"] == ["h2"]
+    assert given["known_unreachable"] == ["h2"]
 
 
 def test_what_a_launch_has_seen_to_be_lost_is_not_looked_for_again() -> None:
     run, record = with_losses(on_host_loss="replace")
-    run.state = schedule.begin(list(run.hosts), only_lost=True, losses=[record.id], away=["h2"])
+    run.state = schedule.begin(list(run.hosts), only_lost=True, losses=[record.id], unreachable=["h2"])
     assert (run.step, hosts_of(run.state)) == ("losses", ["h1", "h3", "h4"])
     for host in ("h1", "h3"):
         run.hosts[host]["silent_peers"] = {record.id: ["h2"]}
