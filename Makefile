@@ -91,7 +91,7 @@ sanity: setup ## ansible-test sanity and ansible-test units
 	@tools/sanity.sh
 
 .PHONY: matrix
-matrix: setup ## Unit and sanity tests, and sessions on a lab, with every supported ansible-core that can run here
+matrix: setup ## Unit, contract and sanity tests, and sessions on a lab, with every supported ansible-core that can run here
 	@tools/need.sh shellcheck=shellcheck
 	@python tools/matrix.py --lab
 

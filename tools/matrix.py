@@ -3,8 +3,9 @@
 """Check the collection with every supported ansible-core and every Python of a managed host that is present here.
 
 For each ansible-core: unit tests, every sanity test, a syntax check of every playbook, and the documentation of every
-plugin and role; with --lab also the contract tests and sessions on a lab. For each Python: does the code that runs on managed hosts compile.
-What cannot run is named, with the reason. Releases of ansible-core as arguments (2.16 2.18) stand for all.
+plugin and role; with --lab also the contract tests and sessions on a lab. For each Python: does the code that runs on
+managed hosts compile. What cannot run is named, with the reason. Releases of ansible-core as arguments (2.16 2.18)
+stand for all.
 """
 
 from __future__ import annotations
