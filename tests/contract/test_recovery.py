@@ -180,6 +180,7 @@ def test_restart_is_bounded(host: Host) -> None:
     assert session.repair()["actions"] == ["restart container demo-sub1"]
     # The file that makes it fail is still in the container.
     output_of("docker", "wait", "demo-sub1")
+    assert until(lambda: has_ended("demo-sub1"))
     found = judged(session)
     assert found.status == ERROR
     assert "after 1 restart." in found.report[0]
