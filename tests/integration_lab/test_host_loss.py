@@ -46,6 +46,7 @@ REQUEST: dict[str, Any] = {
     "session_on_host_loss": "replace",
     "session_max_duration": "9h",
     "session_end_warning": "1m",
+    "session_mounts": ["/srv/shared:/shared"],
     "session_command": ["sleep", "infinity"],
 }
 BLOCKER: dict[str, Any] = {
@@ -67,11 +68,13 @@ PROGRAM, LOG = "/usr/local/lib/cluster-compute/host.pyz", "/var/log/cluster-comp
 def spread(untouched_lab: Snapshot) -> Iterator[None]:
     """A session with a replica on each host, and room for more on each when another one is torn down."""
     try:
+        script("n1", "echo for all >/srv/shared/news")
         launch(BLOCKER).ok()
         assert launch({**REQUEST, "session_size": 3}).ok().placed == {"main1": "n1", "sub1": "n2", "sub2": "n3"}
         yield
     finally:
         clear("blocker", "elastic", "other")
+        script("n1", "rm /srv/shared/news")
 
 
 def starts() -> dict[str, tuple[str, str]]:
@@ -81,9 +84,10 @@ def starts() -> dict[str, tuple[str, str]]:
 
 
 def reach_each_other(names: list[str]) -> None:
-    """Let every replica log in to every other by its name, which is all that its hosts file has."""
+    """Let every replica log in to every other by its name, which its hosts file alone has, and read their folder."""
 
     def look(each: Replica) -> None:
+        assert each.run("cat", "/shared/news") == "for all\n"
         for name in names:
             assert each.run("ssh", name, "hostname").strip() == name
         listed = [line.split()[0] for line in each.run("cat", "/etc/cluster-compute/hostfile").splitlines()]
@@ -92,6 +96,7 @@ def reach_each_other(names: list[str]) -> None:
     found = replicas("elastic")
     assert list(found) == names
     in_parallel(look, list(found.values()))
+    assert on("n1", "find", "/srv/shared", "-name", ".cluster-compute-*") == "", "of the probe nothing is left"
 
 
 @contextmanager
