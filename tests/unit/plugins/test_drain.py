@@ -6,10 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import MARK
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts
+from ansible_collections.cluster_compute.session.tests.unit.plugins.stand_in import play
 
-CHECKOUT = Path(__file__).resolve().parents[3]
-AWAY = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
 BROKEN = {"failed": True, "msg": "The disk is full."}
 
 
@@ -66,54 +60,27 @@ def holding(*names: str) -> dict[str, Any]:
     return {"changed": True, "actions": [], "sessions": names, "host": facts()}
 
 
-def play(
+def drain(
     folder: Path, receiver: Receiver, answers: dict[str, Any], *options: str, later: Any = None, **given: Any
 ) -> tuple[int, str]:
-    """Return how the playbook ended that drains h1 and h2, and what it printed.
-
-    answers: of each host; None of one that is away. later: what all say from their second call on, where that differs.
-    given: variables.
-    """
-    hosts = {}
-    for host, answer in answers.items():
-        python = folder / host
-        script = f"#!/bin/sh\ncat >/dev/null\ncat '{python}.now'\ncp '{python}.later' '{python}.now'\n"
-        python.write_text(script, encoding="utf-8")
-        python.chmod(0o755)
-        for when, said in (("now", answer), ("later", answer if later is None else later)):
-            (folder / f"{host}.{when}").write_text(f"\n{MARK}{json.dumps(said)}\n", encoding="utf-8")
-        local = {"ansible_connection": "local", "ansible_python_interpreter": str(python)}
-        hosts[host] = local if answer is not None else AWAY
-    group = {"cluster_compute_hosts": {"hosts": hosts}}
-    (folder / "inventory.json").write_text(json.dumps({"all": {"children": group}}), encoding="utf-8")
+    """Return how the playbook ended that drains h1 and h2, and what it printed. given: variables."""
     url = f"http://127.0.0.1:{receiver.server_port}/"
     variables = {"drain_hosts": "h1,h2", "drain_reason": "memory", "cluster_compute_events": {"url": url}, **given}
-    name = shutil.which("ansible-playbook", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    assert name is not None
-    called = [name, "-i", str(folder / "inventory.json"), str(CHECKOUT / "playbooks" / "drain_hosts.yml")]
-    done = subprocess.run(
-        [*called, "-e", json.dumps(variables), *options],
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
-            "ANSIBLE_HOME": str(folder),
-            "ANSIBLE_SHOW_CUSTOM_STATS": "true",
-            # As YAML, releases before 2.19 break long lines and double quotes.
-            "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
-        },
-        cwd=CHECKOUT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
+    return play(
+        folder,
+        "drain_hosts",
+        answers,
+        variables,
+        *options,
+        later=later,
+        ANSIBLE_SHOW_CUSTOM_STATS="true",
+        # As YAML, releases before 2.19 break long lines and double quotes.
+        ANSIBLE_CALLBACK_RESULT_FORMAT="json",
     )
-    return done.returncode, done.stdout
 
 
 def test_who_waits_for_empty_hosts_is_told_what_still_runs_there(tmp_path: Path, receiver: Receiver) -> None:
-    code, output = play(tmp_path, receiver, {"h1": holding("train", "web"), "h2": holding(), "h3": BROKEN})
+    code, output = drain(tmp_path, receiver, {"h1": holding("train", "web"), "h2": holding(), "h3": BROKEN})
     event = receiver.event()
     assert code == 0, output
     assert event["type"] == "cluster_compute.session.drain.waiting"
@@ -122,14 +89,16 @@ def test_who_waits_for_empty_hosts_is_told_what_still_runs_there(tmp_path: Path,
 
 
 def test_what_became_of_a_move_is_told_at_the_end(tmp_path: Path, receiver: Receiver) -> None:
-    code, output = play(tmp_path, receiver, {"h1": holding("train"), "h2": holding()}, later=holding(), drain_move=True)
+    code, output = drain(
+        tmp_path, receiver, {"h1": holding("train"), "h2": holding()}, later=holding(), drain_move=True
+    )
     assert code == 0, output
     data = receiver.event()["data"]
     assert (data["outcome"], data["hosts"]) == ("succeeded", {"h1": [], "h2": []})
 
 
 def test_the_event_is_sent_before_the_run_fails(tmp_path: Path, receiver: Receiver) -> None:
-    code, output = play(tmp_path, receiver, {"h1": None, "h2": holding("train")}, drain_wait_seconds=1)
+    code, output = drain(tmp_path, receiver, {"h1": None, "h2": holding("train")}, drain_wait_seconds=1)
     event = receiver.event()
     assert code == 2, output
     assert event["type"] == "cluster_compute.session.drain.failed"
@@ -142,7 +111,7 @@ def test_the_event_is_sent_before_the_run_fails(tmp_path: Path, receiver: Receiv
 
 
 def test_what_fails_in_between_is_an_event_as_well_though_no_host_is_left(tmp_path: Path, receiver: Receiver) -> None:
-    code, output = play(tmp_path, receiver, {"h1": None, "h2": None}, drain_move=True)
+    code, output = drain(tmp_path, receiver, {"h1": None, "h2": None}, drain_move=True)
     report = receiver.event()["data"]["report"]
     assert code == 2, output
     assert report[0] == "The queue cannot be read."
@@ -151,7 +120,7 @@ def test_what_fails_in_between_is_an_event_as_well_though_no_host_is_left(tmp_pa
 
 def test_check_mode_sends_nothing(tmp_path: Path, receiver: Receiver) -> None:
     answers = {"h1": holding("train"), "h2": holding()}
-    code, output = play(tmp_path, receiver, answers, "--check", drain_wait_seconds=1)
+    code, output = drain(tmp_path, receiver, answers, "--check", drain_wait_seconds=1)
     assert code == 0, output
     assert "cluster_compute_event" not in output
     assert not receiver.has_ended.wait(1)
@@ -159,7 +128,7 @@ def test_check_mode_sends_nothing(tmp_path: Path, receiver: Receiver) -> None:
 
 
 def test_a_receiver_that_is_none_is_refused_before_any_host_is_touched(tmp_path: Path, receiver: Receiver) -> None:
-    code, output = play(tmp_path, receiver, {"h1": BROKEN, "h2": BROKEN}, cluster_compute_events={"url": "nowhere"})
+    code, output = drain(tmp_path, receiver, {"h1": BROKEN, "h2": BROKEN}, cluster_compute_events={"url": "nowhere"})
     assert code == 2, output
     assert "cluster_compute_events.url is 'nowhere'" in output
     assert "Drain or undrain the host" not in output
