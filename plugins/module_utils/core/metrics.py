@@ -243,10 +243,6 @@ def _tell_sessions(text: _Text, look: HostLook) -> None:
     text.family("failed_replicas", "gauge", "Replicas that have failed and are still here.", kinds)
 
 
-def _whose(record: Record) -> Labels:
-    return {"session": record.name, "session_id": record.id, "owner": record.owner}
-
-
 def _tell_room(text: _Text, look: HostLook) -> None:
     claims, may = [held.claim for held in look.held], look.capacity
     classes = Counter[str]()
