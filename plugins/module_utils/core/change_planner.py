@@ -132,7 +132,10 @@ class ChangePlanner(Planner):
             archive = self._archive()
             needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images, archive)
         after = with_images(after, needs)
-        kind = REPLACE if lost_hosts else MOVE if self.wish.displaced else RESIZE
+        missing = set(self.group.unfinished(current))
+        # What began goes on as it began: who else may still run what comes has to be let go of before it starts.
+        began = current.change.kind if current.change and missing & {*target.homeless} else RESIZE
+        kind = REPLACE if lost_hosts or began == REPLACE else MOVE if self.wish.displaced else began
         change = Change(kind, {name: old.get(name) for name in target.homeless})
         why = _why_changed(len(plan.replicas), len(after.replicas), lost_hosts)
         record = advance(
