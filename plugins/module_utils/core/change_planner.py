@@ -136,7 +136,9 @@ class ChangePlanner(Planner):
         # What began goes on as it began: who else may still run what comes has to be let go of before it starts.
         began = current.change.kind if current.change and missing & {*target.homeless} else RESIZE
         kind = REPLACE if lost_hosts or began == REPLACE else MOVE if self.wish.displaced else began
-        change = Change(kind, {name: old.get(name) for name in target.homeless})
+        # What never came to be where it was to go comes from where it was before, or is still new.
+        origin = {**old, **{name: current.change.places[name] for name in unplaced if current.change}}
+        change = Change(kind, {name: origin.get(name) for name in target.homeless})
         why = _why_changed(len(plan.replicas), len(after.replicas), lost_hosts)
         record = advance(
             current,
@@ -155,7 +157,7 @@ class ChangePlanner(Planner):
             **decided,
             "claims": parts.pop("claims"),
             "change": {**parts, "before": encode(current)},
-            "diff": difference_of([*changes, *((name, old.get(name) or "-", homes[name]) for name in target.homeless)]),
+            "diff": difference_of([*changes, *((name, origin.get(name) or "-", homes[name]) for name in target.homeless)]),
             "report": [
                 *self._partly(request),
                 f"Session {record.name} ({record.id}): {why}",

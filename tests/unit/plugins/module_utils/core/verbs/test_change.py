@@ -471,7 +471,25 @@ def test_a_replacement_that_was_stopped_fences_first_when_it_is_gone_on_with(tol
     again.until("fence")
     assert [again.sent(host)["containers"] for host in ("h2", "h3", "h4")] == [True, True, False]
     again.until("")
-    assert "batch" in again.steps
+    assert (again.record.change, "batch" in again.steps) == (changed.change, True)
+
+
+def test_growth_that_was_stopped_twice_is_still_undone_where_its_room_is_taken() -> None:
+    changed = grown(hosts=4).until("apply").record
+    for _twice in range(2):
+        again = grown(hosts=4)
+        for host in ("h1", "h2", "h3"):
+            again.hosts[host]["records"] = encode([changed])
+        again.until("apply")
+        assert (again.record.change, again.state["report"][1:]) == (changed.change, [])
+        changed = again.record
+    other = Claim("eeeeeeee-0000-4000-8000-000000000000", "other", replicas=1, cpus=2000)
+    last = grown(hosts=4)
+    for host in ("h1", "h2", "h3"):
+        last.hosts[host]["records"] = encode([changed])
+    last.hosts["h4"]["reservations"] = [Reservation(other, COMMITTED, "boot", None).to_dict()]
+    last.until("")
+    assert [replica["name"] for replica in last.record.plan["replicas"]] == ["main1", "sub1", "sub2"]
 
 
 def test_a_replica_that_came_with_the_last_change_and_ran_is_not_given_up_with_its_host() -> None:
