@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import (
@@ -54,7 +53,6 @@ A = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 B = "bbbbbbbb-0e04-4a3c-9d2a-53a1f7b2c8aa"
 NAMES = {A: "train", B: "serve"}
 QUEUED = QueueTicket(1)
-Facts = dict[str, Any]
 
 
 def fresh(session_id: str = A, queue: QueueTicket | None = None) -> Record:
