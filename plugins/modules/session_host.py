@@ -106,7 +106,9 @@ options:
     type: dict
   change_id:
     description:
-      - With O(state=amended) the identifier under which the claim was held; left out where it was not.
+      - With O(state=amended) the identifier under which the claim was held; left out where it was not. With
+        O(state=absent) that of the change which has the host leave the session; it fails where another one is under
+        way, and what was held under it stays.
     type: str
   containers:
     description:
@@ -114,6 +116,12 @@ options:
         peer, and whom to keep out.
     type: bool
     default: true
+  ran:
+    description:
+      - With O(state=amended) for how many seconds the session has run, as far as that is kept. A host that has counted
+        less takes it over.
+    type: int
+    default: 0
   prove:
     description:
       - With O(state=amended) does as with O(state=verified) in the end, peers being looked for as with
