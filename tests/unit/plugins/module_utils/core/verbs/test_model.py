@@ -232,6 +232,27 @@ def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
         patched.pop()
 
 
+@pytest.mark.parametrize("stop", range(1, 10))
+def test_a_change_that_is_stopped_before_a_new_host_has_a_record_leaves_nothing_there(
+    patched: list[World], tmp_path: Path, stop: int
+) -> None:
+    world = World(tmp_path, cpus=(2000,) * 4)
+    patched.append(world)
+    try:
+        small, large = (request(name="ash", size=size, max_size=6, max_replicas_per_host=1) for size in (3, 4))
+        world.launch(small)
+        with suppress(Killed):
+            world.launch(large, stop)
+        world.now += DEADLINE + 1
+        world.repair()
+        folders = [folder for host in world.hosts.values() for folder in host.root.glob("sessions/*")]
+        assert len(folders) >= 3
+        assert [folder for folder in folders if not (folder / "record.json").exists()] == []
+        end(world)
+    finally:
+        patched.pop()
+
+
 @pytest.mark.parametrize("stop", range(1, 9))
 @pytest.mark.parametrize("sizes", [(2, 5), (6, 3)])
 def test_a_resize_that_is_stopped_after_any_answer_is_finished_or_undone(
@@ -283,7 +304,7 @@ def end(world: World) -> None:
     # What no teardown by name can know of goes with the next verb of any name.
     world.launch(request(name="last", size=1))
     world.teardown("last")
-    assert {name: host.left(world.known) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+    assert {name: host.left(world.known) for name, host in world.hosts.items()} == {name: [] for name in world.hosts}
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
@@ -383,7 +404,7 @@ def test_a_host_that_was_away_keeps_no_owner_from_a_teardown_by_what_is_dead_the
         world.act("bring back", "h3", None)
         assert "ash-sub2" in world.hosts["h3"].containers
         assert "failure" not in world.teardown("ash", asker="alice")
-        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in world.hosts}
     finally:
         patched.pop()
 
@@ -835,7 +856,7 @@ def test_a_lease_that_has_run_out_starts_nothing(patched: list[World], tmp_path:
     try:
         state = world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1), 6, wait)
         assert "has run out. Launch again" in state["failure"]
-        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in world.hosts}
     finally:
         patched.pop()
 
