@@ -632,8 +632,10 @@ class World:
     def gc(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
         return self.run(repair, repair.begin(self.known, leaks=True, puts_back=False), moment, happens)
 
-    def schedule(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(schedule, schedule.begin(self.known), moment, happens)
+    def schedule(
+        self, moment: int | None = None, happens: Callable[[], Any] | None = None, *, moves_from: Collection[str] = ()
+    ) -> State:
+        return self.run(schedule, schedule.begin(self.known, moves_from=[*moves_from]), moment, happens)
 
     def queue(self) -> State:
         """Return the queue as it is, before anything is cleaned up or launched."""

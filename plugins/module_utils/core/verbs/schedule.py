@@ -159,7 +159,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         _mark_head(view, entries)
     missing = [record.id for record in group.with_missing_hosts(view)]
     in_full = bool(state["moves_from"])
-    if (missing or in_full) and state["step"] == "look" and not state["cleaned_up"]:
+    if (missing or in_full) and state["step"] == "look":
         return {**state, **_look(_in_reach(state), missing, in_full)}
     lost, problems = _lost(state, group, view, outside)
     moves = _moves(state, group, view, problems)

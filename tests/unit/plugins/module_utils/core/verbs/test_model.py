@@ -232,6 +232,31 @@ def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
         patched.pop()
 
 
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_who_has_to_clean_up_first_replaces_and_moves_in_the_same_run(
+    patched: list[World], tmp_path: Path, is_lost: bool
+) -> None:
+    world = World(tmp_path, cpus=(2000,) * 4)
+    patched.append(world)
+    try:
+        world.launch(request(name="ash", size=3, cpus="1", max_replicas_per_host=1, on_host_loss="replace"))
+        (spare,) = {*world.hosts} - {*world.places("ash").values()}
+        world.launch(request(name="birch", size=4, cpus="0.5", max_replicas_per_host=1))
+        world.act("lose", spare, None)
+        world.teardown("birch")
+        world.hosts[spare].is_up = True
+        left = world.places("ash")["ash-sub1"]
+        world.hosts[left].is_up = not is_lost
+        state = world.schedule(moves_from=[] if is_lost else [left])
+        assert [outcome["status"] for outcome in state["outcomes"]] == [RUNNING], state["warnings"]
+        assert "ash-sub1" in world.hosts[spare].containers
+        assert "birch" not in "".join(world.hosts[spare].containers)
+        world.act("bring back", left, None)
+        end(world)
+    finally:
+        patched.pop()
+
+
 @pytest.mark.parametrize("stop", range(1, 10))
 def test_a_change_that_is_stopped_before_a_new_host_has_a_record_leaves_nothing_there(
     patched: list[World], tmp_path: Path, stop: int
