@@ -210,10 +210,10 @@ class ActionModule(ActionBase):
         if is_over and state.get("hands_on"):
             result.update(lines=spoken(verb.closing_lines(state)), saying=verb.SAY)
         data = verb.handed_on(state) if state.get("hands_on") else None
-        told = {ARTIFACT: data} if data is not None else {}
+        artifact = {ARTIFACT: data} if data is not None else {}
         if event is not None and not hasattr(verb, "handed_on"):
-            told = {EVENT: event}
-        return {**result, **handed_on(told)} if told else result
+            artifact = {EVENT: event}
+        return {**result, **handed_on(artifact)} if artifact else result
 
 
 def _read_archive(request: Request) -> dict[str, dict[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_whole
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_integer
 
 DOCUMENTATION = r"""
 name: scrape_targets
@@ -60,7 +60,7 @@ EVERY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not listene
 def scrape_targets(overview: Mapping[str, Any], ports: Iterable[object] = (9100, 9400)) -> list[dict[str, Any]]:
     """Return the targets that *overview* holds, by session and rank."""
     try:
-        wanted = {parse_whole("ports", port, 1, 65535) for port in ports}
+        wanted = {parse_integer("ports", port, 1, 65535) for port in ports}
     except InvalidInput as error:
         raise AnsibleFilterError(str(error)) from error
     addresses = {host["name"]: (host["underlay"] or {}).get("address") or host["name"] for host in overview["hosts"]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: session_event
 short_description: Tell automation what came of draining hosts
-version_added: 1.1.0
+version_added: 1.0.0
 description:
   - Hands on what happened as an artifact, C(cluster_compute_event), as M(ansible.builtin.set_stats) does it, and sends
     it to the receiver that C(cluster_compute_events) names; not in check mode.

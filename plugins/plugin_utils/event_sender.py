@@ -28,7 +28,7 @@ SECONDS = 5.0
 
 def send(url: str, token: str, event: Mapping[str, Any]) -> None:
     """Have the event sent, and return at once. Nothing that goes wrong with it is the run's matter."""
-    question = json.dumps({"url": url, "token": token, "event": event})
+    question = json.dumps({"url": url, "token": token, "event": event}, ensure_ascii=False)
     with contextlib.suppress(OSError):
         process = subprocess.Popen(
             [sys.executable, __file__],
@@ -41,14 +41,14 @@ def send(url: str, token: str, event: Mapping[str, Any]) -> None:
         if process.stdin is not None:
             # Less than a pipe holds (pipe(7)), so nobody has to read it for this to go on.
             with process.stdin as stdin:
-                stdin.write(question.encode())
+                stdin.write(question.encode(errors="replace"))
 
 
 def main() -> int:
-    """Try until it is received, or for a minute at most; the machine's log tells what was not."""
+    """Try until it is received, six times at most; the machine's log tells what was not."""
     from ansible.module_utils.urls import open_url
 
-    question = json.load(sys.stdin)
+    question = json.load(sys.stdin.buffer)
     headers = {"Content-Type": "application/cloudevents+json"}
     if question["token"]:
         headers["Authorization"] = f"Bearer {question['token']}"

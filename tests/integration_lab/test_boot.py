@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.tests.integration_lab.driver im
     Replica,
     Run,
     Snapshot,
+    clear,
     differences,
     in_parallel,
     launch,
@@ -221,14 +222,20 @@ def test_hosts_go_to_the_next_release_and_back_under_a_session(
         copy(CHECKOUT / name, collection / name)
     with (collection / "plugins/module_utils/host/boot.py").open("a", encoding="utf-8") as file:
         file.write('\nRELEASE = "the next one"\n')
-    given = tmp_path / "request.json"
-    given.write_text(json.dumps(REQUEST), encoding="utf-8")
 
-    def by_next(playbook: str) -> Run:
+    def by_next(playbook: str, request: dict[str, Any] = REQUEST) -> Run:
         with monkeypatch.context() as patched:
             patched.setenv("ANSIBLE_COLLECTIONS_PATH", f"{tmp_path}{os.pathsep}{CHECKOUT / '.collections'}")
-            argv = ["ansible-playbook", "-i", str(INVENTORY), f"cluster_compute.session.{playbook}", "-e", f"@{given}"]
-            return recorded(argv).ok()
+            given = ["-e", json.dumps(request)]
+            return recorded(
+                ["ansible-playbook", "-i", str(INVENTORY), f"cluster_compute.session.{playbook}", *given]
+            ).ok()
+
+    def started() -> dict[str, str]:
+        return {name: each.about["State"]["StartedAt"] for name, each in replicas("guest").items()}
+
+    guest = {**REQUEST, "session_name": "guest", "session_cpus": "0.1", "session_size": 2, "session_max_size": 4}
+    late = {**REQUEST, "session_name": "late", "session_cpus": "1.9"}
 
     # The archive is not packed.
     has_next = "grep -ac 'the next one' /usr/local/lib/cluster-compute/host.pyz || true"
@@ -239,8 +246,21 @@ def test_hosts_go_to_the_next_release_and_back_under_a_session(
         assert by_next("launch_cluster").changed_hosts == set()
         assert by_next("prepare_hosts").changed_hosts == set()
         on("n2", "/usr/local/lib/cluster-compute/host.pyz")
+        # What one release began goes on with the other, there and back.
+        launch(guest).ok()
+        began = started()
+        by_next("launch_cluster", {**guest, "session_size": 3})
+        assert {name: at for name, at in started().items() if name in began} == began
+        assert by_next("repair").changed_hosts == set()
+        assert "late is PENDING" in by_next("launch_cluster", late).output
+        assert "late" in play("schedule_pending", {}, "--check").ok().output
+        launch({**guest, "session_size": 2}).ok()
+        assert started() == began
+        teardown("late").ok()
+        by_next("teardown_cluster", guest)
     finally:
         assert play("prepare_hosts").ok().changed_hosts == set(HOSTS)
+        clear("guest", "late")
     assert [script(host, has_next).strip() for host in HOSTS] == ["0"] * 3
     assert launch(REQUEST).ok().changed_hosts == set()
     assert differences(before, snapshot()) == []

@@ -42,7 +42,7 @@ ENGINE_SECONDS = 0.2
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _ENVIRONMENT = {**os.environ, "PATH": _PATH, "LC_ALL": "C"}
 
-TRIAL = (
+PROBE = (
     "*filter\n"
     "-A FORWARD -m conntrack --ctstate DNAT --ctorigdst 192.0.2.1 --ctorigdstport 80 "
     "-m comment --comment try -j RETURN\n"
@@ -76,7 +76,7 @@ def try_matches(nftables: bool) -> None:
     if nftables:
         _run(["unshare", "--net", NFT, "list", "tables"])
     else:
-        _run(["unshare", "--net", "iptables-restore", "--noflush"], TRIAL)
+        _run(["unshare", "--net", "iptables-restore", "--noflush"], PROBE)
 
 
 def _has(name: str) -> bool:

@@ -15,7 +15,6 @@ import datetime
 import hashlib
 import hmac
 import os
-import secrets
 import signal
 import socket
 import ssl
@@ -55,11 +54,6 @@ PROCESS_NAME = "cc-image-server"
 
 class StreamError(SessionError):
     """A transfer failed; the message is a sentence about it without the names of the hosts."""
-
-
-def token() -> str:
-    """Return a new token."""
-    return secrets.token_hex(32)
 
 
 def listen(address: str, first: int, last: int) -> socket.socket:

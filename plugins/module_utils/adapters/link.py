@@ -37,7 +37,7 @@ TUNNEL_PREFIX = "cct"
 Links = list[dict[str, Any]]
 """What iproute2 says of each link."""
 
-TRIAL = (
+PROBE = (
     "link add name cc-vxlan type vxlan id 1 dstport 4789\n"
     "link add name cc-bridge type bridge\n"
     "link add name cc-macvlan link cc-vxlan type macvlan mode bridge\n"
@@ -104,7 +104,7 @@ def _json(command: list[str]) -> list[dict[str, Any]]:
 
 def try_kinds() -> None:
     """Make links of the kinds that sessions need, in a namespace of their own. Raises LinkError."""
-    run(["unshare", "--net", "ip", "-batch", "-"], TRIAL)
+    run(["unshare", "--net", "ip", "-batch", "-"], PROBE)
 
 
 def run_in_network_of(pid: int, command: list[str]) -> str:

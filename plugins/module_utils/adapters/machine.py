@@ -71,7 +71,7 @@ def change_setting(name: str, value: int) -> None:
     Path("/proc/sys", *name.split(".")).write_text(f"{value}\n", encoding="ascii")
 
 
-def whole(name: str) -> int:
+def integer(name: str) -> int:
     """Return a setting of the kernel that is a whole number; 0 where there is none."""
     text = setting(name)
     return int(text) if text.isdigit() else 0

@@ -45,7 +45,7 @@ KEEPALIVE = 25
 """Seconds between two packets to a peer at least. The first is sent at once: after a reboot the others would go on with
 keys that are lost here, for some 15 seconds, if they were not spoken to (wg(8), PersistentKeepalive)."""
 
-TRIAL = (
+PROBE = (
     "link add name cc-tunnel type wireguard\n"
     "link set dev cc-tunnel up\n"
     "address add fe80::1/64 dev cc-tunnel nodad\n"
@@ -95,7 +95,7 @@ def problem() -> str:
     if CRYPTOGRAPHY_IMPORT_ERROR is not None:
         return "The Python library cryptography is not installed. Run the prepare_hosts playbook."
     try:
-        link.run(["unshare", "--net", "ip", "-batch", "-"], TRIAL)
+        link.run(["unshare", "--net", "ip", "-batch", "-"], PROBE)
     except LinkError as error:
         reason = (
             "; ".join(str(error).rpartition(": ")[2].splitlines()) if "Unknown device type" not in str(error) else ""

@@ -162,7 +162,7 @@ def _check_question(place: str, question: object) -> list[Problem]:
         message = "It must be one of {}.".format(", ".join(QUESTION_TYPES))
         problems.append(Problem(f"{place}.type", kind, message))
     for limit in ("min", "max"):
-        if limit in question and not _is_whole(question[limit]):
+        if limit in question and not _is_integer(question[limit]):
             problems.append(Problem(f"{place}.{limit}", question[limit], "It must be a whole number, or be left out."))
     if kind in CHOICE_TYPES:
         problems += _check_choices(place, question.get("choices"))
@@ -213,7 +213,7 @@ def check_answer(question: Mapping[str, Any], answer: object) -> list[str]:
             return ["It must be text."]
         size, unit = len(answer), " characters"
     elif kind == "integer":
-        if not _is_whole(answer):
+        if not _is_integer(answer):
             return ["It must be a whole number, and not text."]
         size = answer  # type: ignore[assignment]
     elif kind == "float":
@@ -233,7 +233,7 @@ def check_answer(question: Mapping[str, Any], answer: object) -> list[str]:
     return []
 
 
-def _is_whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -132,8 +132,14 @@ class ChangePlanner(Planner):
             archive = self._archive()
             needs = needs_again(images_of(after.replicas), self.facts, self.request.image_pull, after.images, archive)
         after = with_images(after, needs)
-        kind = REPLACE if lost_hosts else MOVE if self.wish.displaced else RESIZE
-        change = Change(kind, {name: old.get(name) for name in target.homeless})
+        # What began goes on as it began: who else may still run what comes has to be let go of before it starts.
+        is_begun = bool({*self.group.unfinished(current)} & {*target.homeless})
+        began = current.change.kind if current.change and is_begun else RESIZE
+        kind = REPLACE if lost_hosts or began == REPLACE else MOVE if self.wish.displaced else began
+        # What never came to be where it was to go comes from where it was before, or is still new.
+        origin = {**old, **{name: current.change.places[name] for name in unplaced if current.change}}
+        places = {name: origin.get(name) for name in target.homeless}
+        change = Change(kind, places)
         why = _why_changed(len(plan.replicas), len(after.replicas), lost_hosts)
         record = advance(
             current,
@@ -152,7 +158,7 @@ class ChangePlanner(Planner):
             **decided,
             "claims": parts.pop("claims"),
             "change": {**parts, "before": encode(current)},
-            "diff": difference_of([*changes, *((name, old.get(name) or "-", homes[name]) for name in target.homeless)]),
+            "diff": difference_of([*changes, *((name, host or "-", homes[name]) for name, host in places.items())]),
             "report": [
                 *self._partly(request),
                 f"Session {record.name} ({record.id}): {why}",

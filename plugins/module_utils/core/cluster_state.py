@@ -245,8 +245,23 @@ def _sessions(facts_by_host: Mapping[str, HostFacts]) -> list[_Session]:
     return [found[key] for key in sorted(found)]
 
 
+def _right_copy(copies: Mapping[str, Record]) -> Record | None:
+    """Return the right one of the copies that hosts have.
+
+    A host that was cut off and replaced keeps time on, and may end its part in the revision in which the others go on.
+    """
+    at_work = records.latest(copy for copy in copies.values() if copy.status not in ENDED)
+
+    def is_replaced(host: str, copy: Record) -> bool:
+        if at_work is None or copy.status not in ENDED or copy.revision > at_work.revision:
+            return False
+        return host in copy.hosts and host not in at_work.hosts
+
+    return records.latest(copy for host, copy in copies.items() if not is_replaced(host, copy))
+
+
 def _judge(result: ClusterState, session: _Session, reached: set[str], unreachable: set[str]) -> None:
-    best = records.latest(session.copies.values())
+    best = _right_copy(session.copies)
     if best is None:
         _judge_unrecorded(result, session, unreachable)
         return

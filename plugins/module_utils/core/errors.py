@@ -47,6 +47,10 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+OUTPUT = "| "
+"""How lines of a message begin that a program of a session wrote; they are for who ran it, and for nobody else."""
+
+
 def spoken(value: Any) -> Any:
     """Return what people are shown in printable form: texts of several lines, and lists and mappings of them.
 

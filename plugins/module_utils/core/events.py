@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, printable
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    OUTPUT,
+    InvalidInput,
+    printable,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import DrainAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, PENDING, RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given
@@ -22,6 +26,8 @@ CANCELLED = "CANCELLED"
 """What a launch ends as that was cancelled while it waited; no record has it."""
 MOST_LINES, LONGEST_LINE, MOST_SESSIONS = 20, 300, 200
 """Of the report in an event, and of the sessions, or hosts, that it names."""
+VERBS = ("launch", "teardown", "repair", "schedule", "run_job")
+"""Those that change something, and have a state."""
 DRAIN, UNDRAIN = "drain", "undrain"
 """Verbs that have no state."""
 TYPE = "cluster_compute.session"
@@ -66,11 +72,13 @@ def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
 
     verb, outcome: what it was and how it ended. session: its name, empty where it was about several. status: of the
     session after a launch, of the job after run_job. sessions: what became of those that were launched from the queue,
-    by name. report: lines.
+    by name. report: lines, without what programs of sessions wrote or are: both can hold what is secret.
     """
     outcome, report, sessions, status = SUCCEEDED, list(state.get("report") or ()), {}, ""
+    if verb not in VERBS:
+        return None  # it changes nothing
     if "failure" in state:
-        outcome, report = FAILED, str(state["failure"]).splitlines()
+        outcome, report = FAILED, [state["failure"]]
     elif verb == "launch":
         status, report = str(state["outcome"]["status"]), list(state["outcome"]["report"])
         outcome = {ERROR: FAILED, CANCELLED: FAILED, PENDING: WAITING}.get(status, SUCCEEDED)
@@ -87,10 +95,9 @@ def happened(verb: str, state: Mapping[str, Any]) -> dict[str, Any] | None:
             return None
     elif verb == "run_job":
         status = str(state["outcome"]["status"])
+        report[0] = report[0].partition(": ")[0]  # what follows is the command, which may hold a password
         if not state["outcome"]["succeeded"]:
             outcome = WAITING if status == RUNNING and not state["failures"] else FAILED
-    elif verb != "teardown":
-        return None  # it changes nothing
     return _data(verb, outcome, report, str(state.get("session_name") or ""), status, sessions)
 
 
@@ -119,7 +126,7 @@ def drained(
             left -= len(hosts[host])
     is_left = verb == DRAIN and any(answer.sessions for answer in answers.values())
     outcome = FAILED if why else WAITING if is_left else SUCCEEDED
-    return {**_data(verb, outcome, [line for text in why for line in text.splitlines()]), "hosts": hosts}, why
+    return {**_data(verb, outcome, why), "hosts": hosts}, why
 
 
 def _data(
@@ -130,13 +137,14 @@ def _data(
     status: str = "",
     sessions: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
+    lines = [line for text in report for line in str(text).splitlines() if not line.startswith(OUTPUT)]
     return {
         "verb": verb,
         "outcome": outcome,
         "session": session,
         "status": status,
         "sessions": dict(sessions or {}),
-        "report": [_line(line) for line in report[:MOST_LINES]],
+        "report": [_line(line) for line in lines[:MOST_LINES]],
     }
 
 

@@ -136,12 +136,12 @@ class _Text:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def family(self, name: str, kind: str, about: str, samples: Iterable[tuple[Labels, Value]]) -> None:
-        self._head(name, kind, about)
+    def family(self, name: str, kind: str, help_text: str, samples: Iterable[tuple[Labels, Value]]) -> None:
+        self._head(name, kind, help_text)
         self.lines += [_line(f"{PREFIX}{name}", labels, value) for labels, value in samples]
 
-    def histogram(self, name: str, about: str, label: str, phases: Mapping[str, Phase]) -> None:
-        self._head(name, "histogram", about)
+    def histogram(self, name: str, help_text: str, label: str, phases: Mapping[str, Phase]) -> None:
+        self._head(name, "histogram", help_text)
         for phase in PHASES:
             found, total = phases.get(phase, Phase()), 0
             for bound, count in zip((*map(str, BOUNDS), "+Inf"), found.counts):
@@ -150,8 +150,8 @@ class _Text:
             self.lines.append(_line(f"{PREFIX}{name}_sum", {label: phase}, round(found.seconds, 3)))
             self.lines.append(_line(f"{PREFIX}{name}_count", {label: phase}, total))
 
-    def _head(self, name: str, kind: str, about: str) -> None:
-        self.lines += [f"# HELP {PREFIX}{name} {about}", f"# TYPE {PREFIX}{name} {kind}"]
+    def _head(self, name: str, kind: str, help_text: str) -> None:
+        self.lines += [f"# HELP {PREFIX}{name} {help_text}", f"# TYPE {PREFIX}{name} {kind}"]
 
     def __str__(self) -> str:
         return "".join(f"{line}\n" for line in self.lines)
@@ -185,21 +185,21 @@ def state_text(look: HostLook, counted: Counted) -> str:
 
 
 def _tell_health(text: _Text, look: HostLook) -> None:
-    for name, about, value in (
+    for name, help_text, value in (
         ("engine_up", "Whether Docker Engine answers.", look.containers is not None),
         ("host_drained", "Whether the host takes no new sessions.", look.is_drained),
         ("host_suspect", "Whether the host failed lately for reasons of its own.", look.is_suspect),
         ("damaged_files", "Files of the state directory that cannot be read.", look.damaged),
     ):
-        text.family(name, "gauge", about, [({}, int(value))])
+        text.family(name, "gauge", help_text, [({}, int(value))])
 
 
 def _tell_sessions(text: _Text, look: HostLook) -> None:
     own = [record for record in look.records if record.id in look.names]
     elsewhere = {record.id for record in look.records if record.status in (PREPARING, RUNNING)} - look.names.keys()
     counts = Counter(record.status for record in look.records if record.id not in elsewhere)
-    about = "Sessions that are here, that wait, and that have ended and are remembered here."
-    text.family("sessions", "gauge", about, [({"status": status.lower()}, counts[status]) for status in STATUSES])
+    help_text = "Sessions that are here, that wait, and that have ended and are remembered here."
+    text.family("sessions", "gauge", help_text, [({"status": status.lower()}, counts[status]) for status in STATUSES])
     text.family(
         "session_info",
         "gauge",
@@ -243,10 +243,6 @@ def _tell_sessions(text: _Text, look: HostLook) -> None:
     text.family("failed_replicas", "gauge", "Replicas that have failed and are still here.", kinds)
 
 
-def _whose(record: Record) -> Labels:
-    return {"session": record.name, "session_id": record.id, "owner": record.owner}
-
-
 def _tell_room(text: _Text, look: HostLook) -> None:
     claims, may = [held.claim for held in look.held], look.capacity
     classes = Counter[str]()
@@ -259,12 +255,12 @@ def _tell_room(text: _Text, look: HostLook) -> None:
     ):
         text.family(f"capacity_{name}", "gauge", f"{unit} that sessions may use of this host.", [({}, here)])
         text.family(f"held_{name}", "gauge", f"{unit} that sessions hold of this host.", [({}, taken)])
-    for verb, about, found in (
+    for verb, what, found in (
         ("capacity", "may use", known),
         ("held", "hold", {**dict.fromkeys(known, 0), **classes}),
     ):
         samples = [({"class": kind}, found[kind]) for kind in sorted(found)]
-        text.family(f"{verb}_accelerators", "gauge", f"Accelerators that sessions {about} of this host.", samples)
+        text.family(f"{verb}_accelerators", "gauge", f"Accelerators that sessions {what} of this host.", samples)
     slots: list[tuple[Labels, Value]] = [] if may.max_replicas is None else [({}, may.max_replicas)]
     text.family("capacity_replicas", "gauge", "Replicas that this host may have, where that is limited.", slots)
     held = sum(claim.replicas for claim in claims)
@@ -279,8 +275,8 @@ def _tell_queue(text: _Text, look: HostLook, counted: Counted) -> None:
         for record in queue[:1]
         if record.id in counted.waiting
     ]
-    about = "Since when the head of the queue waits, in seconds since 1970."
-    text.family("queue_head_enqueued_timestamp_seconds", "gauge", about, heads)
+    help_text = "Since when the head of the queue waits, in seconds since 1970."
+    text.family("queue_head_enqueued_timestamp_seconds", "gauge", help_text, heads)
 
 
 def _turn(record: Record) -> tuple[int, bool, int, str]:
@@ -304,8 +300,8 @@ def use_text(uses: Iterable[ReplicaUse]) -> str:
             for name in INTERFACES
             if name in use.traffic
         ]
-        about = f"Bytes that an interface of the replica has {'received' if way == 'receive' else 'sent'}."
-        text.family(f"replica_network_{way}_bytes_total", "counter", about, traffic)
+        help_text = f"Bytes that an interface of the replica has {'received' if way == 'receive' else 'sent'}."
+        text.family(f"replica_network_{way}_bytes_total", "counter", help_text, traffic)
     cards = [({**place, "class": kind}, count) for place, use in pairs for kind, count in _classes(use.devices).items()]
     text.family("replica_accelerators", "gauge", "Accelerators that the replica holds.", cards)
     return str(text)

@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     is_given,
     is_plain,
     parse_bool,
-    parse_whole,
+    parse_integer,
     seconds_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import parse_memory
@@ -316,10 +316,10 @@ def parse_logs_request(variables: Mapping[str, Any]) -> LogsRequest:
         "replicas": parse_replicas,
         "job": _job,
         "since": parse_since,
-        "tail": lambda name, value: parse_whole(name, value, 0, MOST_LINES),
+        "tail": lambda name, value: parse_integer(name, value, 0, MOST_LINES),
         "grep": _grep,
         "size": _size,
-        "follow_seconds": lambda name, value: parse_whole(name, value, 0, LONGEST_FOLLOW),
+        "follow_seconds": lambda name, value: parse_integer(name, value, 0, LONGEST_FOLLOW),
         "timestamps": parse_bool,
         "directory": _directory,
     }

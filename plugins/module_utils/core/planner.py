@@ -267,8 +267,8 @@ class Planner(ABC):
                 why = "It was asked for differently meanwhile, and is left as it is."
                 return self._answer("CANCELLED", report=[f"Session {self.request.name} is not changed.", why])
         request = in_mode_of(before, self.request)
-        is_anew = self.recreate and before.roles != request.roles
-        if current.status == RUNNING and may_change_to(before, request) and not is_anew:
+        is_recreated = self.recreate and before.roles != request.roles
+        if current.status == RUNNING and may_change_to(before, request) and not is_recreated:
             return self._changed(current, before, request)
         changes = diff_requests(before, self.request)
         if changes and not self.recreate:

@@ -48,7 +48,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
     parse_bool,
-    parse_whole,
+    parse_integer,
     split_list,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.probe_plan import (
@@ -100,20 +100,20 @@ FULL_TABLE = 0.8
 Facts = Mapping[str, Mapping[str, Any]]
 
 
-def _whole(least: int, most: int) -> Callable[[str, Any], int]:
-    return lambda variable, value: parse_whole(variable, value, least, most)
+def _integer(least: int, most: int) -> Callable[[str, Any], int]:
+    return lambda variable, value: parse_integer(variable, value, least, most)
 
 
 READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "strict": parse_bool,
     "matrix": parse_bool,
-    "clock_seconds": _whole(1, 3600),
+    "clock_seconds": _integer(1, 3600),
     "disk_free": lambda _variable, value: parse_memory(value),
-    "peers": _whole(1, 10000),
-    "matrix_rounds": _whole(1, 10000),
-    "matrix_seconds": _whole(1, 60),
+    "peers": _integer(1, 10000),
+    "matrix_rounds": _integer(1, 10000),
+    "matrix_seconds": _integer(1, 60),
     "matrix_bytes": lambda _variable, value: parse_memory(value),
-    "matrix_ratio": _whole(2, 1000),
+    "matrix_ratio": _integer(2, 1000),
     "shared_folders": lambda _variable, value: split_list(value),
 }
 """By the name of a variable without its prefix what reads it."""

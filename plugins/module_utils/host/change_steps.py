@@ -110,7 +110,7 @@ def _names(state: StateDirectory, session_id: str) -> set[str]:
     """Return the replicas that the record here gives to this host."""
     session = state.session(session_id)
     record = session.read_record()
-    if record is None or is_stub(record):
+    if record is None or record.plan is None:
         return set()
     host = session.name_in(record.plan)
     return {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}

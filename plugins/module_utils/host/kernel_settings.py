@@ -25,7 +25,7 @@ def setting_stages(least: Mapping[str, int]) -> list[Stage]:
     a network namespace of its own, is for the host around it.
     """
     held = _held()
-    found = {name: machine.whole(name) for name in least if machine.setting(name)}
+    found = {name: machine.integer(name) for name in least if machine.setting(name)}
     wanted = {name: max(least[name], held.get(name, 0)) for name in found}
     ours = {name: value for name, value in wanted.items() if found[name] <= value}
     settings = [

@@ -27,7 +27,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import metrics
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.metrics import (
     ContainerLook,
     Counted,
@@ -73,7 +73,7 @@ def after_call(
     state: StateDirectory, call: str, arguments: Mapping[str, Any], result: Mapping[str, Any], seconds: float
 ) -> None:
     """Count a call that has ended, and write what it may have changed. Whatever goes wrong, the call has ended well."""
-    with suppress(SessionError, CoreError, OSError):
+    with suppress(Exception):
         settings = state.read_settings()
         if settings.metrics_directory:
             folder = Path(settings.metrics_directory)
@@ -105,7 +105,12 @@ def remove(state: StateDirectory, metrics_directory: str | None, job_mapping_dir
 
 
 def _look(state: StateDirectory, records: list[Record], damaged: int) -> HostLook:
-    names = {record.id: state.session(record.id).name_in(record.plan) for record in records}
+    names = {}
+    for record in records:
+        try:
+            names[record.id] = state.session(record.id).name_in(record.plan)
+        except (SessionError, OSError):
+            damaged += 1
     held = _held(state)
     containers = restarts = None
     with suppress(EngineError):

@@ -171,11 +171,11 @@ def _kernel(nftables: bool) -> dict[str, Any]:
         "rules": problem(firewall.try_matches, nftables),
         "forwarding": machine.setting("net.ipv4.ip_forward") == "1",
         "connections": [
-            machine.whole("net.netfilter.nf_conntrack_count"),
-            machine.whole("net.netfilter.nf_conntrack_max"),
+            machine.integer("net.netfilter.nf_conntrack_count"),
+            machine.integer("net.netfilter.nf_conntrack_max"),
         ],
         "local_ports": [int(first), int(last)],
-        "neighbours": {name: machine.whole(name) for name in neighbour_limits(None) if machine.setting(name)},
+        "neighbours": {name: machine.integer(name) for name in neighbour_limits(None) if machine.setting(name)},
     }
 
 

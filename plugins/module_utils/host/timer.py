@@ -24,63 +24,62 @@ def look(state: StateDirectory) -> int:
         say(f"Nothing is looked at: {message_of(error)}")
         return 1
     try:
-        engine = Engine.connect()
+        engine: Engine | None = Engine.connect()
     except SessionError:
-        _write_figures(None, state)
-        _write_cards(None, state)
-        return 0  # without an engine nothing runs, and others say so
+        engine = None  # without it nothing runs, and others say so
     failed = False
-    # Disks late, as to walk them may take minutes; cards last, as what tells them may hang.
-    for work in (_count_use, _keep_time, _write_figures, _look_at_disks, _write_cards):
-        done, problems = work(engine, state)
+    for work, otherwise in WORKS if engine is not None else WITHOUT_ENGINE:
+        try:
+            done, problems = work(engine, state)
+        except Exception as error:  # whatever it is, and whosever record it is of, the others are done
+            done, problems = [], [f"{otherwise}: {message_of(error)}"]
         for line in (*done, *problems):
             say(line)
         failed = failed or bool(problems)
-    return 1 if failed else 0
+    return int(failed)
 
 
-def _count_use(_engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:
-    try:
-        count_use(state)
-    except (SessionError, OSError) as error:
-        return [], [f"What owners use could not be counted: {message_of(error)}"]
+def _count_use(_engine: Engine | None, state: StateDirectory) -> Said:
+    count_use(state)
     return [], []
 
 
-def _keep_time(engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:
-    try:
-        return keep_time(engine, state)
-    except (SessionError, OSError) as error:
-        return [], [f"The time of sessions could not be kept: {message_of(error)}"]
+def _keep_time(engine: Engine | None, state: StateDirectory) -> Said:
+    return keep_time(engine, state) if engine is not None else ([], [])
 
 
-def _write_figures(_engine: Engine | None, state: StateDirectory) -> tuple[list[str], list[str]]:
-    if "metrics_directory" not in state.settings_text():
-        return [], []
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
+def _write_figures(_engine: Engine | None, state: StateDirectory) -> Said:
+    if "metrics_directory" in state.settings_text():
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
 
-    try:
         metrics.write_figures(state)
-    except (SessionError, OSError) as error:
-        return [], [f"Figures for the site's monitoring could not be written: {message_of(error)}"]
     return [], []
 
 
-def _write_cards(_engine: Engine | None, state: StateDirectory) -> tuple[list[str], list[str]]:
-    if "job_mapping_directory" not in state.settings_text():
-        return [], []
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
+def _write_cards(_engine: Engine | None, state: StateDirectory) -> Said:
+    if "job_mapping_directory" in state.settings_text():
+        from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
 
-    try:
         metrics.write_cards(state)
-    except (SessionError, OSError) as error:
-        return [], [f"Which session has which card could not be written: {message_of(error)}"]
     return [], []
 
 
-def _look_at_disks(engine: Engine, state: StateDirectory) -> tuple[list[str], list[str]]:
-    try:
-        done, problems = enforce_limits(engine, state)
-    except (SessionError, OSError) as error:
-        return [], [f"What replicas write is not known: {error}"]
+def _look_at_disks(engine: Engine | None, state: StateDirectory) -> Said:
+    done, problems = enforce_limits(engine, state) if engine is not None else ({}, [])
     return [f"stop container {container}: {reason}" for container, reason in done.items()], problems
+
+
+Said = tuple[list[str], list[str]]
+"""What was done, and what could not be, a line each."""
+FIGURES = (_write_figures, "Figures for the site's monitoring could not be written")
+CARDS = (_write_cards, "Which session has which card could not be written")
+WORKS = (
+    (_count_use, "What owners use could not be counted"),
+    (_keep_time, "The time of sessions could not be kept"),
+    FIGURES,
+    (_look_at_disks, "What replicas write is not known"),
+    CARDS,
+)
+"""What is done, and what is said where it could not be. Disks late, as to walk them may take minutes; cards last, as
+what tells them may hang."""
+WITHOUT_ENGINE = (FIGURES, CARDS)

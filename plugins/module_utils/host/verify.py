@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     listens,
     run_in_network_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import OUTPUT, SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
 
@@ -41,6 +41,8 @@ class PeersSilent(VerificationFailed):
     """The replicas of a host work as far as it can tell alone; others did not answer in time, or may have to start."""
 
 
+LONGEST_OUTPUT = 8192
+"""Characters of what a replica wrote last that a failure shows."""
 SERVER_SECONDS = 5.0
 """For how long an SSH server that was just started may not listen yet."""
 PATIENCE = 5.0
@@ -181,9 +183,10 @@ def _prove_server(replica: dict[str, Any], pid: int) -> None:
 
 def _last_output(text: str) -> str:
     """Return how a failure goes on: with what the replica wrote last, or that it wrote nothing."""
-    return (
-        f"Its last output:\n{text}" if text.strip() else "It wrote nothing. Its program has to stay in the foreground."
-    )
+    lines = text[-LONGEST_OUTPUT:].strip().splitlines()
+    if not lines:
+        return "It wrote nothing. Its program has to stay in the foreground."
+    return "\n".join(["Its last output:", *(OUTPUT + line for line in lines)])
 
 
 def _prove_login(replica: dict[str, Any], pid: int, key: str) -> None:

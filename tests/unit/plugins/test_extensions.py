@@ -65,16 +65,35 @@ def test_the_dashboard_asks_about_what_may_be_chosen() -> None:
 def test_the_rulebook_runs_playbooks_that_exist_with_variables_they_know() -> None:
     rulesets = yaml.safe_load(RULEBOOK.read_text(encoding="utf-8"))
     specs = yaml.safe_load((CHECKOUT / "roles/drain/meta/argument_specs.yml").read_text(encoding="utf-8"))
-    known = specs["argument_specs"]["main"]["options"]
+    known = specs["argument_specs"]["main"]["options"].keys() | {"session_resource_group"}
     seen: list[str] = []
     for rule in (rule for ruleset in rulesets for rule in ruleset["rules"]):
         for step in rule.get("actions") or [rule["action"]]:
             called: dict[str, Any] = step["run_playbook"]
             name = called["name"].removeprefix("cluster_compute.session.")
             assert (CHECKOUT / "playbooks" / f"{name}.yml").exists()
-            assert called.get("extra_vars", {}).keys() <= known.keys()
+            assert called["extra_vars"].keys() <= known
+            assert "|" not in json.dumps(called), "ansible-rulebook has not Ansible's filters"
             seen.append(name)
     assert seen == ["drain_hosts", "schedule_pending", "schedule_pending"]
+
+
+def test_the_rulebook_hears_who_has_the_token_and_takes_names_alone() -> None:
+    """What it hands on as a variable is a template to Ansible, and could run what it likes."""
+    for ruleset in yaml.safe_load(RULEBOOK.read_text(encoding="utf-8")):
+        # Playbooks are limited to these hosts, and check what they are asked on localhost.
+        assert ruleset["hosts"] == "all,localhost"
+        (source,) = ruleset["sources"]
+        assert source["eda.builtin.webhook"]["host"] == "127.0.0.1"
+        assert source["eda.builtin.webhook"]["token"].strip("{ }").endswith("_token")
+        (rule,) = ruleset["rules"]
+        handed_on = set(re.findall(r"event[\w.]+", json.dumps(rule.get("actions") or rule["action"])))
+        names = dict(re.findall(r'(event[\w.]+) is match\("([^"]+)"\)', rule["condition"]))
+        assert {path.removesuffix(".split") for path in handed_on} == names.keys()
+        for pattern in names.values():
+            assert re.match(pattern, "h1.example.org:9100" if ":" in pattern else "/cluster_compute/gpu_pool")
+            for hostile in ("{{ x }}", "h1{{ x }}", "/cluster_compute/{{ x }}", "h1\n{{ x }}", "h1,h2", ""):
+                assert not re.match(pattern, hostile)
 
 
 def test_the_rulebook_waits_for_what_is_sent() -> None:

@@ -111,3 +111,12 @@ def test_what_is_promised_is_shown_by_tests_that_are_there(page: str) -> None:
     for path, name in named:
         tests = ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
         assert name in {test.name for test in tests if isinstance(test, ast.FunctionDef)}, f"{path}::{name}"
+
+
+def test_the_architecture_names_every_file_of_the_core_and_of_the_hosts() -> None:
+    """Verbs and calls are named by their packages, one file each."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = [path for path in (ROOT / "plugins" / "module_utils").rglob("*.py") if path.stem != "__init__"]
+    wanted = {path.stem for path in paths if path.parent.name not in ("lab", "verbs", "calls")}
+    assert len(wanted) > 100
+    assert sorted(stem for stem in wanted if not re.search(rf"\b{stem}\b", text)) == []

@@ -41,9 +41,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     parse_bool,
     parse_choice,
     parse_env,
+    parse_integer,
     parse_list,
     parse_span,
-    parse_whole,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capabilities import (
     UNLIMITED,
@@ -172,9 +172,9 @@ class Field:
             return inherited
 
 
-def _whole(name: str, least: int, most: int, meaning: str, **more: Any) -> Field:
+def _integer(name: str, least: int, most: int, meaning: str, **more: Any) -> Field:
     def parse(variable: str, value: Any) -> int:
-        return parse_whole(variable, value, least, most)
+        return parse_integer(variable, value, least, most)
 
     return Field(name, f"{least} to {most}", meaning, parse, bounds=(least, most), **more)
 
@@ -259,7 +259,7 @@ FIELDS = (
             choices=(MULTI_NODE, SINGLE_NODE),
         ),
     ),
-    _whole(
+    _integer(
         "size",
         1,
         MAXIMUM_SIZE,
@@ -268,7 +268,7 @@ FIELDS = (
         default=1,
         question=Question("Cluster size", "Number of containers, the main one included"),
     ),
-    _whole(
+    _integer(
         "max_size",
         1,
         MAXIMUM_SIZE,
@@ -277,7 +277,7 @@ FIELDS = (
         optional=True,
         question=Question("Largest size", "How far it may grow while it runs"),
     ),
-    _whole(
+    _integer(
         "min_size",
         1,
         MAXIMUM_SIZE,
@@ -416,17 +416,17 @@ FIELDS = (
     ),
     Field("hosts", "list of hosts", "Use only these.", parse_hosts, otherwise="all of the group", empty=()),
     Field("excluded_hosts", "list of hosts", "Do not use these.", parse_hosts, empty=()),
-    _whole(
+    _integer(
         "max_replicas_per_host", 1, MAXIMUM_SIZE, "Most replicas of this session on one host.", otherwise="no limit"
     ),
     _choice("policy", POLICIES, "Which hosts to prefer where several choices need equally few.", default=POLICIES[0]),
-    _whole("master_port", 1, 65535, "Value of `MASTER_PORT`, and the port in `TF_CONFIG`.", default=12345),
+    _integer("master_port", 1, 65535, "Value of `MASTER_PORT`, and the port in `TF_CONFIG`.", default=12345),
     _truth(
         "slurm_variables",
         "Whether programs find the session as they find a job of Slurm, see [the environment](environment.md#slurm).",
         optional=True,
     ),
-    _whole(
+    _integer(
         "priority",
         -1000000,
         1000000,
@@ -435,7 +435,7 @@ FIELDS = (
         question=Question("Priority", "The highest is launched first"),
     ),
     _truth("wait", "Wait in the launch until there is room.", of=LAUNCH),
-    _whole(
+    _integer(
         "wait_seconds",
         1,
         7 * 24 * 3600,
@@ -471,7 +471,7 @@ FIELDS = (
         question=Question("When a host is lost", "Wait for it, replace its containers on others, or end"),
     ),
     _choice("failure_policy", FAILURE_POLICIES, "What follows when a replica fails, see below.", default=RESTART),
-    _whole(
+    _integer(
         "restart_limit",
         0,
         1000,
@@ -507,7 +507,7 @@ FIELDS = (
         show=lambda keys: {key.fingerprint: f"{key.kind} {key.comment}".strip() for key in keys},
         question=Question("SSH public keys", "One a line, with which you log in to main1", lines=True),
     ),
-    _whole("ssh_port", 1, 65535, "Port of `main1`'s host for that.", otherwise="a free one of the site's"),
+    _integer("ssh_port", 1, 65535, "Port of `main1`'s host for that.", otherwise="a free one of the site's"),
 )
 
 
@@ -521,7 +521,7 @@ ROLE_FIELDS = (
         empty=(),
         optional=True,
     ),
-    _whole(
+    _integer(
         "ready_port",
         1,
         65535,

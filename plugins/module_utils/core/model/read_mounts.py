@@ -22,8 +22,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     numbers_as_text,
     parse_bool,
     parse_choice,
+    parse_integer,
     parse_list,
-    parse_whole,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     DIRECTORY,
@@ -247,10 +247,10 @@ def _port(variable: str, entry: object) -> Port:
     values = _port_values(variable, entry)
     reader.unknown_keys(variable, values, _PORT_KEYS)
     container_port, host_ip, protocol = (values.get(key) for key in ("container_port", "host_ip", "protocol"))
-    inside = reader.attempt(lambda: parse_whole(variable + ".container_port", container_port, 1, 65535), 0)
+    inside = reader.attempt(lambda: parse_integer(variable + ".container_port", container_port, 1, 65535), 0)
     outside = inside
     if is_given(values.get("host_port")):
-        outside = reader.attempt(lambda: parse_whole(variable + ".host_port", values["host_port"], 1, 65535), 0)
+        outside = reader.attempt(lambda: parse_integer(variable + ".host_port", values["host_port"], 1, 65535), 0)
     address = EVERY_ADDRESS
     if is_given(host_ip):
         try:

@@ -41,7 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     closest,
     format_span,
     is_given,
-    parse_whole,
+    parse_integer,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import MISSING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import (
@@ -381,7 +381,7 @@ def _role_name(reader: Reader, place: str, name: Any, others: Iterable[Role]) ->
 def _role_replicas(reader: Reader, place: str, given: Any, name: str) -> int:
     replicas = 1
     if is_given(given):
-        replicas = reader.attempt(partial(parse_whole, place + ".replicas", given, 1, MAXIMUM_SIZE), 1)
+        replicas = reader.attempt(partial(parse_integer, place + ".replicas", given, 1, MAXIMUM_SIZE), 1)
     elif name != MAIN:
         reader.add(place + ".replicas", given, "Say how many replicas the role has, 1 or more.")
     if name == MAIN and replicas != 1:

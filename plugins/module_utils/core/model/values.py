@@ -132,7 +132,7 @@ def parse_bool(variable: str, value: object) -> bool:
     raise InvalidInput.single(variable, value, "It must be true or false.")
 
 
-def parse_whole(variable: str, value: object, least: int, most: int) -> int:
+def parse_integer(variable: str, value: object, least: int, most: int) -> int:
     """Return *value* as a whole number from *least* to *most*; text such as ``"3"`` counts. Raises InvalidInput."""
     number: int | None = None
     if (isinstance(value, int) and not isinstance(value, bool)) or (

@@ -14,7 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
     is_plain,
-    parse_whole,
+    parse_integer,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import parse_site_devices
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
@@ -148,7 +148,7 @@ def _labels(value: Any) -> tuple[tuple[str, str], ...]:
 
 def _limit(value: Any) -> int:
     try:
-        return parse_whole("", value, 0, 1_000_000)
+        return parse_integer("", value, 0, 1_000_000)
     except InvalidInput as error:
         raise ValueError(error.problems[0].message) from None
 

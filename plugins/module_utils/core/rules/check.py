@@ -117,7 +117,7 @@ def _check_session(check: _Checker, plan: Plan, request: Request) -> None:
     if request.ssh_port is not None or not request.authorized_keys:
         check.equal("ssh_port", port, request.ssh_port)
     else:
-        check.expect(_is_whole(port, 1, 65535), "ssh_port", port, "a port")
+        check.expect(_is_integer(port, 1, 65535), "ssh_port", port, "a port")
     if network is None:
         check.expect(request.size == 1, "network", None, "one where there are peers")
         return
@@ -136,7 +136,7 @@ def _check_session(check: _Checker, plan: Plan, request: Request) -> None:
         ("vni", network.vni, 2**24 - 1),
         ("port", network.port, 65535),
     ):
-        good = _is_whole(number, 1, most) if multi else number is None
+        good = _is_integer(number, 1, most) if multi else number is None
         check.expect(good, f"network.{key}", number, f"a number up to {most}" if multi else "none")
     _check_tunnel(check, network, hosts, id8, multi and request.encrypted)
 
@@ -153,7 +153,7 @@ def _check_tunnel(
     check.equal("network.tunnel.link", tunnel.link, f"cct{id8}")
     check.equal("network.tunnel.mtu", tunnel.mtu, (network.mtu or 0) + VXLAN_OVERHEAD_IPV6)
     port = tunnel.vxlan_port
-    check.expect(_is_whole(port, 1, 65535), "network.tunnel.vxlan_port", port, "a number up to 65535")
+    check.expect(_is_integer(port, 1, 65535), "network.tunnel.vxlan_port", port, "a number up to 65535")
     good = all(re.fullmatch("fe80::[0-9a-f]{1,4}", address or "") for address in addresses)
     good = good and len(set(addresses)) == len(hosts)
     check.expect(good, "hosts' tunnel_address", addresses, "a link-local address for each")
@@ -274,7 +274,7 @@ def _pinned_in(request: Request, replicas: Sequence[Replica]) -> dict[str, Pinne
         least = role.resources.cpus // 1000
         if len(cpus) < least:
             raise ValueError(f"There are {len(cpus)} pinned CPUs of {name} where at least {least} are expected.")
-        if not all(_is_whole(node, 0, 65535) for node in nodes):
+        if not all(_is_integer(node, 0, 65535) for node in nodes):
             raise ValueError(f"The memory nodes of {name} are {show(nodes)}, where numbers are expected.")
         pinned[name] = Pinned(cpus, nodes)
     return pinned
@@ -284,7 +284,7 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str) and bool(value) and is_plain(value)
 
 
-def _is_whole(value: object, least: int, most: int) -> bool:
+def _is_integer(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and least <= value <= most
 
 

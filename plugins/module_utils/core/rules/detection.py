@@ -162,9 +162,9 @@ def parse_nvidia_cards(text: str, driver: Iterable[str]) -> list[Card]:
     minors = {}
     for card in driver:
         fields = (line.partition(":") for line in card.splitlines())
-        told = {name.strip(): value.strip() for name, _colon, value in fields}
-        if told.get("Device Minor", "").isdigit():
-            minors[told.get("GPU UUID")] = int(told["Device Minor"])
+        found = {name.strip(): value.strip() for name, _colon, value in fields}
+        if found.get("Device Minor", "").isdigit():
+            minors[found.get("GPU UUID")] = int(found["Device Minor"])
     cards = [(line, match.group(1)) for line in text.splitlines() if (match := _CARD.fullmatch(line))]
     return [Card(int(line.partition(":")[0].split()[1]), uuid, minors.get(uuid)) for line, uuid in cards]
 

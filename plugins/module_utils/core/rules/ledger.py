@@ -489,7 +489,9 @@ def amended(
     if allocatable is None:
         return None, ["What it takes beyond what it has is not reserved, or the reservation has run out."]
     others = {key: reservation for key, reservation in ledger.items() if key != change_id}
-    found = answer(wanted, others, untracked, allocatable)
+    # A host may hold more than it has: only what is asked beyond that has to be free.
+    used = Claim("", "", replicas=held.replicas, cpus=held.cpus, memory=held.memory)
+    found = answer(more, others, [*untracked, used], allocatable)
     return (wanted, []) if found.granted else (None, list(found.reasons))
 
 

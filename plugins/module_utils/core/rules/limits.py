@@ -15,7 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
-    parse_whole,
+    parse_integer,
     split_list,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.resources import (
@@ -159,7 +159,7 @@ NO_LIMITS = Limits()
 def _accelerators(place: str, value: object) -> Counts:
     if not isinstance(value, Mapping):
         raise InvalidInput.single(place, value, "It must be a mapping of accelerator class to a number, as {gpu: 8}.")
-    return tuple(sorted((str(kind), parse_whole(f"{place}.{kind}", most, 0, _MOST)) for kind, most in value.items()))
+    return tuple(sorted((str(kind), parse_integer(f"{place}.{kind}", most, 0, _MOST)) for kind, most in value.items()))
 
 
 def _modes(place: str, value: object) -> tuple[str, ...]:
@@ -169,15 +169,15 @@ def _modes(place: str, value: object) -> tuple[str, ...]:
     return tuple(mode for mode in MODES if mode in modes)
 
 
-def _whole(place: str, value: object) -> int:
-    return parse_whole(place, value, 0, _MOST)
+def _integer(place: str, value: object) -> int:
+    return parse_integer(place, value, 0, _MOST)
 
 
 _KEYS: dict[str, Callable[[str, Any], Any]] = {
     "modes": _modes,
-    "replicas_per_session": _whole,
-    "sessions_per_owner": _whole,
-    "replicas_per_owner": _whole,
+    "replicas_per_session": _integer,
+    "sessions_per_owner": _integer,
+    "replicas_per_owner": _integer,
     "cpus_per_owner": lambda place, value: parse_cpus(value, minimum=0),
     "memory_per_owner": lambda place, value: parse_memory(value, minimum=0),
     "accelerators_per_owner": _accelerators,

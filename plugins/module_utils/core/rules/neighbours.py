@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given, parse_whole
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import is_given, parse_integer
 
 MAX_REPLICAS = "cluster_compute_max_replicas"
 UNLIMITED = 256
@@ -19,7 +19,7 @@ LEAST, MOST = 1024, 2**20
 
 def parse_max_replicas(value: object) -> int | None:
     """Return the most replicas of a host, None for no limit. Raises InvalidInput."""
-    return parse_whole(MAX_REPLICAS, value, 0, 1_000_000) if is_given(value) else None
+    return parse_integer(MAX_REPLICAS, value, 0, 1_000_000) if is_given(value) else None
 
 
 def neighbour_limits(max_replicas: int | None) -> dict[str, int]:

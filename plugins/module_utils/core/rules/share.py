@@ -17,8 +17,8 @@ from typing import Any, Optional
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
+    parse_integer,
     parse_span,
-    parse_whole,
 )
 
 VARIABLE = "cluster_compute_fair_share"
@@ -70,7 +70,7 @@ class FairShare:
             problems.append(Problem(f"{VARIABLE}.accelerators", weights, message))
         for kind, weight in weights.items() if isinstance(weights, Mapping) else ():
             try:
-                found.append((str(kind), parse_whole(f"{VARIABLE}.accelerators.{kind}", weight, 0, 10000)))
+                found.append((str(kind), parse_integer(f"{VARIABLE}.accelerators.{kind}", weight, 0, 10000)))
             except InvalidInput as error:
                 problems += error.problems
         if problems:

@@ -14,7 +14,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,
     is_plain,
-    parse_whole,
+    parse_integer,
     split_list,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.addressing import (
@@ -76,7 +76,7 @@ class Settings:
 
         read("subnet_pool", lambda variable, value: str(parse_subnet_pool(value)))
         read("vni_pool", lambda variable, value: "{}-{}".format(*parse_vni_pool(value)))
-        read("vxlan_port", lambda variable, value: parse_whole(variable, value, 1, 65535))
+        read("vxlan_port", lambda variable, value: parse_integer(variable, value, 1, 65535))
         read("encrypted_ports", lambda variable, value: "{}-{}".format(*parse_port_pool(value)))
         read("topology_keys", _topology_keys)
         read("ssh_ports", lambda variable, value: "{}-{}".format(*parse_ssh_ports(value)))

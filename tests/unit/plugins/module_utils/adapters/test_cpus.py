@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import cpus
 
-GIB = 1 << 30
-
 
 def describe(system: Path, siblings: Sequence[str], nodes: Sequence[str] = (), packages: Sequence[int] = ()) -> None:
     """Write down a machine as the kernel does: the threads beside each CPU, the CPUs of each node."""

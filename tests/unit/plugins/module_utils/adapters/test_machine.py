@@ -18,10 +18,10 @@ def test_a_folder_that_is_yet_to_be_made_has_the_room_of_the_one_above(tmp_path:
 
 
 def test_settings_of_the_kernel_are_read() -> None:
-    assert machine.whole("kernel.pid_max") == int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
+    assert machine.integer("kernel.pid_max") == int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
     assert machine.setting("net.no.such") == ""
-    assert machine.whole("net.no.such") == 0
-    assert machine.whole("kernel.ostype") == 0
+    assert machine.integer("net.no.such") == 0
+    assert machine.integer("kernel.ostype") == 0
 
 
 def test_the_kernel_says_whether_its_clock_is_kept() -> None:

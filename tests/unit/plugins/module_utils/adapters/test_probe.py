@@ -123,5 +123,5 @@ def test_a_measurement_is_bounded_in_time_and_in_bytes(process: probe._Process) 
 
 def test_what_is_tried_is_what_prepare_hosts_tries() -> None:
     prepared = yaml.safe_load(ROLE.read_text(encoding="utf-8"))
-    assert prepared["prepare_hosts_links"] == link.TRIAL
-    assert prepared["prepare_hosts_rules"] == firewall.TRIAL
+    assert prepared["prepare_hosts_links"] == link.PROBE
+    assert prepared["prepare_hosts_rules"] == firewall.PROBE

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import (
@@ -54,7 +53,6 @@ A = "aaaaaaaa-0e04-4a3c-9d2a-53a1f7b2c8aa"
 B = "bbbbbbbb-0e04-4a3c-9d2a-53a1f7b2c8aa"
 NAMES = {A: "train", B: "serve"}
 QUEUED = QueueTicket(1)
-Facts = dict[str, Any]
 
 
 def fresh(session_id: str = A, queue: QueueTicket | None = None) -> Record:
@@ -317,6 +315,19 @@ def test_what_a_host_has_ended_stays_ended_whatever_was_changed_at_the_same_mome
     assert (now.status, now.revision) == (TERMINATED, grown.revision + 1), "newer than what the others have"
     assert view.changed == {A: now}
     assert removed(view.orphaned) == {"h2": True, "h3": True}
+
+
+def test_what_a_host_ends_that_was_cut_off_and_replaced_does_not_end_the_session() -> None:
+    runs = running("h1", "h2", "h3")
+    ended = advance(runs, TERMINATED, "Its time is over.")
+    replaced = advance(runs, RUNNING, "h3 was replaced.", hosts=("h1", "h2", "h4"))
+    assert replaced.revision == ended.revision
+    facts = {name: host(replaced, kinds=CONTAINER, stage=COMMITTED) for name in ("h1", "h2", "h4")}
+    assert_untouched({**facts, "h3": host(ended)})
+    others = {"h5": host(stub_of(replaced)), "h3": host(ended)}
+    assert cluster_state(others, ["h1", "h2", "h4"]).records[A].status == RUNNING, "stubs know as much"
+    view = cluster_state({**facts, "h3": host(ended), "h2": host(ended)})
+    assert view.records[A].status == TERMINATED, "one that carries it has ended it"
 
 
 # Notes that nothing stands behind, and things that no record explains.

@@ -33,7 +33,8 @@ def outcome(name: str, status: str) -> dict[str, Any]:
 
 def job(status: str, *failures: str, succeeded: bool = False) -> dict[str, Any]:
     ended = {"status": status, "succeeded": succeeded}
-    return {"session_name": "train", "report": ["Job"], "failures": list(failures), "outcome": ended}
+    report = ["Job 1234 of session train: fit --token=s3cret: now", "main1 on h1: exit code 0"]
+    return {"session_name": "train", "report": report, "failures": list(failures), "outcome": ended}
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,7 @@ def test_where_nothing_happened_nothing_is_told() -> None:
     assert happened("repair", {"lines": [], "problems": []}) is None
     assert happened("schedule", {"outcomes": []}) is None
     assert happened("logs", {"report": ["x"]}) is None
+    assert happened("check_pairs", {"failure": "No host has room."}) is None
 
 
 def test_who_came_from_the_queue_is_told_and_what_became_of_whom() -> None:
@@ -77,6 +79,16 @@ def test_who_came_from_the_queue_is_told_and_what_became_of_whom() -> None:
     assert found is not None
     assert found["sessions"] == {"a": "RUNNING", "b": "PENDING"}
     assert found["report"] == ["a is RUNNING.", "b is PENDING."]
+
+
+def test_what_a_session_runs_and_writes_is_not_told() -> None:
+    found = happened("run_job", job("ENDED", succeeded=True))
+    assert found is not None
+    assert found["report"] == ["Job 1234 of session train", "main1 on h1: exit code 0"]
+    failure = "sub1 does not run.\nIts last output:\n| password=s3cret\n| \x0b| more\nh2: The disk is full."
+    found = happened("launch", {"session_name": "train", "failure": failure})
+    assert found is not None
+    assert found["report"] == ["sub1 does not run.", "Its last output:", "h2: The disk is full."]
 
 
 def test_a_report_is_bounded_and_printable() -> None:
@@ -125,6 +137,10 @@ def test_what_is_told_of_many_hosts_is_bounded_and_printable() -> None:
     names = tuple(f"{number:03}" + "s" * 60 for number in range(999))
     many = {f"{number:03}" + "h" * 60: DrainAnswer(sessions=names) for number in range(999)}
     event, failures = drained(DRAIN, many, 9, ["x" * 999])
+    assert (
+        len(json.dumps({**event, "report": ["\U0001f600" * LONGEST_LINE] * MOST_LINES}, ensure_ascii=False).encode())
+        < 2**16
+    )
     assert len(failures) == 1000
     assert (len(event["hosts"]), sum(map(len, event["hosts"].values()))) == (MOST_SESSIONS, MOST_SESSIONS)
     assert len(json.dumps(cloud_event(event, "i", "t", "g"))) < 2**16

@@ -79,12 +79,13 @@ def test_what_cannot_be_read_of_what_was_counted_begins_anew(state: StateDirecto
     assert 'kind="host"} 1\n' in text(state)
 
 
-def test_a_folder_that_cannot_be_written_never_fails_a_call_and_the_timer_tells(state: StateDirectory) -> None:
+def test_a_folder_that_cannot_be_written_never_fails_a_call_and_the_timer_tells(
+    state: StateDirectory, capsys: pytest.CaptureFixture[str]
+) -> None:
     (state.root.parent / "node").write_text("a file", encoding="utf-8")
     metrics.after_call(state, *CALL)
-    done, problems = timer._write_figures(None, state)
-    assert done == []
-    assert "could not be written" in problems[0]
+    assert timer.look(state) == 1
+    assert "Figures for the site's monitoring could not be written" in capsys.readouterr().out
 
 
 def test_a_link_that_somebody_left_is_replaced_and_not_followed(state: StateDirectory, tmp_path: Path) -> None:
@@ -167,13 +168,30 @@ def test_the_timer_asks_for_cards_when_all_else_is_done(state: StateDirectory, m
     def note(name: str) -> Callable[..., Any]:
         return lambda *_arguments: order.append(name) or ({}, [])
 
-    monkeypatch.setattr(Engine, "connect", lambda *_arguments: None)
+    monkeypatch.setattr(Engine, "connect", lambda *_arguments: "an engine")
     for name in ("count_use", "keep_time", "enforce_limits"):
         monkeypatch.setattr(timer, name, note(name))
     for name in ("write_figures", "write_cards"):
         monkeypatch.setattr(metrics, name, note(name))
     timer.look(state)
     assert order == ["count_use", "keep_time", "write_figures", "enforce_limits", "write_cards"]
+
+
+def test_what_is_odd_in_a_record_keeps_the_timer_from_nothing_else(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def odd(*_arguments: object) -> Any:
+        raise KeyError("host")
+
+    monkeypatch.setattr(Engine, "connect", lambda *_arguments: "an engine")
+    for name in ("count_use", "keep_time"):
+        monkeypatch.setattr(timer, name, odd)
+    monkeypatch.setattr(metrics, "write_figures", odd)
+    monkeypatch.setattr(timer, "enforce_limits", lambda *_arguments: ({"demo-sub1": "It fills a disk."}, []))
+    assert timer.look(state) == 1
+    said = capsys.readouterr().out
+    assert said.count("KeyError") == 3
+    assert "stop container demo-sub1: It fills a disk." in said
 
 
 def test_what_was_written_goes_with_the_setting(state: StateDirectory) -> None:

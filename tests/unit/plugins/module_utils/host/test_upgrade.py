@@ -41,7 +41,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     may_change_to,
     with_counts,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import parse_choice, parse_whole
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
+    parse_choice,
+    parse_integer,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
@@ -118,9 +121,6 @@ def test_all_that_a_release_left_is_read(state: StateDirectory) -> None:
     assert settings.output_days == 7, "that lies beside the state directory"
 
 
-TINTS = ("red", "blue")
-
-
 @dataclass(frozen=True)
 class Tinted(Request):
     """A request with an option more than any release has."""
@@ -131,7 +131,7 @@ class Tinted(Request):
         Field(
             "tint", "", "", lambda name, value: parse_choice(name, value, ("red", "blue")), default="red", optional=True
         ),
-        Field("depth", "", "", lambda name, value: parse_whole(name, value, 1, 9), optional=True),
+        Field("depth", "", "", lambda name, value: parse_integer(name, value, 1, 9), optional=True),
     )
     depth: int | None = None
 

@@ -213,6 +213,19 @@ def test_what_a_change_needs_beyond_what_is_held(wanted: Claim, had: Claim) -> N
     assert (found, bool(reasons)) == ((meanwhile, False) if covers(had, wanted) else (None, True))
 
 
+def test_a_host_that_holds_more_than_it_has_is_asked_only_for_what_a_change_needs_beyond() -> None:
+    had = claim(cpus=5000)
+    for more in ({"memory": 2 * GIB}, {"devices": (("gpu", ("g1",)),)}, {"ports": (("", 80, "tcp"),)}):
+        wanted = replace(had, cpus=3000, **more)
+        assert amended(wanted, held(had), [had], ALLOCATABLE, None, None) == (both(wanted, had), [])
+    for more, why in (
+        ({"cpus": 5001}, "0.001 CPUs asked, 0 free of 4."),
+        ({"memory": 9 * GIB}, "8GiB memory asked, 7GiB free of 8GiB."),
+        ({"replicas": 7}, "6 replicas asked, 5 more allowed on this host."),
+    ):
+        assert amended(replace(had, **more), held(had), [had], ALLOCATABLE, None, None) == (None, [why])
+
+
 def test_a_lease_runs_out_by_the_clock_of_one_boot_and_not_in_another() -> None:
     ledger = {"id-a": lease(claim("a"), "boot-1", 1000.0, 60.0)}
     assert live(ledger, "boot-1", 1059.9) == ledger

@@ -460,6 +460,38 @@ def test_a_change_that_ended_between_its_leases_and_the_hosts_is_gone_on_with() 
     assert again.record.plan["session"]["size"] == 4
 
 
+@pytest.mark.parametrize("told", [["h2"], ["h2", "h3", "h4"]])
+def test_a_replacement_that_was_stopped_fences_first_when_it_is_gone_on_with(told: list[str]) -> None:
+    batch = {"batch_command": ["train"], "command": ["sleep", "infinity"]}
+    changed = lost("h1", silent={"h2": ["h1"], "h3": ["h1"]}, **batch).until("apply").record
+    again = Launch(request(on_host_loss="replace", **batch), 5).until("").run_on()
+    for host in told:
+        again.hosts[host]["records"] = encode([changed])
+    again.answer(h1=AWAY)
+    again.until("fence")
+    assert [again.sent(host)["containers"] for host in ("h2", "h3", "h4")] == [True, True, False]
+    again.until("")
+    assert (again.record.change, "batch" in again.steps) == (changed.change, True)
+
+
+def test_growth_that_was_stopped_twice_is_still_undone_where_its_room_is_taken() -> None:
+    changed = grown(hosts=4).until("apply").record
+    for _twice in range(2):
+        again = grown(hosts=4)
+        for host in ("h1", "h2", "h3"):
+            again.hosts[host]["records"] = encode([changed])
+        again.until("apply")
+        assert (again.record.change, again.state["report"][1:]) == (changed.change, [])
+        changed = again.record
+    other = Claim("eeeeeeee-0000-4000-8000-000000000000", "other", replicas=1, cpus=2000)
+    last = grown(hosts=4)
+    for host in ("h1", "h2", "h3"):
+        last.hosts[host]["records"] = encode([changed])
+    last.hosts["h4"]["reservations"] = [Reservation(other, COMMITTED, "boot", None).to_dict()]
+    last.until("")
+    assert [replica["name"] for replica in last.record.plan["replicas"]] == ["main1", "sub1", "sub2"]
+
+
 def test_a_replica_that_came_with_the_last_change_and_ran_is_not_given_up_with_its_host() -> None:
     run = grown(before={"on_host_loss": "replace"}, hosts=4).until("").run_on()
     session_id = run.record_of("h1").id
