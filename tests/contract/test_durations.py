@@ -87,7 +87,7 @@ def test_one_that_has_run_for_its_time_is_warned_and_then_ended(host: Host, look
 
 
 def test_one_that_nobody_uses_is_ended_and_a_job_a_login_or_work_is_use(host: Host, look: Look) -> None:
-    session = host.launch(size=2, max_idle="10m")
+    session = host.launch(size=2, max_idle="10m", cpus="0.9")
     begun = time.monotonic()
     look()
     assert times(host, session, usage=True)["idle"] == 0

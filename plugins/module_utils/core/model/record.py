@@ -50,7 +50,8 @@ _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class QueueTicket:
     """The place of a session in the queue. number: of sessions of one priority the lowest comes first.
 
-    is_head: whether it was found to be the first that has no room, where owners have shares: it stays that.
+    is_head: whether it was found to be the first that has no room, where owners have shares: it stays that until it has
+    what it waits for.
     """
 
     number: int
@@ -106,10 +107,11 @@ class Record:
     """The record of one session.
 
     owner: whose it is, as limits count. shared_with: who else may change, enter and read it. status: one of STATUSES;
-    empty before the first revision. queue: None unless it came from the queue. hosts: those that carry it. report: why
-    it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms, or None. change: what the last
-    revision that changed a session that runs gave another place. growth: what one that runs waits for. newer: what else
-    a newer release wrote, by key: it stays, and `require_known` says who cannot go on with it.
+    empty before the first revision. queue: None unless it came from the queue, or its growth is the head there. hosts:
+    those that carry it. report: why it waits, or has ended. tunnel: only of a stub. request, plan: their plain forms,
+    or None. change: what the last revision that changed a session that runs gave another place. growth: what one that
+    runs waits for. newer: what else a newer release wrote, by key: it stays, and `require_known` says who cannot go on
+    with it.
     """
 
     schema: int
@@ -189,10 +191,15 @@ def advance(record: Record, status: str, reason: str, **changes: Any) -> Record:
     """Return the next revision of a record.
 
     reason: one sentence for the history. changes: fields that get a new value: queue, hosts, report, request, plan,
-    change, growth. One that ends so is a line of it.
+    change, growth. One that ends so is a line of it. One that has got what it waited for, or waits for something else,
+    is the head of the queue no more.
     """
     if status != RUNNING:
         changes.update(change=None, growth=None)
+    queue, growth = changes.get("queue", record.queue), changes.get("growth", record.growth)
+    waits_on = RUNNING not in (record.status, status) or (growth is not None and growth == record.growth)
+    if queue is not None and queue.is_head and not waits_on:
+        changes["queue"] = replace(queue, is_head=False)
     revision = record.revision + 1
     history = (*record.history, HistoryEntry(revision, status, reason))[-LONGEST_HISTORY:]
     return line_of(replace(record, **changes, status=status, revision=revision, history=history))

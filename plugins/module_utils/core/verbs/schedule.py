@@ -35,7 +35,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import REPLACE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING, RUNNING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    PENDING,
+    RUNNING,
+    QueueTicket,
+    Record,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capacity import hosts_from_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import QueueEntry, schedule_queue
@@ -157,7 +162,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     if state["outcomes"]:
         return {**state, **step("", "", "")}
     if settings.fair_share.half_life is not None:
-        _mark_head(view, entries)
+        _mark_head(group, view, entries)
     missing = [record.id for record in group.with_missing_hosts(view)]
     in_full = bool(state["moves_from"] or group.half_told(view))
     if (missing or in_full) and state["step"] == "look":
@@ -244,11 +249,18 @@ def _lost(
     return found, problems
 
 
-def _mark_head(view: ClusterState, entries: Sequence[QueueEntry]) -> None:
+def _mark_head(group: GroupFacts, view: ClusterState, entries: Sequence[QueueEntry]) -> None:
     """Have it written down who is the head, so that nobody comes before it whose owner has used less by then."""
+    changing = {held.claim.amends for _host, held in group.launching}
     for entry in entries:
         record = view.records[entry.waiting.session_id]
-        if entry.is_head and record.status == PENDING and record.queue is not None and not record.is_head:
-            why = "It is the first in the queue that has no room."
-            marked = records.advance(record, PENDING, why, queue=replace(record.queue, is_head=True))
-            view.records[record.id] = view.changed[record.id] = marked
+        if not entry.is_head or record.is_head or record.id in changing:
+            continue
+        why = "It is the first in the queue that has no room."
+        ticket = replace(record.queue or QueueTicket(record.queue_number), is_head=True)
+        marked = view.records[record.id] = records.advance(record, record.status, why, queue=ticket)
+        if record.status == PENDING:
+            view.changed[record.id] = marked
+        for host in record.hosts:
+            # Of one that runs only its hosts have the whole record.
+            view.stubs.setdefault(host, []).append(marked)

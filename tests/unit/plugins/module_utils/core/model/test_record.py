@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PREPARING,
     RUNNING,
     SCHEMA,
+    Growth,
     HistoryEntry,
     InvalidRecord,
     QueueTicket,
@@ -57,6 +58,27 @@ def preparing() -> Record:
 
 def running() -> Record:
     return started(preparing())
+
+
+def test_the_mark_of_the_head_goes_with_what_it_waited_for() -> None:
+    head = advance(waiting(), PENDING, "It is the first.", queue=QueueTicket(3, is_head=True))
+    begun = prepared(head, PLAN)
+    assert begun.is_head, "it may have to wait on"
+    assert advance(begun, PENDING, "A host was lost.", plan=None, hosts=()).is_head
+    runs = started(begun)
+    assert (runs.queue, runs.is_head) == (QueueTicket(3), False)
+    # An earlier release left the mark.
+    grows = advance(replace(runs, queue=head.queue), RUNNING, "It is to grow.", growth=Growth({"size": 3}, 7))
+    assert (grows.queue, grows.queue_number) == (QueueTicket(3), 7)
+    first = advance(grows, RUNNING, "It is the first.", queue=QueueTicket(3, is_head=True))
+    assert first.is_head
+    assert advance(first, RUNNING, "It is shared with others.", shared_with=("bob",)).is_head
+    others = (
+        advance(first, RUNNING, "It has grown.", growth=None),
+        advance(first, RUNNING, "It is to grow further.", growth=Growth({"size": 4}, 8)),
+        advance(first, PENDING, "It begins anew.", plan=None, hosts=()),
+    )
+    assert [record.is_head for record in others] == [False] * 3
 
 
 def failed() -> Record:

@@ -18,10 +18,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     advance,
     new_record,
     started,
+    stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.change import growth_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
+    LEASED,
     Claim,
     Reservation,
 )
@@ -311,6 +313,35 @@ def test_where_owners_have_shares_who_is_found_to_be_the_head_is_marked_and_stay
         "",
         "Room that session big is to have does not count as free.",
     )
+
+
+def test_growth_that_is_the_head_is_marked_on_the_hosts_of_its_session() -> None:
+    first = Launch(request(cpus="2"), 3).until("")
+    again = first.run_on()
+    grown = Growth(request(size=4, cpus="2").to_dict(), 9)
+    waits = replace(started(first.record), growth=grown)
+    small = replace(waiting("small", 10, "0.5"), owner="bob")
+    run = Schedule(cluster_compute_fair_share={"half_life": "7d"})
+    run.hosts = {**again.hosts, "h4": facts(number=4)}
+    mine = list(waits.hosts)
+    for host in run.hosts:
+        run.hosts[host]["records"] = encode([waits if host in mine else stub_of(waits), small])
+    run.hosts["h4"]["reservations"] = [
+        Reservation(Claim(OTHER, "other", replicas=1, cpus=1000, memory=1), COMMITTED, "boot", None).to_dict()
+    ]
+    run.state = schedule.begin(list(run.hosts))
+    run.answer()
+    assert (run.names, run.step) == (["train", "small"], "cleanup")
+    told = {host: calls_of(run.state, host)[0][1]["records"] for host in hosts_of(run.state)}
+    assert sorted(told) == sorted(mine)
+    (marked,) = told[mine[0]]
+    assert marked["queue"] == {"number": 9, "is_head": True}
+    assert (marked["revision"], marked["plan"], marked["growth"]) == (waits.revision + 1, waits.plan, encode(grown))
+    # Who is being changed by another run is left alone.
+    lease = Reservation(Claim("c", "train+", cpus=1, memory=1, amends=waits.id), LEASED, "boot", 1.0, "run")
+    run.hosts["h4"]["reservations"].append(lease.to_dict())
+    run.state = schedule.begin(list(run.hosts))
+    assert run.answer().step == ""
 
 
 def test_without_shares_nobody_is_marked() -> None:
