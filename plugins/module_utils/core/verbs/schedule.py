@@ -161,12 +161,12 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     state["queue"] = [queue_entry(entry, view.records[entry.waiting.session_id], shares) for entry in entries]
     if state["outcomes"]:
         return {**state, **step("", "", "")}
-    if settings.fair_share.half_life is not None:
-        _mark_head(group, view, entries)
     missing = [record.id for record in group.with_missing_hosts(view)]
     in_full = bool(state["moves_from"] or group.half_told(view))
     if (missing or in_full) and state["step"] == "look":
         return {**state, **_look(_in_reach(state), missing, in_full)}
+    if settings.fair_share.half_life is not None:
+        _mark_head(group, view, entries)
     lost, problems = _lost(state, group, view, outside)
     moves = _moves(state, group, view, problems)
     state["warnings"] += problems
