@@ -106,7 +106,9 @@ options:
     type: dict
   change_id:
     description:
-      - With O(state=amended) the identifier under which the claim was held; left out where it was not.
+      - With O(state=amended) the identifier under which the claim was held; left out where it was not. With
+        O(state=absent) that of the change which has the host leave the session; it fails where another one is under
+        way, and what was held under it stays.
     type: str
   containers:
     description:

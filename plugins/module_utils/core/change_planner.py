@@ -257,8 +257,10 @@ class ChangePlanner(Planner):
         }
         receiving = [host for host in after.hosts if any(after_on.name in change.places for after_on in after.on(host))]
         staying = [host for host in after.hosts if host in plan.hosts]
-        # Two changes at once meet at the first host that stays, whichever hosts they are about.
-        holding = list(dict.fromkeys([*receiving, *staying[:1], *_writers(after, receiving)]))
+        # Two changes at once meet at the first host that the session has, whichever hosts they are about. While that
+        # one leaves, the first that stays keeps others out.
+        first = [host for host in plan.hosts if host in self.facts][:1]
+        holding = list(dict.fromkeys([*receiving, *first, *staying[:1], *_writers(after, receiving)]))
         nothing = Claim(change_id, f"{plan.session.name}{CHANGE}")
         return {
             "id": change_id,
@@ -270,7 +272,7 @@ class ChangePlanner(Planner):
             "holding": holding,
             "claims": {
                 host: {
-                    "claim": (claim_beyond(claims[host], held.get(host), change_id) or nothing).to_dict(),
+                    "claim": (claim_beyond(claims.get(host, nothing), held.get(host), change_id) or nothing).to_dict(),
                     "allocatable": allocatable[host],
                 }
                 for host in holding

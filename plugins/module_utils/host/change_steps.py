@@ -92,6 +92,8 @@ def hold(
     try:
         with state.working_on(record.id):
             _refuse_if_changed(state, ledger, record, run, check_mode)
+            if host not in record.hosts:  # it leaves, and holds the change alone
+                return {**result, "changed": leased, "public_keys": {}}
             session = state.session(record.id)
             here = _names(state, record.id)
             for name in record.plan["hosts"][host]["replicas"] if not check_mode else ():

@@ -41,6 +41,7 @@ def removal_stages(
     keep_data: bool = False,
     archive: LogArchive | None = None,
     left: Record | None = None,
+    change_id: str | None = None,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
@@ -49,7 +50,8 @@ def removal_stages(
     stay, and where that is a stub of a session that runs, the rules that keep others out of it; without one the folder
     of a session goes whole. undo: what a launch that did not succeed made of data, empty folders and volumes, and what
     its batch command wrote go as well; with keep_data volumes only if they are empty. archive: keeps what the
-    containers wrote. left: the record that the session is to have here by then.
+    containers wrote. left: the record that the session is to have here by then. change_id: names the change that this is
+    a part of, whose lease stays.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -59,7 +61,9 @@ def removal_stages(
     entries = {**ledger.expired(), **ledger.read()}
     ids = {*known, *([] if session_id is None else [session_id])}
     reserved = sorted(
-        key for key, held in entries.items() if is_meant(held.claim.session_name, key) or held.claim.amends in ids
+        key
+        for key, held in entries.items()
+        if key != change_id and (is_meant(held.claim.session_name, key) or held.claim.amends in ids)
     )
     what = session_name or session_id or ""
     output = OutputDirectory(str(state.root))
@@ -192,10 +196,22 @@ def known_sessions(
 
 
 def has_moved_on(
-    state: StateDirectory, ledger: LedgerFile, session_id: str, unless_reserved: bool, judged_revision: int | None
+    state: StateDirectory,
+    ledger: LedgerFile,
+    session_id: str,
+    unless_reserved: bool,
+    judged_revision: int | None,
+    change_id: str | None = None,
 ) -> bool:
-    """Tell whether somebody launches or changes the session now, or did since it was judged in *judged_revision*."""
-    held = [claimed for key, claimed in ledger.read().items() if session_id in (key, claimed.claim.amends)]
+    """Tell whether somebody launches or changes the session now, or did since it was judged in *judged_revision*.
+
+    change_id: names the change that asks.
+    """
+    held = [
+        claimed
+        for key, claimed in ledger.read().items()
+        if session_id in (key, claimed.claim.amends) and key != change_id
+    ]
     if unless_reserved and any(claimed.stage != COMMITTED for claimed in held):
         return True
     if judged_revision is None:

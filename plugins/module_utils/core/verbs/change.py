@@ -6,7 +6,7 @@
 
 | step | what hosts do | what follows |
 |---|---|---|
-| reserve | those that get replicas hold what is new, make keys; one that stays holds the change | part, fence, apply |
+| reserve | those that get replicas hold what is new, make keys; the first holds the change | part, fence, apply |
 | withhold | each gives back what it holds of a change that cannot be | refused |
 | part | those that carry what goes let it end, while all others still reach it | fence, apply, failed |
 | fence | all that stay let go of hosts that go | apply, failed |
@@ -198,7 +198,8 @@ def _part(state: State, outside: Outside) -> State:
     calls = [_amended(state, hosts, not _takes_patches(state))] if hosts else []
     if change["leaving"]:
         # Their record stays as it is: that of the session, until one that stays has the next.
-        calls.append(_given_up(state, judged_revision=change["before"]["revision"], unless_reserved=True))
+        judged = {"judged_revision": change["before"]["revision"], "unless_reserved": True}
+        calls.append(_given_up(state, change_id=change["id"], **judged))
     if not calls:
         return _fence(state, outside)
     return {**state, **step("part", "Let the replicas end that go", DECIDE, calls)}
@@ -342,7 +343,9 @@ def _clear(state: State, outside: Outside) -> State:
     writers = [
         host
         for host in change["holding"]
-        if host not in change["receiving"] and any(folder["proof"] == WRITES for folder in hosts[host]["data"].values())
+        if host in hosts
+        and host not in change["receiving"]
+        and any(folder["proof"] == WRITES for folder in hosts[host]["data"].values())
     ]
     if writers and not outside.check_mode:
         calls.append(_released(state, writers))

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
     SessionError,
@@ -217,7 +217,10 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         for session_id in known:
             locks.enter_context(state.working_on(session_id))
         judged = (arguments["session_id"], arguments["unless_reserved"], arguments["judged_revision"])
-        if removal.has_moved_on(state, ledger, *judged):
+        change_id = arguments["change_id"]
+        if removal.has_moved_on(state, ledger, *judged, change_id):
+            if change_id is not None:  # what is to leave here would run on while it starts elsewhere
+                raise StateError("Its session was changed while this run was at work. Try again.")
             return {"actions": [], **found}
         if arguments["keep_record"] and arguments["record"] is None and not arguments["undo"] and not check_mode:
             with suppress(SessionError, OSError):
@@ -225,7 +228,7 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                 ledger.remember_removal(arguments["session_id"], None)
         archive = None if arguments["undo"] else _archive(engine, state, arguments)
         kept = {key: arguments[key] for key in ("keep_record", "undo", "keep_data")}
-        kept |= {"archive": archive, "left": arguments["record"]}
+        kept |= {"archive": archive, "left": arguments["record"], "change_id": change_id}
         stages = removal.removal_stages(engine, state, ledger, *meant, known, **kept)
         records = [] if arguments["record"] is None else [arguments["record"]]
         with suppress(SessionError, OSError):

@@ -596,6 +596,18 @@ def test_a_replica_that_moves_is_stopped_where_it_was_before_it_starts_elsewhere
     assert [replica["host"] for replica in run.record.plan["replicas"]] == ["h1", "h4", "h3"]
 
 
+def test_a_move_off_the_first_host_holds_the_change_there_and_ends_where_another_one_is_under_way() -> None:
+    run = Launch(request(), 5).until("").run_on(displaced={"main1": "h1"}).until("reserve")
+    assert hosts_of(run.state) == ["h4", "h1", "h2"]
+    assert run.sent("h1")["claim"]["replicas"] == 0
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("part", ["h1"])
+    assert run.sent("h1")["change_id"] == run.state["change"]["id"]
+    run.answer(h1=BROKEN)
+    assert run.step == ""
+    assert "h1: The disk is full." in run.state["failure"]
+
+
 @pytest.mark.parametrize(("half", "goes_on"), [(["h1", "h2"], True), (["h3", "h4"], False)])
 def test_of_two_halves_the_one_with_main1_goes_on(half: list[str], goes_on: bool) -> None:
     first = Launch(request(on_host_loss="replace", size=4, max_replicas_per_host=2, cpus="2"), 8).until("")

@@ -29,7 +29,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     PENDING,
     RUNNING,
     advance,
+    read_record,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Claim
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     State,
 )
@@ -849,6 +851,25 @@ def test_what_becomes_of_a_session_is_written_down_before_its_parts_go(patched: 
         ended = advance(found, ERROR, "It could not be started.", plan=None, hosts=())
         assert "It is busy." in host.call("session_host", {**arguments, "record": encode(ended)})["msg"]
         assert StateDirectory(str(host.root)).records()[0] == [ended]
+    finally:
+        patched.pop()
+
+
+def test_a_host_that_leaves_with_a_change_does_nothing_while_another_one_is_under_way(
+    patched: list[World], tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    patched.append(world)
+    try:
+        record = read_record(world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1))["record"])
+        host, change = world.hosts["h1"], Claim("aaaaaaaa-0000-4000-8000-000000000000", "ash+", amends=record.id)
+        LedgerFile(str(host.root)).reserve(change, [], None, LEASE, "a run")
+        leaves = {"state": "absent", "session_id": record.id, "keep_record": True, "unless_reserved": True}
+        answer = host.call("session_host", {**leaves, "change_id": "bbbbbbbb-0000-4000-8000-000000000000"})
+        assert "was changed while this run was at work" in answer["msg"]
+        assert list(host.containers) == ["ash-main1"]
+        assert host.call("session_host", {**leaves, "change_id": change.session_id})["changed"]
+        assert (list(host.containers), list(LedgerFile(str(host.root)).read())) == ([], [change.session_id])
     finally:
         patched.pop()
 

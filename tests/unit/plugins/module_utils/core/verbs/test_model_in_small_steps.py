@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_answers,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, Steps, World, in_memory
@@ -474,6 +475,39 @@ def test_whatever_overtakes_what_no_place_is_given_twice_and_nothing_stays(
     if seed % 2:
         assert there["late"] == 0
     nothing_is_left(group, "first", "late", "other")
+
+
+def moved(group: World, host: str) -> Callable[[], Any]:
+    """Return what moves replicas off a host that is drained."""
+    return partial(group.run, schedule, schedule.begin(group.known, only_lost=True, moves_from=[host]), None, None)
+
+
+@pytest.mark.parametrize(("other", "seed"), [("grow", 20), ("grow", 22), ("move", 1), ("move", 7), ("move", 14)])
+def test_of_two_changes_of_one_session_one_goes_on_and_nothing_runs_twice(
+    groups: Callable[..., World], other: str, seed: int
+) -> None:
+    def wanted(subs: int) -> Request:
+        roles = [{"name": "main", "cpus": "1.5"}, {"name": "sub", "replicas": subs, "cpus": "1"}]
+        given = {"size": None, "max_size": 6, "on_host_loss": "replace", "roles": roles}
+        return request("same", max_replicas_per_host=2 if other == "grow" else 1, **given)
+
+    group = groups(cpus=(1500, 1000, 1000, 0, 0) if other == "grow" else (2000,) * 6, seed=seed, attempts=6)
+    group.launch(wanted(2))
+    assert set(group.places("same").values()) == HOSTS
+    verbs = {"move": moved(group, "h1"), "other": moved(group, "h2")}
+    if other == "grow":
+        verbs["other"] = partial(group.launch, wanted(3))
+        group.hosts["h3"].cpus, group.hosts["h4"].cpus = 2000, 1500
+    steps = {name: Steps(verb) for name, verb in verbs.items()}
+    while steps:
+        name = group.chance.choice(sorted(steps))
+        if not steps[name].step():
+            del steps[name]
+        there = [container for host in group.hosts.values() for container in host.containers]
+        assert len({*there}) == len(there)
+    copies = [copy for copy in group.copies("same").values() if copy.plan is not None]
+    assert len({str(copy) for copy in copies}) == len({copy.revision for copy in copies})
+    nothing_is_left(group, "same")
 
 
 @pytest.mark.parametrize("seed", [2, 5])
