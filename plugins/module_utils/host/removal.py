@@ -50,8 +50,8 @@ def removal_stages(
     stay, and where that is a stub of a session that runs, the rules that keep others out of it; without one the folder
     of a session goes whole. undo: what a launch that did not succeed made of data, empty folders and volumes, and what
     its batch command wrote go as well; with keep_data volumes only if they are empty. archive: keeps what the
-    containers wrote. left: the record that the session is to have here by then. change_id: names the change that this is
-    a part of, whose lease stays.
+    containers wrote. left: the record that the session is to have here by then. change_id: names the change that this
+    is a part of, whose lease stays.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
