@@ -104,6 +104,7 @@ GIVEN = {
     "patch": None,
     "change_id": None,
     "containers": True,
+    "ran": 0,
     "prove": False,
     "output_size": "0",
     "output_days": 7,

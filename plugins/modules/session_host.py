@@ -116,6 +116,12 @@ options:
         peer, and whom to keep out.
     type: bool
     default: true
+  ran:
+    description:
+      - With O(state=amended) for how many seconds the session has run, as far as that is kept. A host that has counted
+        less takes it over.
+    type: int
+    default: 0
   prove:
     description:
       - With O(state=amended) does as with O(state=verified) in the end, peers being looked for as with

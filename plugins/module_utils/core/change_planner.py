@@ -47,6 +47,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.check import validate_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import READS, WRITES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import together
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_again
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     CHANGE,
@@ -270,6 +271,7 @@ class ChangePlanner(Planner):
             "staying": staying,
             "leaving": [host for host in plan.hosts if host not in after.hosts and host in self.facts],
             "holding": holding,
+            "ran": together(facts.times.get(plan.session.id) for facts in self.facts.values()).ran or 0,
             "claims": {
                 host: {
                     "claim": (claim_beyond(claims.get(host, nothing), held.get(host), change_id) or nothing).to_dict(),

@@ -146,6 +146,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "patch": {"type": "dict"},
             "change_id": {"type": "str"},
             "containers": {"type": "bool", "default": True},
+            "ran": {"type": "int", "default": 0},
             "prove": {"type": "bool", "default": False},
             "host": {"type": "str"},
             "regenerate_keys": {"type": "bool", "default": False, "no_log": False},

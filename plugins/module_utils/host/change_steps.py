@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import carry_on
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import make_under_lease, prove
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages
@@ -177,6 +178,7 @@ def amend(
     change_id: str | None,
     allocatable: Allocatable | None,
     containers: bool,
+    ran: int,
     prove_too: bool,
     timeout: float,
     patience: float,
@@ -187,8 +189,8 @@ def amend(
 
     record: that revision, or *patch*, what differs from the one that is here. public_keys: of all replicas, or with a
     patch of those that have others. change_id: what `hold` leased. containers: False for what others are to find
-    changed before any replica starts. keep: how much output of replicas that go is kept, for how many seconds, of how
-    many sessions.
+    changed before any replica starts. ran: for how many seconds the session has run, which this part takes over. keep:
+    how much output of replicas that go is kept, for how many seconds, of how many sessions.
 
     Returns the outcome of the steps, ``seconds``, and with *prove_too* what `launch_steps.prove` does; or ``stale``
     where a patch does not fit to what is here. Raises StateError where somebody else has changed the session, and what
@@ -220,6 +222,8 @@ def amend(
         if not check_mode:
             ledger.admit(record.name, record.id)
             taken = steps.perform(stages, undo=False)
+            if ran:
+                carry_on(session, ran)
             archive.note(record)
     network, begin = steps.seconds_until("container", stages, taken)
     made: dict[str, Any] = {**steps.outcome(stages), "seconds": {"network": network, "start": begin}}

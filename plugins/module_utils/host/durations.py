@@ -16,7 +16,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -109,12 +109,12 @@ def part_times(
     engine: Engine | None,
     state: StateDirectory,
     records: list[Record],
-    figures: bool = False,
+    figures: Collection[str] = (),
     clock: Clock = boot_clock,
 ) -> dict[str, PartTimes]:
     """Return what this host tells of its parts of sessions whose time is kept, by id. Nothing is changed.
 
-    engine: None to tell what was found at the last look. figures: whether seconds are told.
+    engine: None to tell what was found at the last look. figures: ids of sessions of which seconds are told.
     """
     found = {}
     members = cache(members_by_container)
@@ -123,13 +123,21 @@ def part_times(
             continue
         limits = limits_of(record.request)
         times = _read(state.session(record.id))
-        may_have_changed = figures or limits.max_duration is not None or times is None or rules.is_idle(limits, times)
+        is_told = record.id in figures
+        may_have_changed = is_told or limits.max_duration is not None or times is None or rules.is_idle(limits, times)
         if engine is not None and may_have_changed:
             times = _Part(engine, state, record, members, clock).look()
         if times is not None:
-            seconds = (int(times.ran), int(times.idle) if limits.max_idle is not None else None) if figures else ()
+            seconds = (int(times.ran), int(times.idle) if limits.max_idle is not None else None) if is_told else ()
             found[record.id] = PartTimes(rules.over(limits, times), rules.is_idle(limits, times), *seconds)
     return found
+
+
+def carry_on(directory: SessionDirectory, ran: float) -> None:
+    """Let a part have run for as long as its session has, if it came later."""
+    before = _read(directory) or Times(boot_id(), boot_clock())
+    if before.ran < ran:
+        directory.write_times(encode(replace(before, ran=float(ran))))
 
 
 def _is_kept(state: StateDirectory, record: Record) -> bool:

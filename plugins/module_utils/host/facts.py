@@ -73,8 +73,8 @@ def host_facts(
 
     encryption: whether to try what encrypted sessions need. ways_in: whether what its owner needs to log in to
     *session_name* is among them. accelerators: ``cluster_compute_accelerators``, of which some are detected. peers_of:
-    ids of sessions whose other hosts are looked for. usage: whether it is told for how long sessions have run, where
-    that is kept.
+    ids of sessions whose other hosts are looked for. usage: whether it is told for how long all sessions have run, and
+    not only the one of *session_name*, where that is kept.
 
     A host that cannot run sessions is described by ``usable: false`` and a ``problem``, a full sentence, instead of
     an exception: whether that is an error is for the caller to say.
@@ -115,7 +115,9 @@ def host_facts(
         facts["identity"], facts["names"], facts["clock"] = identity.id, list(identity.names), clock
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
-        times = part_times(engine, state, records, usage)
+        times = part_times(
+            engine, state, records, [record.id for record in records if usage or record.name == session_name]
+        )
         facts["times"], facts["use"] = encode(times), read_use(state)
         in_full = {
             *(session_id for session_id, part in times.items() if part.over or part.is_idle),

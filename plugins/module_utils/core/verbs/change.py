@@ -246,7 +246,7 @@ def _fenced(state: State, answers: Answers, outside: Outside) -> State:
 def _apply(state: State, outside: Outside) -> State:
     change = state["change"]
     patience = PATIENCE if len(change["receiving"]) <= outside.forks else 0
-    starts = {"prove": True, "patience": patience}
+    starts = {"prove": True, "patience": patience, "ran": change["ran"]}
     new = {host: starts for host in change["receiving"] if host not in change["staying"]}
     old = {host: starts for host in change["receiving"] if host in change["staying"]}
     old.update({host: {} for host in change["staying"] if host not in [*old, *change["changed"]]})
@@ -276,7 +276,7 @@ def _unless_stale(state: State, answers: Answers, outside: Outside, follow: Any)
         return follow(state, answers, outside)  # type: ignore[no-any-return]
     change = state["change"]
     told = {
-        host: {key: given[key] for key in ("containers", "prove", "patience") if key in given}
+        host: {key: given[key] for key in ("containers", "ran", "prove", "patience") if key in given}
         for step_call in state["calls"]
         for host, given in step_call["hosts"].items()
         if host in stale

@@ -16,7 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps
 
-DRAINED, UNDRAINED = "drained", "undrained"
+DRAINED, UNDRAINED = STATES = ("drained", "undrained")
 
 
 def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -5,17 +5,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
     QueueTicket,
     advance,
     new_record,
 )
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import World, in_memory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import carry_on, part_times
+from ansible_collections.cluster_compute.session.tests.hosts_in_memory import Host, World, in_memory
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
 
 
@@ -34,3 +40,35 @@ def test_a_host_that_knows_a_session_as_one_that_waits_takes_part_in_its_change(
         done = world.launch(request(size=3, **wanted), moment, lambda: kept.write_record(waits))
         assert "outcome" in done, done.get("failure")
         assert sorted(world.places("ash").values()) == ["h1", "h2", "h3"]
+
+
+def test_a_host_to_which_a_replica_moves_takes_over_for_how_long_its_session_has_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts_of = Host.facts
+
+    def facts(host: Host, name: str, whole_records: bool = False, peers_of: Collection[str] = ()) -> dict[str, Any]:
+        state = StateDirectory(str(host.root))
+        records = state.records()[0]
+        told = part_times(None, state, records, [record.id for record in records if record.name == name])
+        return {**facts_of(host, name, whole_records, peers_of), "times": encode(told)}
+
+    monkeypatch.setattr(Host, "facts", facts)
+    with in_memory() as worlds:
+        world = World(tmp_path)
+        worlds.append(world)
+        options = {"cpus": "2", "max_replicas_per_host": 1, "max_duration": "8h", "on_host_loss": "replace"}
+        world.launch(request(name="ash", size=2, **options))
+        (key,) = {record.id for record in world.copies("ash").values()}
+
+        def part(host: str) -> Any:
+            return StateDirectory(str(world.hosts[host].root)).session(key)
+
+        assert sorted(world.places("ash").values()) == ["h1", "h2"]
+        part("h1").write_times(encode(Times("boot", 0.0, ran=4000.5)))
+        world.run(schedule, schedule.begin(world.known, only_lost=True, moves_from=["h1"]), None, None)
+        assert sorted(world.places("ash").values()) == ["h2", "h3"]
+        assert part("h3").read_times()["ran"] == 4000.0
+        assert part("h2").read_times() is None, "it keeps the time of its part"
+        carry_on(part("h3"), 3000)
+        assert part("h3").read_times()["ran"] == 4000.0, "what it knows itself is more"

@@ -21,7 +21,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, int]:
     machine = kernel_settings.machine
     monkeypatch.setattr(kernel_settings, "PATH", tmp_path / "sysctl.d" / "60-cluster-compute.conf")
     monkeypatch.setattr(machine, "setting", lambda name: str(values.get(name, "")))
-    monkeypatch.setattr(machine, "whole", lambda name: values.get(name, 0))
+    monkeypatch.setattr(machine, "integer", lambda name: values.get(name, 0))
     monkeypatch.setattr(machine, "change_setting", values.__setitem__)
     return values
 

@@ -593,6 +593,17 @@ def test_in_a_large_session_a_host_that_stays_is_called_once_and_told_what_chang
     assert all(sizes[0] < 6000 < whole / 4 for host, sizes in sent.items() if host in others[1:]), (sent, whole)
 
 
+def test_a_host_that_comes_to_a_session_is_told_for_how_long_that_has_run() -> None:
+    first = Launch(request(max_duration="8h"), 5).until("")
+    run = first.run_on(request(max_duration="8h", size=4))
+    for host, ran in {"h1": 4000, "h2": 4010, "h3": None}.items():
+        run.hosts[host]["times"] = {first.record.id: {"over": "", "is_idle": False, "ran": ran, "idle": None}}
+    run.until("apply")
+    assert (run.sent("h4")["ran"], "ran" in run.sent("h1")) == (4010, False)
+    run.answer(h4={"changed": False, "actions": [], "stale": True, "revision": None})
+    assert (run.step, run.sent("h4")["ran"]) == ("again", 4010)
+
+
 def test_a_replica_that_moves_is_stopped_where_it_was_before_it_starts_elsewhere() -> None:
     first = Launch(request(), 5).until("")
     run = first.run_on(displaced={"sub1": "h2"}).until("part")
