@@ -31,7 +31,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
-    REPLACE,
     RESIZE,
     read_record,
     stub_of,
@@ -186,8 +185,6 @@ def _takes_patches(state: State) -> bool:
 def _part(state: State, outside: Outside) -> State:
     """Let replicas that go end with their network as it is: programs hand over what they have, and say good-bye."""
     change = state["change"]
-    if change["kind"] == REPLACE:
-        return _fence(state, outside)
     after = {replica["name"]: replica["host"] for replica in state["record"]["plan"]["replicas"]}
     losing = {
         replica["host"]

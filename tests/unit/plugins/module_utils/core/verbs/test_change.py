@@ -351,6 +351,18 @@ def test_a_host_that_most_others_call_silent_is_replaced_and_fenced_first() -> N
     assert (run.record.change.kind, run.record.change.places) == ("replace", {"sub1": "h2"})
 
 
+def test_where_a_host_is_replaced_and_others_go_those_end_before_anything_starts() -> None:
+    first = Launch(request(on_host_loss="replace", size=5), 6).until("")
+    run = first.run_on(request(on_host_loss="replace", size=3))
+    for host in ("h1", "h3", "h4", "h5"):
+        run.hosts[host]["silent_peers"] = {first.record.id: ["h2"]}
+    run.answer(h2=AWAY).answer(h2=AWAY).until("part")
+    assert (run.state["change"]["kind"], hosts_of(run.state)) == ("replace", ["h4", "h5"])
+    run.answer()
+    assert (run.step, hosts_of(run.state)) == ("fence", ["h1", "h3"])
+    assert run.until("").steps == ["look", "look", "reserve", "part", "fence", "apply", "clear"]
+
+
 @pytest.mark.parametrize("silent", [{}, {"h1": ["h2"]}, {"h1": [], "h3": []}])
 def test_a_host_that_others_still_hear_is_left_alone(silent: dict[str, list[str]]) -> None:
     run = lost("h2", silent=silent)
