@@ -344,7 +344,7 @@ def test_a_change_that_was_stopped_is_finished_or_refused(
         assert demo.session.repair(**given)["actions"]
         assert demo.started().keys() == {"main1", "sub1", "sub2", "sub3"}
     else:
-        with pytest.raises(SessionError, match=r"demo does not have the place on this host that it needs: 0\.4 CPUs"):
+        with pytest.raises(SessionError, match=r"demo does not have the place on this host that it needs: 0\.2 CPUs"):
             demo.session.repair(**given)
         with pytest.raises(SessionError, match="demo does not have the place on this host that it needs"):
             demo.amend(record)
