@@ -67,7 +67,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import verify as host_verify
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import _host_names, _own_public_keys
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import _acts_on_loss, _records
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import files as files_of_session
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
@@ -342,8 +342,8 @@ class Host:
         for session_id, held in ledger.expired().items():
             add(session_id, held.claim.session_name, cluster_state.LEASE)
         image = {"id": "sha256:" + "5" * 64, "digests": [], "architecture": "amd64"}
+        in_full = {record.id for record in records if record.growth or state.session(record.id).expects_some}
         return facts(
-            *records,
             held=[held for held in ledger.read().values() if held.claim.replicas or held.claim.amends],
             number=self.number,
             capacity={"cpus": self.cpus, "memory": 8 << 30},
@@ -351,11 +351,8 @@ class Host:
             objects=objects,
             subnets=sorted(subnet for network in self.networks() for subnet in network["subnets"]),
             images={"busybox": image, image["id"]: image},
-            tombstones=state.tombstones(),
             clock=ledger_file.time.clock_gettime(0),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
-            public_keys=_own_public_keys(state, [record for record in records if whole_records or record.name == name]),
-            host_names=_host_names(state, records),
             silent_peers={
                 record.id: [other for other in record.hosts if other != self.name and self.is_silent(other)]
                 for record in records
@@ -363,6 +360,8 @@ class Host:
             },
             identity=f"identity of {self.name}",
             names=[self.name],  # that of its preparation
+            not_waiting=[record.id for record in records if _acts_on_loss(record)],
+            **_records(state, name, records, whole_records, in_full),
         )
 
     def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -635,8 +634,10 @@ class World:
     def gc(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
         return self.run(repair, repair.begin(self.known, leaks=True, puts_back=False), moment, happens)
 
-    def schedule(self, moment: int | None = None, happens: Callable[[], Any] | None = None) -> State:
-        return self.run(schedule, schedule.begin(self.known), moment, happens)
+    def schedule(
+        self, moment: int | None = None, happens: Callable[[], Any] | None = None, *, moves_from: Collection[str] = ()
+    ) -> State:
+        return self.run(schedule, schedule.begin(self.known, moves_from=[*moves_from]), moment, happens)
 
     def queue(self) -> State:
         """Return the queue as it is, before anything is cleaned up or launched."""

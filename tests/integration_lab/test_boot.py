@@ -223,10 +223,10 @@ def test_hosts_go_to_the_next_release_and_back_under_a_session(
     with (collection / "plugins/module_utils/host/boot.py").open("a", encoding="utf-8") as file:
         file.write('\nRELEASE = "the next one"\n')
 
-    def by_next(playbook: str, request: dict[str, Any] = REQUEST) -> Run:
+    def by_next(playbook: str, request: dict[str, Any] | None = None) -> Run:
         with monkeypatch.context() as patched:
             patched.setenv("ANSIBLE_COLLECTIONS_PATH", f"{tmp_path}{os.pathsep}{CHECKOUT / '.collections'}")
-            given = ["-e", json.dumps(request)]
+            given = ["-e", json.dumps(request or REQUEST)]
             return recorded(
                 ["ansible-playbook", "-i", str(INVENTORY), f"cluster_compute.session.{playbook}", *given]
             ).ok()

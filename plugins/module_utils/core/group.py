@@ -232,6 +232,16 @@ class GroupFacts:
         found.update({name: known[host][name] for name, host in homes.items() if name in known.get(host, ())})
         return {name: found[name] for name in homes if name in found}
 
+    def half_told(self, view: ClusterState) -> list[Record]:
+        """Return the sessions that run and whose newest revision a host of theirs lacks; stubs are enough to tell."""
+        known = {(host, copy.id, copy.revision) for host, facts in self.facts.items() for copy in facts.records}
+        return [
+            record
+            for _key, record in sorted(view.records.items())
+            if record.status == RUNNING
+            and any(host in self.facts and (host, record.id, record.revision) not in known for host in record.hosts)
+        ]
+
     def half_changed(self, view: ClusterState) -> list[Record]:
         """Return the sessions whose last change was not finished, and whose hosts are all there."""
         return [

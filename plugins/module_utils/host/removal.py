@@ -47,10 +47,11 @@ def removal_stages(
 
     Data folders and named volumes stay. Objects are found independently of each other, so a session that is half there,
     or whose record is lost, goes as well. known: ids of the `known_sessions` that are meant. keep_record: their records
-    stay, and where that is a stub of a session that runs, the rules that keep others out of it. undo: what a launch
-    that did not succeed made of data, empty folders and volumes, and what its batch command wrote go as well; with
-    keep_data volumes only if they are empty. archive: keeps what the containers wrote. left: the record that the
-    session is to have here by then. change_id: names the change that this is a part of, whose lease stays.
+    stay, and where that is a stub of a session that runs, the rules that keep others out of it; without one the folder
+    of a session goes whole. undo: what a launch that did not succeed made of data, empty folders and volumes, and what
+    its batch command wrote go as well; with keep_data volumes only if they are empty. archive: keeps what the
+    containers wrote. left: the record that the session is to have here by then. change_id: names the change that this
+    is a part of, whose lease stays.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -111,7 +112,8 @@ def removal_stages(
                 before="present",
             )
             for session_id in sorted(ids)
-            if (state.session(session_id).replicas if keep_record else state.session(session_id).path).exists()
+            for folder in [state.session(session_id)]
+            if (folder.replicas if keep_record and folder.record_file.exists() else folder.path).exists()
         ],
         [
             Step("remove", "output", what, partial(shutil.rmtree, path), before="present")
@@ -226,7 +228,7 @@ def _link_step(name: str) -> Step:
 
 
 def _remove_state(state: StateDirectory, session_id: str, keep_record: bool) -> None:
-    if keep_record:
+    if keep_record and state.session(session_id).record_file.exists():
         state.session(session_id).clear()
     else:
         state.remove_session(session_id)

@@ -7,7 +7,7 @@
 | step | what hosts do | what follows |
 |---|---|---|
 | look | every host says what it has | losses, cleanup, launch, or the end |
-| losses | where sessions miss hosts, every host says which of its peers are silent | cleanup, launch, or the end |
+| losses | where hosts are missing or lack the last change, every host says all, and which peers are silent | the same |
 | cleanup | each writes down what became of sessions, and removes what nobody owns | look |
 | launch | the next session that has lost hosts or can start is launched by the verb of that name | launch, or look |
 
@@ -129,7 +129,8 @@ def _look(hosts: Sequence[str], peers_of: Sequence[str] = (), in_full: bool = Fa
         return step("look", "Look at the hosts", "Go through the queue", calls)
     arguments = {"underlay_address": "", "whole_records": True, "peers_of": list(peers_of)}
     calls = [call("host_info", hosts, arguments, variables=variables)]
-    return step("losses", "Ask who else does not hear the hosts that are missing", "Go through the queue", calls)
+    title = "Ask who else does not hear the hosts that are missing" if peers_of else "Ask for all that is recorded"
+    return step("losses", title, "Go through the queue", calls)
 
 
 def _launch() -> State:
@@ -160,12 +161,12 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     state["queue"] = [queue_entry(entry, view.records[entry.waiting.session_id], shares) for entry in entries]
     if state["outcomes"]:
         return {**state, **step("", "", "")}
+    missing = [record.id for record in group.with_missing_hosts(view)]
+    in_full = bool(state["moves_from"] or group.half_told(view))
+    if (missing or in_full) and state["step"] == "look":
+        return {**state, **_look(_in_reach(state), missing, in_full)}
     if settings.fair_share.half_life is not None:
         _mark_head(group, view, entries)
-    missing = [record.id for record in group.with_missing_hosts(view)]
-    in_full = bool(state["moves_from"])
-    if (missing or in_full) and state["step"] == "look" and not state["cleaned_up"]:
-        return {**state, **_look(_in_reach(state), missing, in_full)}
     lost, problems = _lost(state, group, view, outside)
     moves = _moves(state, group, view, problems)
     state["warnings"] += problems

@@ -202,19 +202,22 @@ def test_whatever_is_lost_and_comes_back_no_replica_is_there_twice(patched: list
         shutil.rmtree(root)
 
 
-@pytest.mark.parametrize("stop", [None, *range(1, 12)])
+@pytest.mark.parametrize("stop", [None, *range(1, 20)])
+@pytest.mark.parametrize("is_new", [False, True])
 def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
-    patched: list[World], tmp_path: Path, stop: int | None
+    patched: list[World], tmp_path: Path, stop: int | None, is_new: bool
 ) -> None:
-    world = World(tmp_path)
+    """is_new: whether the host that takes its place had nothing of the session."""
+    world = World(tmp_path, cpus=(2000,) * (4 if is_new else 3))
     patched.append(world)
     try:
         blocker = world.launch(request(name="birch", size=3, cpus="1", max_replicas_per_host=1))
         assert blocker["outcome"]["status"] == RUNNING
-        world.launch(request(name="ash", size=3, cpus="1", max_replicas_per_host=2, on_host_loss="replace"))
+        most = 1 if is_new else 2
+        world.launch(request(name="ash", size=3, cpus="1", max_replicas_per_host=most, on_host_loss="replace"))
         world.teardown("birch")
         before = world.places("ash")
-        assert set(before.values()) == {*HOSTS}
+        assert len({*before.values()}) == 3
         lost = before["ash-sub1"]
         world.hosts[lost].is_up = False
         with suppress(Killed):
@@ -229,6 +232,52 @@ def test_a_replacement_that_is_stopped_after_any_answer_is_finished_by_the_next(
         world.act("bring back", lost, None)
         world.repair()
         assert {name: host.containers for name, host in world.hosts.items()}[lost] == {}
+        end(world)
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_who_has_to_clean_up_first_replaces_and_moves_in_the_same_run(
+    patched: list[World], tmp_path: Path, is_lost: bool
+) -> None:
+    world = World(tmp_path, cpus=(2000,) * 4)
+    patched.append(world)
+    try:
+        world.launch(request(name="ash", size=3, cpus="1", max_replicas_per_host=1, on_host_loss="replace"))
+        (spare,) = {*world.hosts} - {*world.places("ash").values()}
+        world.launch(request(name="birch", size=4, cpus="0.5", max_replicas_per_host=1))
+        world.act("lose", spare, None)
+        world.teardown("birch")
+        world.hosts[spare].is_up = True
+        left = world.places("ash")["ash-sub1"]
+        world.hosts[left].is_up = not is_lost
+        state = world.schedule(moves_from=[] if is_lost else [left])
+        assert [outcome["status"] for outcome in state["outcomes"]] == [RUNNING], state["warnings"]
+        assert "ash-sub1" in world.hosts[spare].containers
+        assert "birch" not in "".join(world.hosts[spare].containers)
+        world.act("bring back", left, None)
+        end(world)
+    finally:
+        patched.pop()
+
+
+@pytest.mark.parametrize("stop", range(1, 10))
+def test_a_change_that_is_stopped_before_a_new_host_has_a_record_leaves_nothing_there(
+    patched: list[World], tmp_path: Path, stop: int
+) -> None:
+    world = World(tmp_path, cpus=(2000,) * 4)
+    patched.append(world)
+    try:
+        small, large = (request(name="ash", size=size, max_size=6, max_replicas_per_host=1) for size in (3, 4))
+        world.launch(small)
+        with suppress(Killed):
+            world.launch(large, stop)
+        world.now += DEADLINE + 1
+        world.repair()
+        folders = [folder for host in world.hosts.values() for folder in host.root.glob("sessions/*")]
+        assert len(folders) >= 3
+        assert [folder for folder in folders if not (folder / "record.json").exists()] == []
         end(world)
     finally:
         patched.pop()
@@ -285,7 +334,7 @@ def end(world: World) -> None:
     # What no teardown by name can know of goes with the next verb of any name.
     world.launch(request(name="last", size=1))
     world.teardown("last")
-    assert {name: host.left(world.known) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+    assert {name: host.left(world.known) for name, host in world.hosts.items()} == {name: [] for name in world.hosts}
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
@@ -385,7 +434,7 @@ def test_a_host_that_was_away_keeps_no_owner_from_a_teardown_by_what_is_dead_the
         world.act("bring back", "h3", None)
         assert "ash-sub2" in world.hosts["h3"].containers
         assert "failure" not in world.teardown("ash", asker="alice")
-        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in world.hosts}
     finally:
         patched.pop()
 
@@ -894,7 +943,7 @@ def test_a_lease_that_has_run_out_starts_nothing(patched: list[World], tmp_path:
     try:
         state = world.launch(request(name="ash", size=3, cpus="2", max_replicas_per_host=1), 6, wait)
         assert "has run out. Launch again" in state["failure"]
-        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+        assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in world.hosts}
     finally:
         patched.pop()
 
