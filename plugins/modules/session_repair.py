@@ -65,6 +65,13 @@ options:
     type: list
     elements: str
     default: []
+  waiting:
+    description:
+      - Ids of sessions whose replicas that come to this host in place of lost ones are not started yet, as other hosts
+        have not let go of the lost host.
+    type: list
+    elements: str
+    default: []
 requirements:
   - cryptography
   - iproute2

@@ -209,6 +209,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
             "records": {"type": "dict", "default": {}},
             "recorded": {"type": "list", "elements": "str", "default": []},
             "apart": {"type": "list", "elements": "str", "default": []},
+            "waiting": {"type": "list", "elements": "str", "default": []},
             "looked": {"type": "float"},
             "public_keys": {"type": "dict", "default": {}, "no_log": False},
             "state_directory": STATE_DIRECTORY,

@@ -108,6 +108,7 @@ def repair_host(
     check_mode: bool = False,
     alone: bool = False,
     apart: Collection[str] = (),
+    waiting: Collection[str] = (),
 ) -> Repair:
     """Repair every session of this host, or only the one named *session_name*.
 
@@ -119,13 +120,14 @@ def repair_host(
     allocatable: what sessions may use of this host; a place that was lost is only taken again where it is free.
     alone: whether no controller speaks for the other hosts, so that they are asked whether this one still carries its
     part: one that was given to others is removed. apart: ids of sessions of which the controller does not reach most of
-    the other hosts either, so that it speaks for none of them.
+    the other hosts either, so that it speaks for none of them. waiting: ids of sessions whose replicas that come to
+    this host wait, as other hosts have not let go yet of the one that is lost.
     A session that cannot be repaired does not keep the others from it.
     Raises EngineError, LedgerError and StateError where nothing can be done at all.
     """
     engine = Engine.connect(PATIENCE)
     result = Repair()
-    repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode, looked)
+    repairer = _Repairer(engine, state, result, public_keys or {}, allocatable, check_mode, looked, waiting)
     repairer.set_damaged_aside()
     repairer.keep_out_of_overlays()
     if session_name is None:
@@ -166,6 +168,7 @@ class _Repairer:
         allocatable: Allocatable | None,
         check_mode: bool,
         looked: float | None,
+        waiting: Collection[str],
     ) -> None:
         self.engine = engine
         self.state = state
@@ -175,6 +178,7 @@ class _Repairer:
         self.allocatable = allocatable
         self.check_mode = check_mode
         self.looked = looked
+        self.waiting = waiting
         self.standings: dict[str, Standing] = {}
 
     def set_damaged_aside(self) -> None:
@@ -320,7 +324,24 @@ class _Repairer:
         keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record.id, {}), **own}
         self.result.public_keys[record.id] = own
         archive = None if record.change is None else self._archive()
-        context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable, archive=archive)
+        waits = record.id in self.waiting
+        if waits and record.change is not None and not self.check_mode:
+            here = session.read_record()
+            for replica in record.plan["replicas"]:
+                comes = replica["host"] == host and replica["name"] in record.change.places
+                if comes and (here is None or is_stub(here) or here.revision < record.revision):
+                    session.expect(replica["name"])  # so that it waits at the next boot as well
+        context = Context(
+            self.engine,
+            self.state,
+            self.ledger,
+            record,
+            host,
+            "",
+            self.allocatable,
+            archive=archive,
+            awaits_others=waits,
+        )
         self._perform(session_stages(context, keys))
         if archive is not None:
             archive.note(record)

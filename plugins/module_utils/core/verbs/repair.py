@@ -10,8 +10,8 @@
 | takeover | those give back what a launch holds there that has ended for sure | look |
 | requeue | hosts of main1 stop batch commands that are to begin anew elsewhere | look |
 | cleanup | each writes down what became of sessions, and removes what nobody owns | look |
-| repair | each puts back what is missing of its sessions | share, or the end |
-| share | each takes over the public keys that other hosts had to make again | the end |
+| repair | each puts back what is missing of its sessions; what comes for lost replicas waits | share, or the end |
+| share | each takes over the public keys that others had to make again, and starts what waited | the end |
 
 The playbook gc is a repair that puts nothing back, audit one in check mode.
 """
@@ -33,6 +33,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
+    REPLACE,
     RUNNING,
     is_stub,
     stub_of,
@@ -152,6 +153,12 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     if not state["puts_back"]:
         return {**state, **step("", "", "")}
     records = _records_by_host(group, view)
+    waiting = {
+        key: {"name": record.name, "hosts": list(record.hosts)}
+        for key, record in sorted(view.records.items())
+        if record.change is not None and record.change.kind == REPLACE and group.unfinished(record)
+    }
+    state["waiting"] = waiting
     own = {
         host: {
             "host": host,
@@ -159,6 +166,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
             "records": records[host],
             "recorded": group.recorded[host],
             **({"apart": apart} if (apart := _apart(group, view, host)) else {}),
+            **({"waiting": list(waiting)} if waiting else {}),
         }
         for host in group.facts
     }
@@ -294,13 +302,34 @@ def _after_repair(state: State, answers: Answers, _outside: Outside) -> State:
     for answer in found.values():
         for session_id, made in answer.public_keys.items():
             keys.setdefault(session_id, {}).update(made)
-    if keys == state["public_keys"]:
+    waiting = {key: late for key, known in state["waiting"].items() if (late := _late(found, key, known["hosts"]))}
+    state["problems"] = state["problems"] + [
+        f"session {state['waiting'][key]['name']}: what comes in place of lost replicas waits for {', '.join(late)} to "
+        "let go of their host."
+        for key, late in waiting.items()
+    ]
+    if keys == state["public_keys"] and len(waiting) == len(state["waiting"]):
         return {**state, **step("", "", "")}
     own = {
-        host: {key: given[key] for key in ("host", "allocatable")} for host, given in state["calls"][0]["hosts"].items()
+        host: {
+            **{key: given[key] for key in ("host", "allocatable")},
+            **({"waiting": list(waiting)} if waiting else {}),
+        }
+        for host, given in state["calls"][0]["hosts"].items()
     }
-    title = "Tell the other replicas of keys that had to be made anew"
+    title = "Tell of keys that had to be made anew, and start what waited for other hosts"
     return {**state, "public_keys": keys, **_repair_step("share", title, own)}
+
+
+def _late(answers: Mapping[str, RepairAnswer], session_id: str, hosts: Sequence[str]) -> list[str]:
+    """Return which of a session's hosts do not have it by now as its record says, as far as they can."""
+    found = []
+    for host in hosts:
+        answer = answers.get(host)
+        session = answer.sessions.get(session_id) if answer else None
+        if answer is None or answer.unreachable or answer.actions is None or (session and session.problem):
+            found.append(host)
+    return found
 
 
 def _after_share(state: State, answers: Answers, _outside: Outside) -> State:

@@ -76,13 +76,14 @@ class Context:
         allocatable: Allocatable | None = None,
         amendment: Amendment | None = None,
         archive: LogArchive | None = None,
+        awaits_others: bool = False,
     ) -> None:
         """Take the whole *record* of a session that is being started or runs.
 
         lease_owner: the run of a launch that holds the session's place while it is being started. allocatable: what
         sessions may use of this host, to ask again for a place that was lost; None where that is not known.
         amendment: the run that changes the session, None for who only puts back what is missing. archive: keeps what
-        replicas wrote that go.
+        replicas wrote that go. awaits_others: whether what comes has to wait until other hosts know of it.
         """
         require_known(record)
         self.plan = plan = read_plan(record.plan)
@@ -92,6 +93,7 @@ class Context:
         self.allocatable = allocatable
         self.amendment = amendment
         self.archive = archive
+        self.awaits_others = awaits_others
         self.lease_owner = lease_owner if record.status == PREPARING else None
         self.host = host
         self.session = plan.session
@@ -130,7 +132,7 @@ class Context:
     @property
     def waits(self) -> bool:
         """Whether those have to wait for a controller, which alone knows that they run nowhere else any more."""
-        return self.amendment is None and self.allocatable is None
+        return self.amendment is None and (self.allocatable is None or self.awaits_others)
 
     @cached_property
     def server_starts(self) -> dict[int, float]:

@@ -874,6 +874,44 @@ def test_a_host_that_leaves_with_a_change_does_nothing_while_another_one_is_unde
         patched.pop()
 
 
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("stop", range(15, 20))
+def test_a_repair_starts_what_was_to_replace_a_lost_replica_once_all_others_have_let_go_of_it(
+    patched: list[World], tmp_path: Path, stop: int, is_full: bool
+) -> None:
+    world = World(tmp_path, (2000,) * 5)
+    patched.append(world)
+    try:
+        wanted = request(name="ash", size=3, cpus="2", max_replicas_per_host=1, on_host_loss="replace")
+        world.launch(wanted)
+        world.hosts["h3"].is_up = False
+        with suppress(Killed):
+            world.schedule(stop)
+        half = {copy.revision for copy in world.copies("ash").values() if copy.plan is not None} == {2, 3}
+        world.now += DEADLINE + 1
+        world.hosts["h2"].is_full = is_full
+        seen: list[set[int]] = []
+        create = world.hosts["h4"].create
+
+        def look_and_create(*given: Any) -> None:
+            seen.append({world.copies("ash")[host].revision for host in ("h1", "h2")})
+            create(*given)
+
+        world.hosts["h4"].create = look_and_create  # type: ignore[method-assign]
+        problems = world.repair()["problems"]
+        if half and "ash-sub2" not in world.hosts["h4"].containers:
+            assert is_full
+            assert any("waits for h2 to let go" in problem for problem in problems)
+            world.repair()
+            assert "ash-sub2" not in world.hosts["h4"].containers
+            world.hosts["h2"].is_full = False
+            world.repair()
+            assert "ash-sub2" in world.hosts["h4"].containers
+        assert all(revisions == {3} for revisions in seen)
+    finally:
+        patched.pop()
+
+
 def test_who_gives_back_takes_all_that_it_made_and_nothing_of_another_run(patched: list[World], tmp_path: Path) -> None:
     world = World(tmp_path)
     patched.append(world)

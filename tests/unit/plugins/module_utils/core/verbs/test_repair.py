@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ERROR,
+    Change,
     advance,
     new_record,
     read_record,
@@ -103,6 +105,22 @@ def test_what_was_done_is_told_of_its_session_and_once() -> None:
     run.answer(h1={**NOTHING, "actions": ["set aside a file", "create link"], "sessions": {"x": done}})
     assert run.state["lines"] == ["h1: set aside a file", "h1: session train: create link"]
     assert (run.step, run.state["problems"]) == ("", [])
+
+
+@pytest.mark.parametrize("answer", [NOTHING, AWAY, BROKEN])
+def test_what_replaces_a_lost_replica_is_started_where_all_other_hosts_have_done_their_part(
+    answer: dict[str, Any],
+) -> None:
+    run = Repair()
+    record = read_record(run.record)
+    run.hosts["h1"]["records"] = encode([replace(record, revision=9, change=Change("replace", {"sub1": "h3"}))])
+    run.answer()
+    assert [run.given(host)["waiting"] for host in ("h1", "h2", "h3")] == [[record.id]] * 3
+    run.answer(h1=answer)
+    if answer is NOTHING:
+        assert (run.step, run.given("h2").get("waiting"), run.state["problems"]) == ("share", None, [])
+    else:
+        assert (run.step, "waits for h1 to let go" in " ".join(run.state["problems"])) == ("", True)
 
 
 def test_keys_that_were_made_anew_are_told_to_all() -> None:
