@@ -101,8 +101,8 @@ options:
   patch:
     description:
       - With O(state=amended) what differs from the record that this host has - C(id) of the session, C(from), its
-        revision, and C(changes) - and O(public_keys) are those that others have. A host that has another revision
-        leaves everything as it is and says RV(stale).
+        revision, C(digest) of the whole of it, and C(changes) - and O(public_keys) are those that others have. A host
+        that has another record leaves everything as it is and says RV(stale).
     type: dict
   change_id:
     description:

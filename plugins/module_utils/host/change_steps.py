@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import patched
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import digest, patched
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     Record,
     is_stub,
@@ -205,7 +205,10 @@ def amend(
             patch = patch or {}
             if found is None or is_stub(found) or found.revision != patch.get("from"):
                 return _stale(found)
-            record = read_record(patched(encode(found), patch.get("changes") or {}), session_id)
+            plain = encode(found)
+            if patch.get("digest") not in (None, digest(plain)):  # another one of the same revision
+                return _stale(found)
+            record = read_record(patched(plain, patch.get("changes") or {}), session_id)
         _refuse_if_changed(state, ledger, record, run, check_mode)
         if host not in record.hosts:
             raise StateError(f"Session {record.name} has no replica on {host} any more, so nothing is changed there.")

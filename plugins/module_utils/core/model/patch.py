@@ -23,6 +23,13 @@ class InvalidPatch(CoreError):
     """Changes are malformed, or were made for other data."""
 
 
+def digest(data: Any) -> str:
+    """Return what tells plain data from other, so that changes are made to nothing but what they were made for."""
+    import hashlib  # few carry changes out
+
+    return hashlib.sha256(_text(data).encode()).hexdigest()
+
+
 def difference(old: Any, new: Any) -> dict[str, Any]:
     """Return what makes *new* of *old*, both plain data as JSON carries it, keys of mappings being text."""
     if type(old) is not type(new) or not isinstance(old, (dict, list)):

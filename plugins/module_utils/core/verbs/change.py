@@ -29,7 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_answers,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference, digest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     RESIZE,
     read_record,
@@ -158,8 +158,10 @@ def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, 
     change = state["change"]
     known, record = change["before"], state["record"]
     # Once for all hosts: of thousands of replicas it takes a while.
-    patch = {"id": known["id"], "from": known["revision"], "changes": {} if whole else difference(known, record)}
-    nothing = {"id": record["id"], "from": record["revision"], "changes": {}}
+    patch = nothing = {}
+    if not whole:
+        patch = {**_made_for(known), "changes": difference(known, record)}
+        nothing = {**_made_for(record), "changes": {}}
     variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY, **OUTPUT}
     own = {}
     for host, given in hosts.items():
@@ -175,6 +177,11 @@ def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, 
             own[host]["public_keys"] = change["made"]
     of_state = ["lease_owner", *(["record", "public_keys"] if whole else [])]
     return call("session_host", own, {"state": "amended", **arguments}, of_state, variables)
+
+
+def _made_for(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return by what a host tells whether its copy is the one that a patch was made for."""
+    return {"id": record["id"], "from": record["revision"], "digest": digest(record)}
 
 
 def _takes_patches(state: State) -> bool:

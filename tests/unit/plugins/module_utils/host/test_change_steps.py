@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import change_steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import carry_on, part_times
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import Host, World, in_memory
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
@@ -40,6 +42,36 @@ def test_a_host_that_knows_a_session_as_one_that_waits_takes_part_in_its_change(
         done = world.launch(request(size=3, **wanted), moment, lambda: kept.write_record(waits))
         assert "outcome" in done, done.get("failure")
         assert sorted(world.places("ash").values()) == ["h1", "h2", "h3"]
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_a_host_whose_copy_of_the_same_revision_is_another_one_is_told_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, differs: bool
+) -> None:
+    stale: list[str] = []
+    call = Host.call
+
+    def watched(host: Host, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        answer = call(host, module, given)
+        stale.extend([host.name] if answer.get("stale") else [])
+        return answer
+
+    def let_differ() -> None:
+        state = StateDirectory(str(world.hosts["h2"].root))
+        (record,) = state.records()[0]
+        state.session(record.id).write_record(replace(record, shared_with=("bob",)))
+
+    monkeypatch.setattr(Host, "call", watched)
+    monkeypatch.setattr(change_steps, "has_ssh", lambda _plan: False)  # no host in memory knows keys
+    with in_memory() as worlds:
+        world = World(tmp_path)
+        worlds.append(world)
+        wanted = {"name": "ash", "cpus": "2", "max_replicas_per_host": 1, "max_size": 3}
+        world.launch(request(size=2, **wanted))
+        done = world.launch(request(size=3, **wanted), 5, let_differ if differs else lambda: None)
+        assert done["outcome"]["status"] == "RUNNING"
+        assert stale == (["h2"] if differs else [])
+        assert len({str(copy) for copy in world.copies("ash").values()}) == 1
 
 
 def test_a_host_to_which_a_replica_moves_takes_over_for_how_long_its_session_has_run(
