@@ -7,6 +7,9 @@ write figures for the site's monitoring, look at the disks, and say which sessio
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
+
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
@@ -14,6 +17,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.disk 
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.durations import keep_time
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use
+
+Said = tuple[list[str], list[str]]
+"""What was done, and what could not be, a line each."""
 
 
 def look(state: StateDirectory) -> int:
@@ -23,14 +29,23 @@ def look(state: StateDirectory) -> int:
     except (SessionError, OSError) as error:
         say(f"Nothing is looked at: {message_of(error)}")
         return 1
-    try:
-        engine: Engine | None = Engine.connect()
-    except SessionError:
-        engine = None  # without it nothing runs, and others say so
+    figures = (partial(_write_figures, state), "Figures for the site's monitoring could not be written")
+    cards = (partial(_write_cards, state), "Which session has which card could not be written")
+    works = [figures, cards]  # without an engine nothing runs, and others say so
+    with suppress(SessionError):
+        engine = Engine.connect()
+        # Disks late, as to walk them may take minutes; cards last, as what tells them may hang.
+        works = [
+            (partial(_count_use, state), "What owners use could not be counted"),
+            (partial(keep_time, engine, state), "The time of sessions could not be kept"),
+            figures,
+            (partial(_look_at_disks, engine, state), "What replicas write is not known"),
+            cards,
+        ]
     failed = False
-    for work, otherwise in WORKS if engine is not None else WITHOUT_ENGINE:
+    for work, otherwise in works:
         try:
-            done, problems = work(engine, state)
+            done, problems = work()
         except Exception as error:  # whatever it is, and whosever record it is of, the others are done
             done, problems = [], [f"{otherwise}: {message_of(error)}"]
         for line in (*done, *problems):
@@ -39,16 +54,12 @@ def look(state: StateDirectory) -> int:
     return int(failed)
 
 
-def _count_use(_engine: Engine | None, state: StateDirectory) -> Said:
+def _count_use(state: StateDirectory) -> Said:
     count_use(state)
     return [], []
 
 
-def _keep_time(engine: Engine | None, state: StateDirectory) -> Said:
-    return keep_time(engine, state) if engine is not None else ([], [])
-
-
-def _write_figures(_engine: Engine | None, state: StateDirectory) -> Said:
+def _write_figures(state: StateDirectory) -> Said:
     if "metrics_directory" in state.settings_text():
         from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
 
@@ -56,7 +67,7 @@ def _write_figures(_engine: Engine | None, state: StateDirectory) -> Said:
     return [], []
 
 
-def _write_cards(_engine: Engine | None, state: StateDirectory) -> Said:
+def _write_cards(state: StateDirectory) -> Said:
     if "job_mapping_directory" in state.settings_text():
         from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
 
@@ -64,22 +75,6 @@ def _write_cards(_engine: Engine | None, state: StateDirectory) -> Said:
     return [], []
 
 
-def _look_at_disks(engine: Engine | None, state: StateDirectory) -> Said:
-    done, problems = enforce_limits(engine, state) if engine is not None else ({}, [])
+def _look_at_disks(engine: Engine, state: StateDirectory) -> Said:
+    done, problems = enforce_limits(engine, state)
     return [f"stop container {container}: {reason}" for container, reason in done.items()], problems
-
-
-Said = tuple[list[str], list[str]]
-"""What was done, and what could not be, a line each."""
-FIGURES = (_write_figures, "Figures for the site's monitoring could not be written")
-CARDS = (_write_cards, "Which session has which card could not be written")
-WORKS = (
-    (_count_use, "What owners use could not be counted"),
-    (_keep_time, "The time of sessions could not be kept"),
-    FIGURES,
-    (_look_at_disks, "What replicas write is not known"),
-    CARDS,
-)
-"""What is done, and what is said where it could not be. Disks late, as to walk them may take minutes; cards last, as
-what tells them may hang."""
-WITHOUT_ENGINE = (FIGURES, CARDS)

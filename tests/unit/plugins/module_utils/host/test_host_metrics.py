@@ -215,14 +215,14 @@ def test_a_host_that_was_not_told_to_writes_and_counts_nothing(
     for name in ("write_figures", "write_cards"):
         monkeypatch.setattr(metrics, name, called.append)
     program.tell_monitoring("session_host", {"state_directory": str(state.root)}, {}, 1.0)
-    timer._write_figures(None, state)
-    timer._write_cards(None, state)
+    timer._write_figures(state)
+    timer._write_cards(state)
     assert called == []
     assert not state.metrics_file.exists()
     state.write_settings(HostSettings(metrics_directory="/x", job_mapping_directory="/y"), False)
     program.tell_monitoring("session_host", {"state_directory": str(state.root)}, {}, 1.0)
-    timer._write_figures(None, state)
-    timer._write_cards(None, state)
+    timer._write_figures(state)
+    timer._write_cards(state)
     assert len(called) == 3
 
 
