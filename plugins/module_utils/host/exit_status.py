@@ -45,7 +45,7 @@ def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str
     started = str(state.get("StartedAt") or "")
     stop = directory.read_stop(replica)
     stopped = stop["reason"] if stop["started"] == started else ""
-    by_itself = (code != 0 or killed) and seconds_of(started) >= docker_engine.engine_start()
+    by_itself = (code != 0 or killed) and seconds_at(started) >= docker_engine.engine_start()
     if not (by_itself or stopped):
         return None
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.failure import Failure
@@ -54,16 +54,14 @@ def read_failure(engine: Engine, directory: SessionDirectory, entry: Mapping[str
     return Failure(replica, host, code, killed, finished, directory.read_restarts(replica), stopped)
 
 
-def seconds_of(stamp: str) -> float:
-    """Return an engine's time stamp (RFC 3339 with nanoseconds, in UTC) as seconds; 0 for none.
+def seconds_at(stamp: str) -> float:
+    """Return an engine's time stamp as seconds since 1970; 0 for none.
 
     An engine can be down for less than a second: what it ended is older than its new start by the fraction alone.
     """
-    from datetime import datetime, timezone
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import nanoseconds_of
 
-    whole, _dot, fraction = stamp.rstrip("Z").partition(".")
     try:
-        at = datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S")
-        return at.replace(tzinfo=timezone.utc).timestamp() + float(f"0.{fraction}")
+        return nanoseconds_of(stamp) / 10**9
     except ValueError:
         return 0.0

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import seconds_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_status import seconds_at
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.exit_
 )
 def test_a_time_stamp_of_the_engine_keeps_its_fraction(stamp: str, seconds: float) -> None:
     """A container that its engine took with it in half a second was started before the engine that is there now."""
-    assert seconds_of(stamp) == pytest.approx(seconds, abs=1e-6)
+    assert seconds_at(stamp) == pytest.approx(seconds, abs=1e-6)
