@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.events import cloud_event, happened
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import event_sender
 
 EVENT = {"type": "cluster_compute.session.launch.succeeded", "data": {"session": "train"}}
@@ -80,6 +81,18 @@ def test_the_process_ends_as_soon_as_it_was_received(receiver: Receiver) -> None
     done = subprocess.run([sys.executable, event_sender.__file__], input=question, text=True, check=False, timeout=30)
     assert done.returncode == 0
     assert "Authorization" not in receiver.received[1][0]
+
+
+def test_an_event_in_any_script_takes_less_than_a_pipe_holds_and_arrives(receiver: Receiver) -> None:
+    found = happened("teardown", {"session_name": "train", "report": ["\U0001f600" * 999] * 99})
+    assert found is not None
+    event = cloud_event(found, "i", "t", "g")
+    question = event_sender.packed(receiver.url, "", event)
+    assert len(question) < 2**16
+    receiver.received.append(({}, None))
+    done = subprocess.run([sys.executable, event_sender.__file__], input=question, check=False, timeout=30)
+    assert done.returncode == 0
+    assert receiver.received[1][1] == event
 
 
 def test_whoever_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,10 +137,6 @@ def test_what_is_told_of_many_hosts_is_bounded_and_printable() -> None:
     names = tuple(f"{number:03}" + "s" * 60 for number in range(999))
     many = {f"{number:03}" + "h" * 60: DrainAnswer(sessions=names) for number in range(999)}
     event, failures = drained(DRAIN, many, 9, ["x" * 999])
-    assert (
-        len(json.dumps({**event, "report": ["\U0001f600" * LONGEST_LINE] * MOST_LINES}, ensure_ascii=False).encode())
-        < 2**16
-    )
     assert len(failures) == 1000
     assert (len(event["hosts"]), sum(map(len, event["hosts"].values()))) == (MOST_SESSIONS, MOST_SESSIONS)
     assert len(json.dumps(cloud_event(event, "i", "t", "g"))) < 2**16
