@@ -235,7 +235,7 @@ def test_hosts_go_to_the_next_release_and_back_under_a_session(
         return {name: each.about["State"]["StartedAt"] for name, each in replicas("guest").items()}
 
     guest = {**REQUEST, "session_name": "guest", "session_cpus": "0.1", "session_size": 2, "session_max_size": 4}
-    late = {**REQUEST, "session_name": "late", "session_cpus": "1.9"}
+    late = {**REQUEST, "session_name": "latecomer", "session_cpus": "1.9"}
 
     # The archive is not packed.
     has_next = "grep -ac 'the next one' /usr/local/lib/cluster-compute/host.pyz || true"
@@ -252,15 +252,15 @@ def test_hosts_go_to_the_next_release_and_back_under_a_session(
         by_next("launch_cluster", {**guest, "session_size": 3})
         assert {name: at for name, at in started().items() if name in began} == began
         assert by_next("repair").changed_hosts == set()
-        assert "late is PENDING" in by_next("launch_cluster", late).output
-        assert "late" in play("schedule_pending", {}, "--check").ok().output
+        assert "latecomer is PENDING" in by_next("launch_cluster", late).output
+        assert "latecomer" in play("schedule_pending", {}, "--check").ok().output
         launch({**guest, "session_size": 2}).ok()
         assert started() == began
-        teardown("late").ok()
+        teardown("latecomer").ok()
         by_next("teardown_cluster", guest)
     finally:
         assert play("prepare_hosts").ok().changed_hosts == set(HOSTS)
-        clear("guest", "late")
+        clear("guest", "latecomer")
     assert [script(host, has_next).strip() for host in HOSTS] == ["0"] * 3
     assert launch(REQUEST).ok().changed_hosts == set()
     assert differences(before, snapshot()) == []
