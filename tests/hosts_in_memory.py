@@ -384,8 +384,14 @@ class Host:
                 arguments = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **arguments}
                 return call_of_record.call(arguments, False)
             if module == "session_repair":
-                nothing: dict[str, Any] = {"records": {}, "known_as": {}, "recorded": [], "looked": None, "apart": []}
-                nothing["waiting"] = []
+                nothing: dict[str, Any] = {
+                    "records": {},
+                    "known_as": {},
+                    "recorded": [],
+                    "looked": None,
+                    "apart": [],
+                    "waiting": [],
+                }
                 return session_repair.call({**nothing, **given, "state_directory": str(self.root)}, False)
             assert module == "session_host", module
             arguments = {**GIVEN, "state_directory": str(self.root), **given}

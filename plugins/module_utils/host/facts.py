@@ -115,9 +115,8 @@ def host_facts(
         facts["identity"], facts["names"], facts["clock"] = identity.id, list(identity.names), clock
         facts["ports"] = _with_reserved(facts["ports"], reservations)
         facts["batches"] = batches
-        times = part_times(
-            engine, state, records, [record.id for record in records if usage or record.name == session_name]
-        )
+        in_figures = {record.id for record in records if usage or record.name == session_name}
+        times = part_times(engine, state, records, in_figures)
         facts["times"], facts["use"] = encode(times), read_use(state)
         in_full = {
             *(session_id for session_id, part in times.items() if part.over or part.is_idle),
