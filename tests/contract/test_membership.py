@@ -35,9 +35,13 @@ ADDRESSES = {HERE: "10.210.0.1", THERE: "10.210.0.2"}
 CABLE = "br-ask0"  # not what a host takes for its way to other hosts
 PUT = """
 import json, sys
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import tunnel_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import isolation_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
-steps.perform([firewall_rules.rule_steps(isolation_of(json.loads(sys.argv[1]), sys.argv[2]), False)])
+plan = json.loads(sys.argv[1])
+wanted = isolation_of(read_plan(plan), sys.argv[2], tunnel_of(plan))
+steps.perform([firewall_rules.rule_steps(wanted, False)])
 """
 
 
