@@ -55,9 +55,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     undo,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
-    REFUSED as REFUSED,
-)
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
     Launch,
     look_step,
 )
@@ -68,6 +65,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     hosts_of,
 )
 
+REFUSED = Launch.REFUSED
 AFTER: dict[str, Callable[[Launch], State]] = {
     "look": plan.after_look,
     "takeover": Launch.look_again,

@@ -33,7 +33,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     with_unreachable,
 )
 
-REFUSED = "The session cannot be launched."
 ADVICE = "Correct what is said above and launch again. With -v the answer of each host is shown in full."
 DECIDE = "Decide what follows"
 SAY = "Say what runs where, or why it waits"
@@ -50,6 +49,8 @@ class Launch:
 
     results: what each host answered that had a part in the state's step.
     """
+
+    REFUSED = "The session cannot be launched."
 
     def __init__(self, state: State, answers: Answers, outside: Outside) -> None:
         kept = {key: value for key, value in state.items() if key not in ("diff", "lines", "saying")}
@@ -94,7 +95,7 @@ class Launch:
 
     def refuse(self, *lines: str) -> State:
         """End with a failure before anything was begun."""
-        return self.fail(REFUSED, *lines)
+        return self.fail(self.REFUSED, *lines)
 
     def not_held(self, reasons: Sequence[str]) -> State:
         """End with a failure where hosts did not hold their parts."""
