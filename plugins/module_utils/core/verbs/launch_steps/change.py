@@ -99,8 +99,9 @@ def after_reserve(launch: Launch) -> State:
 def after_withhold(launch: Launch) -> State:
     state = launch.state
     if launch.is_last:
-        why = f"The session {state['session_name']} runs on as it is; it could not be changed."
-        return launch.not_changed(why, *state["refused"])
+        return launch.not_changed(
+            f"The session {state['session_name']} runs on as it is; it could not be changed.", *state["refused"]
+        )
     state["avoid"] = sorted({*state["avoid"], *state["change"]["sick"]})
     return launch.look_again(pause=True)
 
@@ -324,8 +325,11 @@ def _missing(answers: Answers) -> dict[str, str]:
 def _done(launch: Launch) -> State:
     state = launch.state
     if state["given_up"]:
-        why = f"The session {state['session_name']} could not be changed as it was asked; it runs on as it was."
-        return launch.not_changed(why, *state["failures"], ADVICE)
+        return launch.not_changed(
+            f"The session {state['session_name']} could not be changed as it was asked; it runs on as it was.",
+            *state["failures"],
+            ADVICE,
+        )
     known = {replica["name"] for replica in state["replicas"]}
     state["replicas"] = [
         *state["replicas"],
@@ -355,5 +359,7 @@ def _failed(launch: Launch, missing: Mapping[str, str], displaced: Mapping[str, 
         state["displaced"] = {**state["displaced"], **displaced}
         state["avoid"] = sorted({*state["avoid"], *displaced.values()})
         return launch.look_again()
-    why = f"The change of session {state['session_name']} was begun and not finished. Launch it again to finish it."
-    return launch.not_changed(why, *reasons)
+    return launch.not_changed(
+        f"The change of session {state['session_name']} was begun and not finished. Launch it again to finish it.",
+        *reasons,
+    )

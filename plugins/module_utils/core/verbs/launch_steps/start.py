@@ -177,6 +177,8 @@ def after_batch(launch: Launch) -> State:
     if not failures:
         return launch.over(launch.running, launch.state["report"])
     if launch.state["change"]:
-        why = "All replicas run, but the batch command could not be started in main1. Launch the session again."
-        return launch.not_changed(why, *failures)
+        return launch.not_changed(
+            "All replicas run, but the batch command could not be started in main1. Launch the session again.",
+            *failures,
+        )
     return undo.failed(launch, failures, unreachable)

@@ -32,8 +32,9 @@ def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> State
     if not state["fresh"]:
         if state["from_queue"]:
             return launch.over(ERROR, failures)
-        stays = f"The session {name} could not be repaired; what works of it stays as it is."
-        return launch.fail(stays, *failures, ADVICE)
+        return launch.fail(
+            f"The session {name} could not be repaired; what works of it stays as it is.", *failures, ADVICE
+        )
     if state["hands_on"]:
         state["promised"] = ERROR
     arguments = {
