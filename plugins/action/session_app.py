@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
@@ -21,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     read_way,
     tunnel,
 )
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.owner_files import write_for_owner
 
 
 class ActionModule(HostAction):
@@ -40,7 +40,7 @@ class ActionModule(HostAction):
             return {**result, "lines": [f"It would be started: {shlex.join(way.command)}"]}
         path, configuration = (os.path.abspath(os.path.expanduser(text)) for text in own.values())
         try:
-            _write(path, answer(configuration, opened["port"], way, opened["token"]))
+            write_for_owner(path, answer(configuration, opened["port"], way, opened["token"]).encode())
         except OSError as error:
             return {**result, "failed": True, "msg": f"The app runs, but {path} cannot be written: {error.strerror}."}
         shown = {"ssh": tunnel(configuration, opened["port"]), "url": page(opened["port"], way.url)}
@@ -49,17 +49,3 @@ class ActionModule(HostAction):
             hint = "The app knows no token: whoever reaches that port of your machine while the command runs gets in."
         found = {"port": opened["port"], "job": opened["job"], "answer_file": path}
         return {**result, **shown, **found, "lines": [*shown.values(), hint]}
-
-
-def _write(path: str, text: str) -> None:
-    """Write a file that its owner alone reads, from the first byte on. Raises OSError."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=folder, prefix=".app-")  # 0600 (tempfile.mkstemp)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(aside, path)
-    except BaseException:
-        os.unlink(aside)
-        raise

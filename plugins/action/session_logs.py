@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +25,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.outpu
     speaker,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import logs
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.owner_files import write_for_owner
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.request_variables import group_variables
 
 PREFIX = "logs_"
@@ -76,8 +76,6 @@ def _save(directory: str, files: Mapping[str, str], check_mode: bool) -> bool:
     """Write the files and tell whether that changed anything. Raises InvalidInput where it cannot be done."""
     changed = False
     try:
-        if not check_mode:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
         for name, text in files.items():
             path = os.path.join(directory, name)
             content = text.encode("utf-8", "backslashreplace")
@@ -87,10 +85,7 @@ def _save(directory: str, files: Mapping[str, str], check_mode: bool) -> bool:
                         continue
             changed = True
             if not check_mode:
-                handle, temporary = tempfile.mkstemp(dir=directory, prefix=f".{name}.")
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                os.replace(temporary, path)
+                write_for_owner(path, content)
     except OSError as error:
         raise InvalidInput.single("logs_directory", directory, f"Nothing can be saved there: {error}.") from error
     return changed
