@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -59,6 +60,9 @@ from ansible_collections.cluster_compute.session.tests.contract.modules import r
 BUSYBOX = "cluster-compute/busybox:latest"
 HERE = "here"
 """Name of this host in the plans."""
+THERE = "there1"
+ADDRESSES = {HERE: "10.210.0.1", THERE: "10.210.0.2"}
+CABLE = "br-ask0"  # not what a host takes for its way to other hosts
 LEASE_OWNER = "0123456789abcdef"
 INVENTORY = {"cluster_compute_cpus": 4, "cluster_compute_memory": "2g", "cluster_compute_mount_roots": ["/srv"]}
 PROGRAMS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
@@ -378,6 +382,39 @@ def nothing_is_left(engine: Engine) -> Iterator[None]:
         time.sleep(0.05)  # what waits for a container ends a moment after it
         after["programs"] = _programs()
     assert after == before
+
+
+@dataclass
+class Peer:
+    """Another host, as far as its network goes. process: which holds that."""
+
+    process: subprocess.Popen[bytes]
+
+    def run(self, *argv: str) -> str:
+        """Run a program there."""
+        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        entered = ["nsenter", f"--net=/proc/{self.process.pid}/ns/net", "env", *(f"{k}={v}" for k, v in path.items())]
+        return output_of(*entered, *argv)
+
+
+@pytest.fixture
+def peer(nothing_is_left: None) -> Iterator[Peer]:
+    """Make the other host, at the other end of a cable."""
+    process = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = Peer(process)
+        output_of("ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", str(process.pid))
+        output_of("ip", "address", "add", f"{ADDRESSES[HERE]}/24", "dev", CABLE)
+        output_of("ip", "link", "set", CABLE, "up")
+        found.run("ip", "address", "add", f"{ADDRESSES[THERE]}/24", "dev", CABLE)
+        found.run("ip", "link", "set", CABLE, "up")
+        yield found
+    finally:
+        process.kill()
+        process.communicate()
+        subprocess.run(["ip", "link", "delete", CABLE], check=False, capture_output=True)
 
 
 @pytest.fixture
