@@ -73,10 +73,12 @@ PROGRAMS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
 class _Teller:
     """Writes what pytest does, event by event, for the pytest that started this one."""
 
-    def __init__(self, config: pytest.Config, descriptor: int) -> None:
+    def __init__(self, config: pytest.Config, hear: int, say: int) -> None:
         self.config = config
-        os.set_inheritable(descriptor, False)
-        self.stream = os.fdopen(descriptor, "w", encoding="utf-8")
+        for descriptor in (hear, say):
+            os.set_inheritable(descriptor, False)
+        self.orders = os.fdopen(hear, encoding="utf-8")
+        self.stream = os.fdopen(say, "w", encoding="utf-8")
 
     def tell(self, kind: str, **values: Any) -> None:
         """Write one event."""
@@ -93,8 +95,25 @@ class _Teller:
             self.report("collect", report)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Tell how many tests there are."""
-        self.tell("collected", count=len(session.items))
+        """Tell how many tests there are, and in which files."""
+        self.tell("collected", count=len(session.items), files=list(_by_file(session)))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Run the tests of one file after the other, as they are ordered; another host runs the rest."""
+        if session.testsfailed:
+            return None  # a file could not be read, which pytest's own loop says
+        items = _by_file(session)
+        self.tell("idle")
+        while file := self.orders.readline().strip():
+            for item, following in zip(items[file], [*items[file][1:], None]):
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.shouldfail:
+                    raise session.Failed(session.shouldfail)
+                if session.shouldstop:
+                    raise session.Interrupted(session.shouldstop)
+            self.tell("idle")
+        return True
 
     def pytest_runtest_logstart(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
         """Tell that a test begins."""
@@ -110,9 +129,18 @@ class _Teller:
         self.tell("finished")
 
 
+def _by_file(session: pytest.Session) -> dict[str, list[pytest.Item]]:
+    """Return the tests by their file."""
+    found: dict[str, list[pytest.Item]] = {}
+    for item in session.items:
+        found.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    return found
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the other pytest from now on."""
-    config.pluginmanager.register(_Teller(config, int(os.environ.pop("CLUSTER_COMPUTE_CONTRACT"))))
+    hear, say = map(int, os.environ.pop("CLUSTER_COMPUTE_CONTRACT").split(","))
+    config.pluginmanager.register(_Teller(config, hear, say))
 
 
 # ---- what a host has ------------------------------------------------------------------------------------------------
