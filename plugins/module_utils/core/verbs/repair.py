@@ -53,16 +53,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     Outside,
     State,
     call,
+    removal_variables,
     step,
 )
 
 REFUSED = "The hosts cannot be judged."
 STATE_DIRECTORY = {"state_directory": "repair_state_directory"}
-OUTPUT = {
-    "output_size": "repair_output_size",
-    "output_days": "repair_output_days",
-    "output_sessions": "repair_output_sessions",
-}
+REMOVAL = removal_variables("repair")
 REPORT = "Put the report together"
 
 
@@ -147,7 +144,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
                 removals.setdefault(host, []).extend(host_removals)
         work = cleanup_actions(group, view, removals, expires=state["leaks"])
         if work:
-            return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
+            return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
     missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
     state = {**state, "missing": missing, "problems": [*missing, *state["unremoved"]]}
     if not state["puts_back"]:

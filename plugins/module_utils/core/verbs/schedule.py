@@ -53,17 +53,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     Outside,
     State,
     call,
+    removal_variables,
     step,
     with_unreachable,
 )
 
 REFUSED = "The queue cannot be read."
 STATE_DIRECTORY = {"state_directory": "schedule_state_directory"}
-OUTPUT = {
-    "output_size": "schedule_output_size",
-    "output_days": "schedule_output_days",
-    "output_sessions": "schedule_output_sessions",
-}
+REMOVAL = removal_variables("schedule")
 
 
 def begin(
@@ -172,7 +169,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     state["warnings"] += problems
     work = cleanup_actions(group, view, view.orphaned)
     if work and not state["cleaned_up"]:
-        return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
+        return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
     waiting_launches = [
         _launch_of(entry.waiting.request, record)
         for entry in entries

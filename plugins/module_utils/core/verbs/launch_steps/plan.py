@@ -41,8 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
     DECIDE,
-    OUTPUT,
-    STATE_DIRECTORY,
+    REMOVAL,
     Launch,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
@@ -92,7 +91,7 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> State:
     state["recorded"], state["looked"], state["host_names"] = group.recorded, group.looked, group.host_names
     state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
     if found["status"] == "CLEANUP":
-        return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
+        return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, REMOVAL)}
     if takes_over := takeover.take_over_change(launch):
         return takes_over
     state["attempt"] += 1
