@@ -72,7 +72,7 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> State:
         group = planner.group
         # What others have lost is seen to after this launch, by a play of its own.
         # To Ansible a result with the key unreachable is that of a host that is.
-        state.update(losses=group.losses(planner.view, planner.request.name), unreachable_hosts=group.unreachable)
+        state.update(losses=group.losses(planner.cluster, planner.request.name), unreachable_hosts=group.unreachable)
         if planner.asks_peers and not state["peers_heard"]:
             return launch.look_again(peers_of=planner.asks_peers)
         if {*planner.alone} - {*state["alone"]}:
