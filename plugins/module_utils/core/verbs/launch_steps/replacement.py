@@ -74,4 +74,4 @@ def after_remember(launch: Launch) -> State:
         return launch.fail(
             f"The session {launch.state['session_name']} is not removed from every host.", *launch.state["unremoved"]
         )
-    return hold.begin(launch) if launch.state["after_burial"] == "hold" else undo.undone(launch)
+    return hold.begin(launch) if launch.state["after_removal"] == "hold" else undo.undone(launch)
