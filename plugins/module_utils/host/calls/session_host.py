@@ -19,6 +19,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, read_record
 
+STUCK = (
+    "The network {} stays until Docker Engine is started again: it counts containers on it that are gone. "
+    "The session's place is free."
+)
+
 # Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
 
 
@@ -232,7 +237,8 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                 ledger.remember_removal(arguments["session_id"], None)
         archive = None if arguments["undo"] else _archive(engine, state, arguments)
         kept = {key: arguments[key] for key in ("keep_record", "undo", "keep_data")}
-        kept |= {"archive": archive, "left": arguments["record"], "change_id": change_id}
+        stuck: list[str] = []
+        kept |= {"archive": archive, "left": arguments["record"], "change_id": change_id, "stuck": stuck}
         stages = removal.removal_stages(engine, state, ledger, *meant, known, **kept)
         records = [] if arguments["record"] is None else [arguments["record"]]
         with suppress(SessionError, OSError):
@@ -241,9 +247,11 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if not check_mode:
             steps.perform(stages)
             keep_records(state, records, check_mode, arguments["recorded"])
+            found["warnings"] = [STUCK.format(name) for name in stuck]
+            stages = [[step for step in stage if step.name not in stuck] for stage in stages]
             if archive is not None:
                 archive.finish({session["id"]: session for session in found["sessions"]})
-                found["warnings"] = archive.problems
+                found["warnings"] += archive.problems
     return {**steps.outcome(stages), **found}
 
 
