@@ -217,7 +217,7 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         with suppress(SessionError, OSError):
             # First, and on hosts that have nothing of it as well: who is at work finds it, or is found below.
             ledger.remember_removal(meant[0], arguments["lease_owner"])
-    found = {
+    found: dict[str, list[Any]] = {
         "sessions": removal.known_sessions(engine, state, ledger, *meant),
         "tombstones": [tombstone for tombstone in state.tombstones() if meant[0] in (None, tombstone["name"])],
     }
