@@ -245,7 +245,7 @@ class Host:
         given = {
             "name": "demo",
             "image": BUSYBOX,
-            "cpus": "0.1",
+            "cpus": "0.5",  # of less, each start of a container or a program in it has to wait for more
             "memory": "32m",
             "shm_size": "1m",
             "command": ["sleep", "8888"],

@@ -149,19 +149,19 @@ def test_a_session_grows(host: Host) -> None:
         "create key sub2/id_ed25519",
         "create key sub2/ssh_host_ed25519_key",
     ]
-    assert demo.held() == {"demo": (COMMITTED, 2, 200)}
+    assert demo.held() == {"demo": (COMMITTED, 2, 1000)}
     assert demo.hold(record)["granted"]
-    assert demo.held() == {"demo": (COMMITTED, 2, 200), "demo+": (LEASED, 1, 100)}
+    assert demo.held() == {"demo": (COMMITTED, 2, 1000), "demo+": (LEASED, 1, 500)}
     changes = difference(encode(demo.session.record), encode(record))
     patch = {"id": record.id, "from": demo.session.record.revision, "changes": changes}
     new = {"sub2": demo.session.public_keys["sub2"]}
     foretold = demo.amend(record, check_mode=True, record=None, patch=patch, public_keys=new)
-    assert demo.held()["demo+"] == (LEASED, 1, 100)
+    assert demo.held()["demo+"] == (LEASED, 1, 500)
     done = demo.amend(record, record=None, patch=patch, public_keys=new)
     assert (done["actions"], done["diff"]) == (foretold["actions"], foretold["diff"])
     assert [replica["name"] for replica in done["replicas"]] == ["main1", "sub1", "sub2"]
     assert "create container demo-sub2" in done["actions"]
-    assert demo.held() == {"demo": (COMMITTED, 3, 300)}
+    assert demo.held() == {"demo": (COMMITTED, 3, 1500)}
     assert host.state.session(record.id).read_record() == record
     now = demo.started()
     assert {name: now[name] for name in before} == before, "who stays was not started anew"
@@ -209,7 +209,7 @@ def test_a_session_shrinks(host: Host) -> None:
     assert (done["actions"], done["diff"]) == (foretold["actions"], foretold["diff"])
     assert [replica["name"] for replica in done["replicas"]] == ["main1", "sub1"]
     assert demo.started() == {name: before[name] for name in ("main1", "sub1")}
-    assert demo.held() == {"demo": (COMMITTED, 2, 200)}
+    assert demo.held() == {"demo": (COMMITTED, 2, 1000)}
     assert demo.files() == ["main1", "sub1"]
     assert not list(demo.session.files.replicas.glob("sub2*"))
     assert demo.session.files.read_public_keys().keys() == {"main1", "sub1"}
@@ -253,12 +253,12 @@ def test_a_refusal_leaves_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -
     record = demo.to()
 
     def nothing_stays() -> None:
-        assert demo.held() == {"demo": (COMMITTED, 2, 200)}
+        assert demo.held() == {"demo": (COMMITTED, 2, 1000)}
         assert demo.files() == ["main1", "sub1"]
         assert host.state.session(record.id).read_record() == demo.session.record
 
-    answer = demo.hold(record, allocatable={**demo.session.allocatable, "cpus": 250})
-    assert (answer["granted"], answer["reasons"]) == (False, ["0.1 CPUs asked, 0.05 free of 0.25."])
+    answer = demo.hold(record, allocatable={**demo.session.allocatable, "cpus": 1250})
+    assert (answer["granted"], answer["reasons"]) == (False, ["0.5 CPUs asked, 0.25 free of 1.25."])
     nothing_stays()
     host.state.write_drain(Drain("It is to be repaired.", "somebody", ""))
     assert not demo.hold(record)["granted"]
@@ -331,7 +331,7 @@ def test_a_change_that_was_stopped_is_finished_or_refused(
     is_there = stop not in ("leased", "committed")
     some = {"main1", "sub1", "sub2"} if stop == "half the containers" else {"main1", "sub1"}
     assert demo.started().keys() == some, "it does not start what may run elsewhere"
-    assert demo.held() == {"demo": (COMMITTED, 4, 400) if is_there else (COMMITTED, 2, 200)}
+    assert demo.held() == {"demo": (COMMITTED, 4, 2000) if is_there else (COMMITTED, 2, 1000)}
     assert host.state.session(record.id).read_record() == (record if is_there else old)
     assert demo.files() == ["main1", "sub1", "sub2", "sub3"][: 4 if is_there else 2]
     # All that is free goes to another session.
@@ -344,7 +344,7 @@ def test_a_change_that_was_stopped_is_finished_or_refused(
         assert demo.session.repair(**given)["actions"]
         assert demo.started().keys() == {"main1", "sub1", "sub2", "sub3"}
     else:
-        with pytest.raises(SessionError, match=r"demo does not have the place on this host that it needs: 0\.2 CPUs"):
+        with pytest.raises(SessionError, match=r"demo does not have the place on this host that it needs: 1 CPUs"):
             demo.session.repair(**given)
         with pytest.raises(SessionError, match="demo does not have the place on this host that it needs"):
             demo.amend(record)
@@ -352,7 +352,7 @@ def test_a_change_that_was_stopped_is_finished_or_refused(
         host.ledger.release(other.session_id)
         assert demo.session.repair(**given)["actions"]
     assert sum(cpus for _stage, _replicas, cpus in demo.held().values()) <= limits.cpus
-    assert demo.held()["demo"] == (COMMITTED, 4, 400)
+    assert demo.held()["demo"] == (COMMITTED, 4, 2000)
     assert demo.session.repair(allocatable=None)["actions"] == []
     host.ledger.release(other.session_id)
 
@@ -388,7 +388,7 @@ def test_a_session_comes_to_another_host(host: Host) -> None:
     assert (demo.held(), demo.session.files.exists()) == ({}, False)
     assert demo.hold(record, recorded=[])["granted"]
     demo.amend(record, recorded=[])
-    assert demo.held() == {"demo": (COMMITTED, 2, 200)}
+    assert demo.held() == {"demo": (COMMITTED, 2, 1000)}
     assert demo.started().keys() == {"main1", "sub1"}
     assert demo.session.repair()["actions"] == []
     demo.session.remove()
