@@ -14,6 +14,7 @@ import errno
 import itertools
 import os
 import random
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -311,7 +312,8 @@ class Host(Images, Jobs):
         if module == "session_images":
             transfer = arguments["transfer"] or {}
             arguments["token"] = f"{transfer.get('sender')} {transfer.get('receiver')} {transfer.get('image')} {secret}"
-            arguments["archive"] = arguments["archive"] and str(self.root.parent / "images.tar")
+            if arguments["archive"]:  # it is brought along
+                arguments["archive"] = shutil.copy(self.root.parent / "images.tar", self.root)
         if arguments.get("follow_seconds") == LONGEST:
             self.go_on(ends=True)
         try:
