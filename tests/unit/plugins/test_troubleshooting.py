@@ -18,6 +18,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 PAGE = (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 LAB = "roles/lab"
 VERBS = "plugins/module_utils/core/verbs"
+FAILS = ("fail", "refuse")
 VARIES = "…"
 
 
@@ -104,9 +105,9 @@ def refusals() -> Iterator[tuple[str, str]]:
                 if text.replace(VARIES, "").strip():  # else all of it comes from a module, with its words
                     yield f"{path.relative_to(CHECKOUT)}: {task['name']}", one_line(text)
 
-    for path in sorted((CHECKOUT / VERBS).glob("*.py")):
+    for path in sorted((CHECKOUT / VERBS).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "_fail":
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in FAILS:
                 text = " ".join(text for part in node.args for text in texts_of_expression(part))
                 if text.replace(VARIES, "").strip():
                     yield f"{path.name}: {node.lineno}", one_line(text)

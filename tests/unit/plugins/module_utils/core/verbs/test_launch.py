@@ -34,6 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.start import PATIENCE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
     AWAY,
@@ -129,7 +130,7 @@ def test_a_lease_lasts_until_the_last_host_has_had_its_turn(forks: int, longer: 
     assert Launch(forks=forks).until("hold").sent("h2").get("turns_seconds") == longer
 
 
-@pytest.mark.parametrize(("forks", "patience"), [(3, launch.PATIENCE), (2, 0)])
+@pytest.mark.parametrize(("forks", "patience"), [(3, PATIENCE), (2, 0)])
 def test_hosts_that_wait_for_their_turn_are_not_waited_for(forks: int, patience: int) -> None:
     assert Launch(forks=forks).until("start").sent()["patience"] == patience
 

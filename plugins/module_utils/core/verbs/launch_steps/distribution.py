@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""How the hosts of a launch get the images that they lack, one step after another; a part of the launch."""
+"""How the hosts of a launch get the images that they lack, one step after another."""
 
 from __future__ import annotations
 

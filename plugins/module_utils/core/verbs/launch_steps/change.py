@@ -1,0 +1,365 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Change: carry a session that runs over to another plan.
+
+| step | what hosts do | what follows |
+|---|---|---|
+| reserve | those that get replicas hold what is new, make keys; the first holds the change | part, fence, apply |
+| withhold | each gives back what it holds of a change that cannot be | look, or the end |
+| part | those that carry what goes let it end, while all others still reach it | fence, apply, failed |
+| fence | all that stay let go of hosts that go | apply, failed |
+| apply | those that get replicas start and prove them; those that stay learn of a resize | join, clear, done, failed |
+| again | hosts that had another copy than expected are told the whole | what the step before led to |
+| join | those whose peers were late look for them once more | clear, done, failed |
+| clear | hosts that carry nothing of it any more keep a stub alone; what proved that folders are shared goes | done |
+
+Where it is done the batch command starts if main1 was lost, or the launch ends. Where it failed the record says what is
+wanted: the launch looks, to find other hosts or to give up what is new, or it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    SessionAnswer,
+    read_answers,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import difference, digest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    REPLACE,
+    RESIZE,
+    read_record,
+    stub_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.data import WRITES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    ASK_AGAIN,
+    GRANTED,
+    resolve_reservations,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer as Claimed
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import claims, start
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+    ADVICE,
+    OUTPUT,
+    STATE_DIRECTORY,
+    Launch,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Call, State, call
+
+STEPS = ("reserve", "withhold", "part", "fence", "apply", "again", "join", "clear")
+Answers = Mapping[str, SessionAnswer]
+
+
+def begin(launch: Launch) -> State:
+    """Begin a change. The state has ``change``, and the record that is wanted."""
+    launch.state["change"] = {**launch.state["change"], "made": {}, "changed": []}
+    return _reserve(launch)
+
+
+# ---- holding -------------------------------------------------------------------------------------------------------
+
+
+def _reserve(launch: Launch) -> State:
+    change = launch.state["change"]
+    # Until a host that stays has the next record this is all that keeps others from a change of their own.
+    turns = claims.turns(launch, {*change["holding"], *change["staying"], *change["leaving"]})
+    calls = [claims.held(launch, change["holding"], turns, {})]
+    return launch.step("reserve", "Hold what the session is to have beyond what it has", calls)
+
+
+def after_reserve(launch: Launch) -> State:
+    state, change = launch.state, launch.state["change"]
+    # Who was granted a lease and could make no keys, or finds the session changed or gone, has given it back.
+    given = {
+        host: answer.to_claim
+        if answer.public_keys is not None or not answer.granted
+        else Claimed(False, (answer.why_not,))
+        for host, answer in launch.answers.items()
+    }
+    outcome = resolve_reservations(change["id"], given)
+    if outcome == GRANTED:
+        made = {name: keys for answer in launch.answers.values() for name, keys in (answer.public_keys or {}).items()}
+        state["change"] = {**change, "made": {name: made[name] for name in change["places"] if name in made}}
+        state["public_keys"] = {**state["public_keys"], **made}
+        return _apply(launch) if launch.outside.check_mode else _part(launch)
+    if outcome == ASK_AGAIN and not launch.is_last:
+        state["attempt"] += 1
+        return {**_reserve(launch), "pause": True}
+    state["change"] = {**change, "sick": [host for host, answer in launch.answers.items() if answer.sick]}
+    state["refused"] = claims.reasons_of(given)
+    return launch.step("withhold", "Roll back what was held", [claims.released(launch, change["holding"])])
+
+
+def after_withhold(launch: Launch) -> State:
+    state = launch.state
+    if launch.is_last:
+        return launch.not_changed(
+            f"The session {state['session_name']} runs on as it is; it could not be changed.", *state["refused"]
+        )
+    state["avoid"] = sorted({*state["avoid"], *state["change"]["sick"]})
+    return launch.look_again(pause=True)
+
+
+# ---- changing ------------------------------------------------------------------------------------------------------
+
+
+def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, **arguments: Any) -> Call:
+    """Return the call by which hosts take over the record. whole: whether they are told all of it, and all keys.
+
+    Others have the record before this one, or this one already, and are told the difference.
+    """
+    change = state["change"]
+    known, record = change["before"], state["record"]
+    # Once for all hosts: of thousands of replicas it takes a while.
+    patch = nothing = {}
+    if not whole:
+        patch = {**_made_for(known), "changes": difference(known, record)}
+        nothing = {**_made_for(record), "changes": {}}
+    variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY, **OUTPUT}
+    own = {}
+    for host, given in hosts.items():
+        own[host] = {
+            **given,
+            "host": host,
+            "recorded": state["recorded"][host],
+            "allocatable": change["allocatable"][host],
+            **({"change_id": change["id"]} if host in change["holding"] else {}),
+        }
+        if not whole:
+            own[host]["patch"] = nothing if host in change["changed"] else patch
+            own[host]["public_keys"] = change["made"]
+    of_state = ["lease_owner", *(["record", "public_keys"] if whole else [])]
+    return call("session_host", own, {"state": "amended", **arguments}, of_state, variables)
+
+
+def _made_for(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return by what a host tells whether its copy is the one that a patch was made for."""
+    return {"id": record["id"], "from": record["revision"], "digest": digest(record)}
+
+
+def _takes_patches(state: State) -> bool:
+    """Tell whether hosts know the session's record by the names that it has here."""
+    return not (state.get("host_names") or {}).get(state["record"]["id"])
+
+
+def _part(launch: Launch) -> State:
+    """Let replicas that go end with their network as it is: programs hand over what they have, and say good-bye."""
+    state, change = launch.state, launch.state["change"]
+    after = {replica["name"]: replica["host"] for replica in state["record"]["plan"]["replicas"]}
+    losing = {
+        replica["host"]
+        for replica in change["before"]["plan"]["replicas"]
+        if after.get(replica["name"]) != replica["host"]
+    }
+    hosts = {host: {"containers": host not in change["receiving"]} for host in change["staying"] if host in losing}
+    calls = [_amended(state, hosts, not _takes_patches(state))] if hosts else []
+    if change["leaving"]:
+        # Their record stays as it is: that of the session, until one that stays has the next.
+        judged = {"judged_revision": change["before"]["revision"], "unless_reserved": True}
+        calls.append(_given_up(state, change_id=change["id"], **judged))
+    if not calls:
+        return _fence(launch)
+    return launch.step("part", "Let the replicas end that go", calls)
+
+
+def after_part(launch: Launch) -> State:
+    return _unless_stale(launch, _parted)
+
+
+def _parted(launch: Launch, answers: Answers) -> State:
+    return _unless_missing(launch, answers, _fence)
+
+
+def _unless_missing(launch: Launch, answers: Answers, follow: Callable[[Launch], State]) -> State:
+    """End the change where a host has not done its part; else note who has the record by now, and go on."""
+    missing = _missing(answers)
+    if missing:
+        return _failed(launch, missing)
+    change = launch.state["change"]
+    staying = [host for host in answers if host in change["staying"]]
+    launch.state["change"] = {**change, "changed": [*change["changed"], *staying]}
+    return follow(launch)
+
+
+def _fence(launch: Launch) -> State:
+    """Let all that stay know where replicas will be, and let go of lost hosts, before anything starts elsewhere."""
+    state, change = launch.state, launch.state["change"]
+    hosts = {
+        host: {"containers": host not in change["receiving"]}
+        for host in change["staying"]
+        if host not in change["changed"]
+    }
+    if change["kind"] == RESIZE or not hosts:
+        return _apply(launch)
+    return launch.step("fence", "Let go of what is lost", [_amended(state, hosts, not _takes_patches(state))])
+
+
+def after_fence(launch: Launch) -> State:
+    return _unless_stale(launch, _fenced)
+
+
+def _fenced(launch: Launch, answers: Answers) -> State:
+    return _unless_missing(launch, answers, _apply)
+
+
+def _apply(launch: Launch) -> State:
+    state, change = launch.state, launch.state["change"]
+    starts = {"prove": True, "patience": start.patience(launch, change["receiving"]), "ran": change["ran"]}
+    new = {host: starts for host in change["receiving"] if host not in change["staying"]}
+    old = {host: starts for host in change["receiving"] if host in change["staying"]}
+    old.update({host: {} for host in change["staying"] if host not in [*old, *change["changed"]]})
+    calls = [_amended(state, new, True)] if new else []
+    if old:
+        calls.append(_amended(state, old, not _takes_patches(state)))
+    stubs = {
+        host: {"recorded": state["recorded"][host]} for host in state["stub_hosts"] if host not in change["leaving"]
+    }
+    if stubs:
+        stub = encode(stub_of(read_record(state["record"])))
+        calls.append(call("session_host", stubs, {"state": "stub", "record": stub}, ["lease_owner"], STATE_DIRECTORY))
+    if not calls:
+        return _applied(launch, {})
+    title = "Start what is new, and prove that it works" if change["receiving"] else "Let go of the replicas that go"
+    return launch.step("apply", title, calls)
+
+
+def after_apply(launch: Launch) -> State:
+    return _unless_stale(launch, _applied)
+
+
+def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) -> State:
+    """Tell hosts the whole that had another copy than was expected; else go on."""
+    state = launch.state
+    stale = [host for host, answer in launch.answers.items() if answer.stale]
+    if not stale:
+        return follow(launch, launch.answers)
+    told = {
+        host: {key: given[key] for key in ("containers", "ran", "prove", "patience") if key in given}
+        for step_call in state["calls"]
+        for host, given in step_call["hosts"].items()
+        if host in stale
+    }
+    state["change"] = {
+        **state["change"],
+        "after": state["step"],
+        "answers": encode({host: answer for host, answer in launch.answers.items() if host not in stale}),
+    }
+    return launch.step("again", "Tell the whole to hosts that had another copy", [_amended(state, told, True)])
+
+
+def after_again(launch: Launch) -> State:
+    change = launch.state["change"]
+    follow = {"part": _parted, "fence": _fenced, "apply": _applied}[change["after"]]
+    return follow(launch, {**read_answers(SessionAnswer, change["answers"]), **launch.answers})
+
+
+def _applied(launch: Launch, answers: Answers) -> State:
+    state = launch.state
+    amended = {host: answer for host, answer in answers.items() if host in state["record"]["hosts"]}
+    state["replicas"] = start.replicas_of(amended)
+    if missing := _missing(amended):
+        displaced = {
+            replica["name"]: replica["host"]
+            for replica in state["record"]["plan"]["replicas"]
+            if replica["host"] in missing and replica["name"] in state["change"]["places"]
+        }
+        return _failed(launch, missing, displaced)
+    late = [host for host, answer in amended.items() if answer.unproven]
+    if late:
+        return launch.step("join", "Prove that the new replicas reach the others", [start.verified(late)])
+    return _clear(launch)
+
+
+def after_join(launch: Launch) -> State:
+    missing = {host: answer.why_not for host, answer in launch.answers.items() if answer.replicas is None}
+    if missing:
+        return _failed(launch, missing)
+    launch.state["replicas"] = [*launch.state["replicas"], *start.replicas_of(launch.answers)]
+    return _clear(launch)
+
+
+def _clear(launch: Launch) -> State:
+    state, change, hosts = launch.state, launch.state["change"], launch.state["record"]["plan"]["hosts"]
+    stub = encode(stub_of(read_record(state["record"])))
+    calls = [_given_up(state, record=stub)] if change["leaving"] else []
+    # Who is proven with its new replicas has removed by then what it wrote into shared folders.
+    writers = [
+        host
+        for host in change["holding"]
+        if host in hosts
+        and host not in change["receiving"]
+        and any(folder["proof"] == WRITES for folder in hosts[host]["data"].values())
+    ]
+    if writers and not launch.outside.check_mode:
+        calls.append(claims.released(launch, writers))
+    return launch.step("clear", "Remove what nobody needs any more", calls) if calls else _done(launch)
+
+
+def _given_up(state: State, **record: Any) -> Call:
+    """Return the call by which hosts give up what they have of the session but the record, or a stub in its place."""
+    arguments = {"state": "absent", "session_id": state["record"]["id"], "keep_record": True, **record}
+    own = {host: {"recorded": state["recorded"][host]} for host in state["change"]["leaving"]}
+    return call("session_host", own, arguments, (), {**STATE_DIRECTORY, **OUTPUT})
+
+
+def after_clear(launch: Launch) -> State:
+    # What stays there is removed by whatever runs next: the newest record says that the session runs elsewhere.
+    launch.state["warnings"] = [f"{host} could not be cleaned: {why}" for host, why in _missing(launch.answers).items()]
+    return _done(launch)
+
+
+def _missing(answers: Answers) -> dict[str, str]:
+    """Return which hosts have not done their part, and why."""
+    return {host: answer.why_not for host, answer in answers.items() if answer.actions is None}
+
+
+# ---- how it went ---------------------------------------------------------------------------------------------------
+
+
+def _done(launch: Launch) -> State:
+    state = launch.state
+    if state["given_up"]:
+        return launch.not_changed(
+            f"The session {state['session_name']} could not be changed as it was asked; it runs on as it was.",
+            *state["failures"],
+            ADVICE,
+        )
+    known = {replica["name"] for replica in state["replicas"]}
+    state["replicas"] = [
+        *state["replicas"],
+        *(status for status in state["statuses"] if status["name"] not in known),
+    ]
+    was_lost = state["change"]["kind"] == REPLACE and "main1" in state["change"]["places"]
+    if was_lost and state["record"]["request"]["batch_command"] is not None:
+        return start.batch(launch)
+    return launch.over(launch.running, state["report"])
+
+
+def _failed(launch: Launch, missing: Mapping[str, str], displaced: Mapping[str, str] | None = None) -> State:
+    """Follow a change that was begun and not finished. missing: whose part is not done, and why.
+
+    displaced: replicas whose host failed them, with that.
+    """
+    state, change = launch.state, launch.state["change"]
+    reasons = [f"{host}: {why}" for host, why in missing.items()]
+    new = [replica for replica, before in change["places"].items() if before is None]
+    is_new = state["record"]["revision"] > change["before"]["revision"]  # else they may have run long ago
+    if displaced and {*displaced} <= {*new}:
+        if is_new:
+            # New ones are given up, and with them all that came in the same change.
+            state.update(given_up=new, failures=reasons)
+            return launch.look_again()
+    elif displaced and not launch.is_last:
+        state["displaced"] = {**state["displaced"], **displaced}
+        state["avoid"] = sorted({*state["avoid"], *displaced.values()})
+        return launch.look_again()
+    return launch.not_changed(
+        f"The change of session {state['session_name']} was begun and not finished. Launch it again to finish it.",
+        *reasons,
+    )

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The calls by which hosts hold what a session is to have of them, and give it back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer, turns_seconds
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+    STATE_DIRECTORY,
+    Launch,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import Call, call
+
+LEASE = {"lease_seconds": "launch_lease_seconds", **STATE_DIRECTORY}
+
+
+def held(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int], variables: Mapping[str, str]) -> Call:
+    """Return the call by which hosts lease their parts. turns: of `turns`. variables: beyond those of a lease."""
+    state = launch.state
+    own = {host: {**state["claims"][host], "host": host, "recorded": state["recorded"][host]} for host in hosts}
+    return call("session_host", own, {"state": "held", **turns}, ["record", "lease_owner"], {**LEASE, **variables})
+
+
+def released(launch: Launch, hosts: Iterable[str]) -> Call:
+    """Return the call by which hosts give back what they hold, and what they wrote to prove folders."""
+    own = {host: {"claim": launch.state["claims"][host]["claim"], "host": host} for host in hosts}
+    return call("session_host", own, {"state": "released"}, ["record", "lease_owner"], STATE_DIRECTORY)
+
+
+def named(launch: Launch, hosts: Iterable[str], turns: Mapping[str, int]) -> Call:
+    """Return the call by which hosts lease the name alone.
+
+    Of two launches at the same moment, wherever they find places, one gets it.
+    """
+    arguments = {"state": "named", "claim": launch.state["name_claim"], **turns}
+    return call("session_host", list(hosts), arguments, ["lease_owner"], LEASE)
+
+
+def name_released(launch: Launch, hosts: Iterable[str]) -> Call:
+    """Return the call by which hosts give the name back."""
+    arguments = {"state": "released", "claim": launch.state["name_claim"]}
+    return call("session_host", list(hosts), arguments, ["lease_owner"], STATE_DIRECTORY)
+
+
+def turns(launch: Launch, hosts: Collection[str]) -> dict[str, int]:
+    """Return how much longer hosts hold their parts; only where they take turns, so that calls carry no more."""
+    seconds = turns_seconds(len(hosts), launch.outside.forks)
+    return {"turns_seconds": seconds} if seconds else {}
+
+
+def reasons_of(answers: Mapping[str, Answer]) -> list[str]:
+    """Return why hosts have not granted a claim."""
+    return [f"{host}: {reason}" for host, answer in answers.items() for reason in answer.reasons]

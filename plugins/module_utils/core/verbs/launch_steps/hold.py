@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Hold the place of a session on all hosts of its plan, and its name, or on none."""
+
+from __future__ import annotations
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    ASK_AGAIN,
+    GRANTED,
+    resolve_reservations,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import (
+    change,
+    claims,
+    queue,
+    start,
+    undo,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+    Launch,
+    failures_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
+
+KEYS = {"deadline_seconds": "launch_deadline_seconds", "regenerate_keys": "launch_regenerate_keys"}
+
+
+def begin(launch: Launch) -> State:
+    """Hold the place, unless the session runs, holds it already, and has all of its keys."""
+    state = launch.state
+    if state["change"]:
+        state["changes"] = state["record"]["id"]
+        return change.begin(launch)
+    if state["public_keys"]:
+        return start.begin(launch)
+    turns = claims.turns(launch, state["hosts"])
+    calls = [claims.held(launch, state["hosts"], turns, KEYS)]
+    if not state["fresh"]:
+        return launch.step("hold", "Hold what it has", calls)
+    if named := [host for host in state["name_hosts"] if host in state["stub_hosts"]]:
+        calls.append(claims.named(launch, named, turns))
+    return launch.step("hold", "Hold the place on every host of the plan, and make the keys", calls)
+
+
+def after_hold(launch: Launch) -> State:
+    state = launch.state
+    # A name host that cannot answer is one that knows less: the others are asked as well.
+    given = {
+        host: answer for host, answer in launch.answers.items() if host in state["hosts"] or answer.granted is not None
+    }
+    sick = launch.sick_hosts() if state["fresh"] and not launch.is_last else {}
+    broken = [
+        host for host, answer in given.items() if answer.granted is None and not answer.unreachable and host not in sick
+    ]
+    answers = {host: answer.to_claim for host, answer in given.items()}
+    reasons = claims.reasons_of(answers)
+    outcome = resolve_reservations(state["record"]["id"], answers)
+    if outcome == GRANTED:
+        own = {host: launch.answers[host] for host in state["hosts"]}
+        failures, unreachable = failures_of(own, lambda answer: answer.public_keys)
+        if failures:
+            return undo.failed(launch, failures, unreachable)
+        state["public_keys"] = {
+            name: key for answer in own.values() for name, key in (answer.public_keys or {}).items()
+        }
+        return start.begin(launch)
+    if outcome == ASK_AGAIN and not launch.is_last and not broken:
+        state["attempt"] += 1
+        return {**begin(launch), "pause": True}
+    state["again"] = not launch.is_last and not broken
+    if not state["fresh"]:
+        # It runs, and has no other place to go to; it only waits for who will have decided in a moment.
+        passing = all(
+            answer.granted or answer.tentative or launch.answers[host].unreachable for host, answer in answers.items()
+        )
+        state["again"] = state["again"] and passing
+        broken = [] if state["again"] else broken or list(answers)
+    name = state["session_name"]
+    state["refused"] = reasons if broken else []
+    state["report"] = [f"Session {name} is PENDING: other launches were faster, again and again.", *reasons]
+    calls = [claims.released(launch, state["hosts"])]
+    if named := [host for host in launch.answers if host not in state["hosts"]]:
+        calls.append(claims.name_released(launch, named))
+    return launch.step("release", "Roll back what was held", calls)
+
+
+def after_release(launch: Launch) -> State:
+    state = launch.state
+    if state["refused"] and not state["from_queue"]:
+        return launch.not_held(state["refused"])
+    return launch.look_again(pause=True) if state["again"] else queue.keep(launch, state["report"])

@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Bring images to the hosts that lack them: each step is what their distribution says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    ImagesAnswer,
+    read_answers,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import read_facts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import replacement, undo
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.distribution import (
+    BATCHES,
+    Distribution,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import Launch
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+
+
+def begin(launch: Launch) -> State:
+    """Go on at once where no host lacks an image."""
+    if not launch.state["fetches"]:
+        return replacement.begin(launch)
+    launch.state["images_so_far"] = {}
+    return _next(launch, {})
+
+
+def _next(launch: Launch, came: Mapping[str, Mapping[str, ImagesAnswer]]) -> State:
+    """Take what came of the last step, and name what each host does next to get the images."""
+    state = launch.state
+    if came:
+        launch.sick_hosts()
+    first, last = Settings.from_variables(launch.outside.site).image_ports
+    distribution = Distribution(
+        state,
+        {host: read_facts(facts, f"Host {host}") for host, facts in state["image_facts"].items()},
+        state["images_so_far"],
+        (first, last),
+        BATCHES * launch.outside.forks,
+        launch.outside.check_mode,
+    )
+    distribution.resolved(came.get("resolved", {}))
+    distribution.pulled(came.get("pulled", {}))
+    distribution.arrived(came.get("served", {}), came.get("arrived", {}))
+    found = distribution.result()
+    completed = found.pop("record")
+    state["images_so_far"] = found
+    if found["report"]:
+        state.update(lines=found["report"], saying=_saying(came))
+    progress = found["progress"]
+    if found["asks"]:
+        asks = {host: {"images": references} for host, references in found["asks"].items()}
+        return _step(launch, "ask", "Ask the registry, once for all hosts, which image it is", "resolved", asks)
+    if found["pulls"]:
+        pulls = {host: {"pulls": digests} for host, digests in found["pulls"].items()}
+        return _step(launch, "pull", f"Pull by digest, side by side, {progress}", "pulled", pulls)
+    if found["loads"]:
+        archive = {"archive": state["request"]["request"]["image_archive"], "allowed": state["archive"]}
+        loads = {host: {"transfer": found["receives"][host], **archive} for host in found["loads"]}
+        title = f"Bring the image from the controller to one host, {progress}"
+        return _step(launch, "load", title, "loaded", loads)
+    if found["serves"]:
+        return _serve(launch, {})
+    missing = {host: result["msg"] for host, result in found["results"].items() if "msg" in result}
+    if found["useless"]:
+        state["missing"], state["completed"] = missing, completed
+        useless = {host: {"servers": servers} for host, servers in found["useless"].items()}
+        return _step(launch, "stop", "End what waits for hosts in vain", "ended", useless)
+    return _follow(launch, missing, completed)
+
+
+def _saying(came: Mapping[str, object]) -> str:
+    """Return the title under which people are told what came of a step."""
+    if "resolved" in came:
+        return "Say which image it is"
+    return "Say who has pulled what" if "pulled" in came else "Say who has got it from whom"
+
+
+def _step(launch: Launch, name: str, title: str, kind: str, hosts: Mapping[str, Any]) -> State:
+    return launch.step(name, title, [call("session_images", hosts, {"state": kind})])
+
+
+def _answers(launch: Launch, key: str = "") -> dict[str, ImagesAnswer]:
+    """Return what hosts answered in this step, or in the former one that the state has under a key."""
+    return read_answers(ImagesAnswer, launch.state[key] if key else launch.results)
+
+
+def after_ask(launch: Launch) -> State:
+    return _next(launch, {"resolved": _answers(launch)})
+
+
+def after_pull(launch: Launch) -> State:
+    return _next(launch, {"pulled": _answers(launch)})
+
+
+def after_load(launch: Launch) -> State:
+    if launch.state["images_so_far"]["serves"]:
+        return _serve(launch, _answers(launch))
+    return _next(launch, {"arrived": _answers(launch)})
+
+
+def _serve(launch: Launch, loaded: Mapping[str, ImagesAnswer]) -> State:
+    """Start the servers before any receiver is, so that none waits for a sender whose turn has not come."""
+    launch.state["loaded"] = encode(loaded)
+    found = launch.state["images_so_far"]
+    serves = {
+        host: {"transfer": transfer, "address": found["addresses"][host], "ports": found["ports"]}
+        for host, transfer in found["serves"].items()
+    }
+    return _step(launch, "serve", f"Start to serve, {found['progress']}", "serving", serves)
+
+
+def after_serve(launch: Launch) -> State:
+    found, served = launch.state["images_so_far"], _answers(launch)
+    launch.state["served"] = encode(served)
+    receives = {
+        host: {
+            "transfer": transfer,
+            "address": found["addresses"][transfer["sender"]],
+            "server": {"port": source.port, "fingerprint": source.fingerprint},
+        }
+        for host, transfer in found["receives"].items()
+        if host not in found["loads"]
+        and (source := served.get(transfer["sender"])) is not None
+        and source.port is not None
+    }
+    return _step(launch, "receive", f"Receive, {found['progress']}", "received", receives)
+
+
+def after_receive(launch: Launch) -> State:
+    arrived = {**_answers(launch), **_answers(launch, "loaded")}
+    return _next(launch, {"served": _answers(launch, "served"), "arrived": arrived})
+
+
+def after_stop(launch: Launch) -> State:
+    return _follow(launch, launch.state["missing"], launch.state["completed"])
+
+
+def _follow(launch: Launch, missing: Mapping[str, str], completed: Mapping[str, Any]) -> State:
+    """Go on with the record that has the images' ids, unless hosts have none. missing: those, and why."""
+    state = launch.state
+    if not missing:
+        state["record"] = completed
+        return replacement.begin(launch)
+    reasons = [f"{host}: {why}" for host, why in missing.items()]
+    sick = [host for host in missing if host in state["sick"]]
+    if sick and state["fresh"] and not launch.is_last:
+        return launch.look_again()
+    if state["from_queue"]:
+        return undo.keep(launch, reasons, sick)
+    return launch.fail(
+        "The session cannot be launched: its image cannot be had. Nothing was started. Correct session_image, or "
+        "give the image to a host of the group.",
+        *reasons,
+    )

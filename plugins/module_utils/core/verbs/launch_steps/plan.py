@@ -1,0 +1,217 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Look at the hosts, and plan the session: where it goes, what is to be done first, or why it has no place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.change_planner import ChangePlanner
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.cluster_state import RULES
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import GroupFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import (
+    FactsAnswer,
+    SeveralAnswers,
+    read_answers,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
+    RUNNING,
+    Record,
+    is_stub,
+    read_record,
+    says_the_same,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.planner import Wish, undetected, warnings_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.access import ADMIN
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import is_kept_out
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import (
+    images,
+    queue,
+    takeover,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+    DECIDE,
+    OUTPUT,
+    STATE_DIRECTORY,
+    Launch,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
+
+
+def after_look(launch: Launch) -> State:
+    return _plan(launch, read_answers(FactsAnswer, launch.results))
+
+
+def after_wait(launch: Launch) -> State:
+    several = read_answers(SeveralAnswers, launch.results)
+    looks = read_answers(FactsAnswer, {host: answer.results[-1] for host, answer in several.items() if answer.results})
+    if len(looks) < len(launch.state["known"]) or any(look.host is None for look in looks.values()):
+        return launch.look_again()
+    return _plan(launch, looks)
+
+
+def after_cleanup(launch: Launch) -> State:
+    launch.state["cleaned_up"] = True
+    launch.state["warnings"] = cleanup.problems_of(launch.answers)
+    return launch.look_again()
+
+
+def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> State:
+    state = launch.state
+    try:
+        planner = _planner(launch, answers)
+        group = planner.group
+        # What others have lost is seen to after this launch, by a play of its own.
+        # To Ansible a result with the key unreachable is that of a host that is.
+        state.update(losses=group.losses(planner.view, planner.request.name), unreachable_hosts=group.unreachable)
+        if planner.asks_peers and not state["peers_heard"]:
+            return launch.look_again(peers_of=planner.asks_peers)
+        if {*planner.alone} - {*state["alone"]}:
+            # A name that is held by what is left of another session; a second look tells whether it is.
+            state["alone"] = planner.alone
+            return launch.look_again(pause=True)
+        waits = read_record(state["waits"]) if state["waits"] else None
+        found = planner.decide(waits, state["from_queue"], state["cleaned_up"])
+    except CoreError as error:
+        why = undetected(answers) if "session_accelerators" in str(error) else []
+        return launch.refuse(str(error), *why, *launch.sick_lines())
+    if found["status"] == "DIFFERENT":
+        return {**launch.fail(found["failure"]), "diff": found["diff"]}
+    state.update(found, cleaned_up=False)
+    state["warnings"] = warnings_of(found, group, planner.problems) + undetected(answers)
+    state["recorded"], state["looked"], state["host_names"] = group.recorded, group.looked, group.host_names
+    state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
+    if found["status"] == "CLEANUP":
+        return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
+    if takes_over := takeover.take_over_change(launch):
+        return takes_over
+    state["attempt"] += 1
+    state["again"] = False
+    return _placed(launch, group) if found["status"] == "SCHEDULED" else _not_placed(launch, group.unreachable)
+
+
+def _planner(launch: Launch, answers: Mapping[str, FactsAnswer]) -> ChangePlanner:
+    """Return what plans the session. Raises CoreError where the request, or what hosts say, does not allow that."""
+    state, outside, given = launch.state, launch.outside, launch.state["request"]
+    request = Request.from_dict(given["request"])
+    group = GroupFacts.read(answers, outside.inventory, state["sick"])
+    if not state["from_queue"]:
+        group.require({*request.hosts} - {*request.excluded_hosts, *state["sick"]})
+    return ChangePlanner(
+        request,
+        given["owner"],
+        given["recreate"],
+        group,
+        Settings.from_variables(outside.site),
+        draw=outside.draw,
+        read_archive=outside.read_archive,
+        run=outside.run,
+        shared_with=given["shared_with"],
+        asker=ADMIN if state["from_queue"] else outside.asker,
+        wish=Wish(
+            given.get("min_size"),
+            bool(given.get("replaces")),
+            state["displaced"],
+            tuple(state["avoid"]),
+            tuple(state["given_up"]),
+            state["changes"],
+            bool(given.get("wait")),
+        ),
+        alone=state["alone"],
+    )
+
+
+def _placed(launch: Launch, group: GroupFacts) -> State:
+    """Follow a plan that has a place for the session."""
+    state, record = launch.state, launch.record
+    state["granted"], state["wave"] = False, 0
+    state["image_facts"] = _image_facts(group) if state["fetches"] else {}
+    state["stub_hosts"] = [name for name, facts in group.facts.items() if _lacks_stub(state, record, name, facts)]
+    state["kept_out"] = [name for name, facts in group.facts.items() if is_kept_out(facts, record)]
+    if state["change"]:
+        leaving = state["change"]["leaving"]
+        state["stub_hosts"] = [host for host in state["stub_hosts"] if host not in leaving]
+        state["statuses"] = _statuses_of(group, record)
+        state["public_keys"] = group.public_keys(record)
+    else:
+        state["public_keys"] = {} if state["fresh"] or state["regenerate_keys"] else _keys_of(group, record)
+    return images.begin(launch)
+
+
+def _not_placed(launch: Launch, silent: list[str]) -> State:
+    """Follow a plan that has no place for the session."""
+    state, status = launch.state, launch.state["status"]
+    is_new = not (state["from_queue"] or state["rounds"])
+    if state["grows_later"] and not state["from_queue"]:
+        return queue.await_room(launch)
+    if state["launchers"] and not state["from_queue"]:
+        return takeover.await_launch(launch)
+    if status == "WAITING" and not launch.is_last:
+        return launch.look_again(pause=True)
+    if status == "PENDING" and is_new and set(silent) - {*state["silent"], *(state.get("left_out") or ())}:
+        # It may be out of reach for a moment only, and who waits keeps others from the room that it is to have.
+        state["silent"] = silent
+        return launch.look_again(pause=True)
+    if status in ("CANCELLED", "REFUSED") and not state["from_queue"]:
+        return launch.refuse(*state["report"])
+    if status == "PENDING" and is_new and state["sick"]:
+        return launch.not_held(launch.sick_lines())
+    return queue.keep(launch, state["report"])
+
+
+def _image_facts(group: GroupFacts) -> dict[str, dict[str, Any]]:
+    """Return of the facts of each host what the distribution of images goes by."""
+    return {
+        host: {"images": encode(facts.images), "underlay": encode(facts.underlay)}
+        for host, facts in group.facts.items()
+    }
+
+
+def _lacks_stub(state: State, record: Record, host: str, facts: HostFacts) -> bool:
+    """Tell whether a host is to be told of the session although it carries no replica of it."""
+    if host in state["hosts"] or _has_stub(facts, record):
+        return False
+    knows = any(copy.id == record.id for copy in facts.records)
+    return knows or host in state["name_hosts"] or not is_kept_out(facts, record)
+
+
+def _has_stub(facts: HostFacts, record: Record) -> bool:
+    """Tell whether a host that carries no replica has all that it keeps of a session that runs."""
+    if record.status != RUNNING:
+        return False
+    for copy in facts.records:
+        if copy.id == record.id and is_stub(copy):
+            has_rules = RULES in (facts.objects[copy.id].kinds if copy.id in facts.objects else ())
+            is_apart = has_rules or copy.tunnel is None or is_kept_out(facts, copy)
+            return is_apart and says_the_same(copy, record)
+    return False
+
+
+def _keys_of(group: GroupFacts, record: Record) -> dict[str, Any]:
+    """Return all public keys of a session that runs and holds its place; else nothing."""
+    for host in record.hosts:
+        held = [held for held in group.facts[host].reservations if held.claim.session_id == record.id]
+        if not held or held[0].stage != COMMITTED:
+            return {}
+    found = group.public_keys(record)
+    return found if len(found) == len(record.plan["replicas"]) else {}
+
+
+def _statuses_of(group: GroupFacts, record: Record) -> list[dict[str, Any]]:
+    """Return the state of the replicas of a session as hosts have seen it."""
+    return [
+        {"name": container.replica, "host": host, "rank": 0, "status": container.state.upper()}
+        for host, facts in group.facts.items()
+        for container in facts.containers
+        if container.session_id == record.id
+    ]

@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Keep what was asked for under its name until there is room for it, and wait for that where it is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    ASK_AGAIN,
+    GRANTED,
+    Claim,
+    resolve_reservations,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import claims
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+    DECIDE,
+    SAY,
+    STATE_DIRECTORY,
+    Launch,
+    look_step,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+
+
+def keep(launch: Launch, report: Sequence[str]) -> State:
+    """Keep the request on every host until there is room; some are not to be kept."""
+    state = launch.state
+    state["report"] = list(report)
+    if state["pending"] is None:
+        return launch.over("CANCELLED" if state["status"] == "CANCELLED" else PENDING, report)
+    if state["hands_on"]:
+        state["promised"] = PENDING
+    knows = [state["pending"]["id"] in ids for ids in state["recorded"].values()]
+    if state["rounds"] and state["pending"] == state["waits"] and all(knows):
+        return after_queue(launch)
+    if not any(knows) and state["named"] != state["pending"]["id"] and not launch.outside.check_mode:
+        return _name(launch)
+    calls = launch.to_record(state["pending"], "lease_owner")
+    title = "Keep the request on every host until there is room"
+    return launch.step("queue", title, calls, DECIDE if _waits(launch) else SAY)
+
+
+def _name(launch: Launch) -> State:
+    """Hold the name before the request is kept under it: of launches at the same moment one waits."""
+    state = launch.state
+    state["name_claim"] = Claim(state["pending"]["id"], state["session_name"]).to_dict()
+    calls = [claims.named(launch, state["name_hosts"], {})]
+    return launch.step("name", "Hold the name under which it waits", calls)
+
+
+def after_name(launch: Launch) -> State:
+    state = launch.state
+    # A name host that cannot answer is one that knows less.
+    answers = {host: answer.to_claim for host, answer in launch.answers.items() if answer.granted is not None}
+    outcome = resolve_reservations(state["pending"]["id"], answers)
+    if outcome == GRANTED:
+        state["named"] = state["pending"]["id"]
+        return keep(launch, state["report"])
+    if outcome == ASK_AGAIN and not launch.is_last:
+        state["attempt"] += 1
+        return {**_name(launch), "pause": True}
+    state.update(again=not launch.is_last, refused=claims.reasons_of(answers) if launch.is_last else [])
+    return launch.step("release", "Roll back what was held", [claims.name_released(launch, answers)])
+
+
+def await_room(launch: Launch) -> State:
+    """Wait until a session that runs can grow, where that is to be waited for; its hosts have written it down."""
+    launch.state["pending"] = launch.state["record"]
+    return after_queue(launch)
+
+
+def _waits(launch: Launch) -> bool:
+    return bool(launch.state["request"].get("wait")) and not launch.outside.check_mode
+
+
+def after_queue(launch: Launch) -> State:
+    state, request, now = launch.state, launch.state["request"], launch.outside.now
+    if state["step"] == "queue":
+        missing = {host: answer for host, answer in launch.answers.items() if answer.actions is None}
+        reasons = [f"{host} could not write the session down: {answer.why_not}" for host, answer in missing.items()]
+        if len(missing) == len(launch.answers) and not state["from_queue"]:
+            return launch.refuse(*reasons)
+        state["warnings"] = reasons
+    if not _waits(launch):
+        return launch.over(PENDING if state["grows_later"] else state["pending"]["status"], state["report"])
+    if state["wait_until"] <= now:
+        state["hands_on"] = False  # what was handed on is right: it waits
+        return launch.fail(
+            f"Session {state['session_name']} got no room within {request['wait_seconds']} seconds "
+            "(session_wait_seconds); it stays in the queue.",
+            *state["report"],
+        )
+    # The steps of rounds include each other, one or two a round, and Ansible bears some hundred includes inside
+    # each other: the pauses between rounds grow, so that a hundred of them fill the whole time.
+    state.update(attempt=0, asked_again=0, sick={}, rounds=state["rounds"] + 1, waits=state["pending"])
+    arguments = {
+        "session_name": state["session_name"],
+        "rendezvous_key": state["lease_owner"],
+        "pause": request["wait_seconds"] * state["rounds"] / 5000,
+        "seconds": max(state["wait_until"] - now, 1),
+    }
+    own = {host: {"signature": state["signatures"][host]} for host in state["reachable"]}
+    looks = look_step(request, state["reachable"])["calls"]
+    calls = [call("session_watch", own, arguments, (), STATE_DIRECTORY), *looks]
+    return launch.step("wait", f"Wait until a session gives room back: {state['report'][0]}", calls)

@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Replace a session that runs by another: first try what can be tried while it still runs, then remove it."""
+
+from __future__ import annotations
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import hold, undo
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+    OUTPUT,
+    STATE_DIRECTORY,
+    Launch,
+    failures_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+
+
+def begin(launch: Launch) -> State:
+    """Find out folders that are not the same everywhere while the session that is replaced still runs."""
+    state = launch.state
+    if not state["replaces"]:
+        return hold.begin(launch)
+    if not state["record"]["plan"]["request"]["mounts"] or launch.outside.check_mode:
+        return _replace(launch)
+    return _folder_step(launch, "offer", "Write into the folders that hosts share", "probe_written")
+
+
+def _folder_step(launch: Launch, name: str, title: str, kind: str) -> State:
+    own = {host: {"host": host} for host in launch.state["hosts"]}
+    calls = [call("session_host", own, {"state": kind}, ["record", "lease_owner"], STATE_DIRECTORY)]
+    return launch.step(name, title, calls)
+
+
+def after_offer(launch: Launch) -> State:
+    if _folder_failures(launch):
+        return after_compare(launch)
+    return _folder_step(launch, "compare", "Read there what the other hosts have written", "probe_checked")
+
+
+def after_compare(launch: Launch) -> State:
+    launch.state["folder_failures"] = _folder_failures(launch)
+    arguments = {"state": "absent", "session_id": launch.state["record"]["id"], "undo": True}
+    calls = [call("session_host", launch.state["hosts"], arguments, (), STATE_DIRECTORY)]
+    return launch.step("withdraw", "Take away what was written", calls)
+
+
+def _folder_failures(launch: Launch) -> list[str]:
+    return failures_of(launch.answers, lambda answer: answer.actions)[0]
+
+
+def after_withdraw(launch: Launch) -> State:
+    if launch.state["folder_failures"]:
+        return launch.fail(
+            f"The session {launch.state['session_name']} cannot be launched anew; the one that runs was not touched.",
+            *launch.state["folder_failures"],
+        )
+    return _replace(launch)
+
+
+def _replace(launch: Launch) -> State:
+    arguments = {"state": "absent", "session_name": launch.state["session_name"]}
+    calls = [call("session_host", launch.state["known"], arguments, ["lease_owner"], {**STATE_DIRECTORY, **OUTPUT})]
+    return launch.step("replace", "Remove the session that this one replaces", calls)
+
+
+def after_replace(launch: Launch) -> State:
+    return undo.remember(launch, "hold") or after_remember(launch)
+
+
+def after_remember(launch: Launch) -> State:
+    """Go on after a removal, that of the session that is replaced or an undoing."""
+    if launch.state["unremoved"]:
+        return launch.fail(
+            f"The session {launch.state['session_name']} is not removed from every host.", *launch.state["unremoved"]
+        )
+    return hold.begin(launch) if launch.state["after_burial"] == "hold" else undo.undone(launch)

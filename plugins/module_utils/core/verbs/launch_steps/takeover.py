@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Wait for another run that has a part of the session, or take over from one that was ended."""
+
+from __future__ import annotations
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+    STATE_DIRECTORY,
+    Launch,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+
+GRACE = 30
+"""Seconds beyond those for which another run holds a place, for a host that answers late."""
+
+
+def await_launch(launch: Launch) -> State:
+    """Wait for another run that launches a session of this name, or take over from one that has ended for sure."""
+    state, launchers, now = launch.state, launch.state["launchers"], launch.outside.now
+    if launch.outside.check_mode:
+        return launch.over(PENDING, state["report"])
+    has_ended = all(launch.outside.has_ended(held["lease_owner"]) for held in launchers.values())
+    if has_ended and not launch.is_last:
+        # The leases alone: by the records the next look tells what was made, and who removes it.
+        own = {
+            host: {"claim": held["claim"], "lease_owner": held["lease_owner"], "host": host}
+            for host, held in launchers.items()
+        }
+        some = next(iter(launchers.values()))
+        names = {
+            host: {"claim": some["claim"], "lease_owner": some["lease_owner"]}
+            for host in state["name_hosts"]
+            if host not in own
+        }
+        calls = [call("session_host", {**own, **names}, {"state": "released"}, (), STATE_DIRECTORY)]
+        return launch.step("takeover", "Take over from a launch that was ended", calls)
+    state["attempt"] -= 1  # a run that is at work comes to an end, and what has run out is nobody's
+    left = max(int(held["left"]) for held in launchers.values())
+    # A run that is at work holds its place for longer with each wave of roles.
+    kept = ("stage", "lease_owner", "expires")
+    awaited = [[host, *(held[key] for key in kept)] for host, held in launchers.items()]
+    if state["awaited"] != awaited:
+        since = state["awaited_since"] if state["awaited"] else now
+        state.update(awaited=awaited, awaited_since=since, awaited_until=now + left + GRACE)
+    if now > state["awaited_until"]:
+        return launch.refuse(*state["report"], "Launch the session again when that run has ended.")
+    state.update(lines=state["report"], saying="Say what it waits for")
+    # Rounds include each other, as those of one that waits for room do: the longer it takes, the fewer.
+    longer = max(min(left / 10, 10), (now - state["awaited_since"]) / 10, 1)
+    return {**launch.look_again(), "pause": min(longer, max(left, 10))}
+
+
+def take_over_change(launch: Launch) -> State | None:
+    """Have given back first what a change of this session holds that was ended for sure; None where nothing is."""
+    ended = {
+        host: {**lease, "host": host}
+        for host, lease in launch.state["changing"].items()
+        if launch.outside.has_ended(lease["lease_owner"])
+    }
+    if not ended or launch.outside.check_mode or launch.is_last:
+        return None
+    launch.state["attempt"] += 1
+    calls = [call("session_host", ended, {"state": "released"}, (), STATE_DIRECTORY)]
+    return launch.step("takeover", "Take over from a change that was ended", calls)

@@ -1,0 +1,113 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Undo a launch that failed on the way: remove what it has made, and keep what becomes of one from the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, PENDING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import advance as revise
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+    ADVICE,
+    STATE_DIRECTORY,
+    Launch,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
+
+
+def failed(launch: Launch, failures: list[str], unreachable: list[str]) -> State:
+    """Undo what was made of a session that could not be started; what works of one that runs stays."""
+    state, name = launch.state, launch.state["session_name"]
+    sick = list(launch.sick_hosts())
+    record = encode(_failed_record(launch.record, failures, unreachable, sick))
+    again = bool(unreachable or sick) and state["fresh"] and not launch.is_last
+    state.update(failures=failures, failed_record=record, again=again, replicas=[])
+    if not state["fresh"]:
+        if state["from_queue"]:
+            return launch.over(ERROR, failures)
+        return launch.fail(
+            f"The session {name} could not be repaired; what works of it stays as it is.", *failures, ADVICE
+        )
+    if state["hands_on"]:
+        state["promised"] = ERROR
+    arguments = {
+        "state": "absent",
+        "session_name": name,
+        "session_id": state["record"]["id"],
+        "keep_record": record is not None,
+        "undo": True,
+    }
+    own: dict[str, dict[str, Any]] = {host: {} for host in state["reachable"]}
+    if record is not None:
+        # A session that came from the queue keeps its record and its id. Hosts write down what becomes of it before
+        # its parts go, so that no record says that it runs when they are gone.
+        own = {host: {"record": record, "recorded": state["recorded"][host]} for host in own}
+    calls = [call("session_host", own, arguments, (), STATE_DIRECTORY)]
+    return launch.step("undo", "Remove what this launch has made", calls)
+
+
+def after_undo(launch: Launch) -> State:
+    # Of a session that did not come from the queue nothing stays, and a host that went away meanwhile is cleaned
+    # when it is back.
+    if launch.state["failed_record"] is None and (following := remember(launch, "undone")):
+        return following
+    return undone(launch)
+
+
+def remember(launch: Launch, then: str) -> State | None:
+    """Remember which hosts have to be cleaned later; None where none has. then: what follows, hold or undone."""
+    found = tombstones_for(launch.answers)
+    launch.state["warnings"] = found.report if found.unreachable else []
+    launch.state["after_burial"] = then
+    launch.state["unremoved"] = found.report if found.failed and then == "hold" else []
+    if not found.is_needed:
+        return None
+    title = "Remember what has to be cleaned later where it is known"
+    return launch.step("remember", title, found.calls(STATE_DIRECTORY))
+
+
+def undone(launch: Launch) -> State:
+    """Begin anew or end when what was made is removed, or what became of the session is kept."""
+    state, record = launch.state, launch.state["failed_record"]
+    if state["again"]:
+        return launch.look_again()
+    if state["from_queue"]:
+        return launch.over(ERROR if record is None else record["status"], state["failures"])
+    return launch.fail(
+        f"The session {state['session_name']} could not be launched; what this launch had made is removed.",
+        *state["failures"],
+        ADVICE,
+    )
+
+
+def keep(launch: Launch, reasons: list[str], sick: Sequence[str]) -> State:
+    """Keep on every host what becomes of a session that came from the queue and of which nothing was made."""
+    record = encode(_failed_record(launch.record, reasons, [], sick))
+    launch.state.update(failures=reasons, failed_record=record)
+    if record is None:
+        return launch.over(ERROR, reasons)
+    title = "Keep on every host what becomes of a session that came from the queue"
+    return launch.step("keep", title, launch.to_record(record))
+
+
+def _failed_record(
+    record: Record, failures: list[str], unreachable: Sequence[str], sick: Sequence[str]
+) -> Record | None:
+    """Return what becomes of a session that came from the queue: it waits on, or it has ended; None for others."""
+    if record.queue is None or not failures:
+        return None
+    # One of its hosts may have made the next revision, RUNNING, without being able to say so.
+    record = replace(record, revision=record.revision + 1)
+    changes: dict[str, Any] = {"plan": None, "hosts": (), "report": tuple(failures)}
+    if unreachable or sick:
+        why = "could not be reached" if unreachable else "failed"
+        reason = f"{', '.join(unreachable or sick)} {why} while it was being started."
+        return revise(record, PENDING, reason, **changes)
+    return revise(record, ERROR, "It could not be started.", **changes)
