@@ -142,7 +142,12 @@ def run_in_memory(patch: pytest.MonkeyPatch, group: Callable[[], Any]) -> None:
             if command.pid in pids:
                 command.code = 137
 
-    clock = SimpleNamespace(**{**vars(time), "time": lambda: group().now})
+    def sleep(seconds: float) -> None:
+        if threading.current_thread().__class__ is not _Thread:  # a call waits for what those do
+            NOW.host.go_on()
+        time.sleep(seconds)
+
+    clock = SimpleNamespace(**{**vars(time), "time": lambda: group().now, "sleep": sleep})
     for name, value in {
         "run_in_background": begin,
         "start_of": lambda pid: 1 if pid in alive() else None,

@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import full_name
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
 from ansible_collections.cluster_compute.session.tests.images_in_memory import digest_of
@@ -89,6 +90,10 @@ class Group(World):
             name, given = what
             with suppress(Killed):
                 self.see(self.job(name, moment, happens if meanwhile else None, command="true", **given))
+        elif kind == "requeue":
+            with suppress(Killed):
+                first = repair.begin(self.known, puts_back=False, requeue_from=[what])
+                self.run(repair, first, moment, happens if meanwhile else None)
         elif kind == "come back":
             name, given = what
             for job in self.jobs(name)[-1:]:
@@ -206,6 +211,7 @@ SIMPLE = st.one_of(
         st.sampled_from(HOSTS),
         st.none(),
     ),
+    st.tuples(st.just("requeue"), st.sampled_from(HOSTS), OR_NONE),
     st.tuples(st.just("let time pass"), st.sampled_from([LEASE + 1, DEADLINE + 1]), st.none()),
 )
 ACTS = st.one_of(
@@ -258,7 +264,7 @@ def test_whatever_is_stopped_or_overtaken_images_stay_and_jobs_end_with_their_se
 def test_a_launch_that_is_stopped_while_images_come_is_taken_up_by_the_next(
     make: Callable[..., Group], image: str
 ) -> None:
-    for stop in range(1, 30):
+    for stop in range(1, 30, 2):
         group = make(str(stop), cpus=(2000,) * 4)
         try:
             group.launch(wanted(image=image, size=4), stop)
@@ -274,7 +280,7 @@ def test_a_launch_that_is_stopped_while_images_come_is_taken_up_by_the_next(
 @pytest.mark.parametrize("kind", ["launch", "give", "lose"])
 def test_what_a_launch_serves_is_ended_by_it_and_by_no_other(make: Callable[..., Group], kind: str) -> None:
     """Meanwhile another session gets the same image, or who waits for it gets it by hand, or is lost."""
-    for moment in range(1, 30):
+    for moment in range(1, 30, 2):
         group = make(str(moment))
         happened: list[int] = []
 
@@ -347,4 +353,21 @@ def test_a_batch_command_is_begun_once_wherever_its_launch_is_stopped(
     group.hosts["h1"].go_on(ends=True)
     group.gc()
     assert group.places("ash") == {}
+    group.end()
+
+
+@pytest.mark.parametrize("stop", [None, *range(1, 12)])
+def test_a_batch_session_that_is_to_begin_anew_does_so_wherever_that_is_stopped(
+    make: Callable[..., Group], stop: int | None
+) -> None:
+    group = make()
+    group.launch(wanted(size=2, batch_command="train", image="busybox"))
+    (session,) = {copy.id for copy in group.copies("ash").values()}
+    group.act("requeue", "h1", stop)
+    for _twice in range(2):
+        group.now += DEADLINE + 1
+        group.schedule()
+    copies = group.copies("ash").values()
+    assert {(copy.id, copy.status) for copy in copies} == {(session, RUNNING)}
+    assert group.works(batch_job(session)) == {"h1"}
     group.end()
