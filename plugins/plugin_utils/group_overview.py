@@ -38,9 +38,9 @@ def read_overview(
     """
     group = GroupFacts.read(read_answers(FactsAnswer, results), hostvars)
     settings = Settings.from_variables(pick(own, SITE_VARIABLES))
-    view = group.cluster_state()
+    cluster = group.cluster_state()
     shares = group.shares(settings.fair_share)
-    waiting, problems = waiting_of(view.pending(), shares, group.facts)
+    waiting, problems = waiting_of(cluster.pending(), shares, group.facts)
     hosts: list[Host] = []
     for name, facts in group.facts.items():
         try:
@@ -55,7 +55,7 @@ def read_overview(
         group.why_missing,
         group.unreachable,
         group.inventory,
-        view,
+        cluster,
         entries,
         shares,
     )

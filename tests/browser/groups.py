@@ -149,9 +149,9 @@ class Group:
 
     def look(self) -> dict[str, Any]:
         """Return the overview."""
-        view = cluster_state(typed(self.facts), list(self.why_missing))
+        cluster = cluster_state(typed(self.facts), list(self.why_missing))
         waiting = [
-            Waiting(record.id, Request.from_dict(record.request), record.queue_number) for record in view.pending()
+            Waiting(record.id, Request.from_dict(record.request), record.queue_number) for record in cluster.pending()
         ]
         known = list(self.inventory)
         entries = schedule_queue(waiting, self._hosts(), (), known)
@@ -162,7 +162,7 @@ class Group:
             self.why_missing,
             self.why_missing,
             self.inventory,
-            view,
+            cluster,
             entries,
         )
 

@@ -108,7 +108,7 @@ class ChangePlanner(Planner):
         refuse_growth(plan, max(request.size, request.max_size or 0))
         if {*target.names} - {entry.name for entry in plan.replicas}:
             self.settings.limits.check(
-                request, current.owner, self.group.used_by(current.owner, self.view, self.request.name)
+                request, current.owner, self.group.used_by(current.owner, self.cluster, self.request.name)
             )
         hosts = hosts_from_facts(self.facts, self.group.inventory)
         candidates = [host for host in hosts if host.name not in self.wish.avoid]
@@ -233,7 +233,7 @@ class ChangePlanner(Planner):
             ]
             if is_known:
                 return self._answer("PENDING", record=current, report=report, grows_later=True)
-            growth = Growth(stored, next_number(self.view.pending()))
+            growth = Growth(stored, next_number(self.cluster.pending()))
             renewed = advance(current, RUNNING, "It is to grow when there is room.", growth=growth)
             return {**self._placed_already(renewed), "report": report, "grows_later": True}
         homeless = ", ".join(sorted(lost)) or "more replicas"

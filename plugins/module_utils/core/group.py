@@ -191,18 +191,18 @@ class GroupFacts:
         reason = f"{', '.join(hear)} still hear it" if hear else "too few other hosts of the session can be asked"
         return f"{host} does not count as lost, as {reason}."
 
-    def with_missing_hosts(self, view: ClusterState) -> list[Record]:
+    def with_missing_hosts(self, cluster: ClusterState) -> list[Record]:
         """Return the sessions that run and of which a host has not answered."""
         return [
             record
-            for _key, record in sorted(view.records.items())
+            for _key, record in sorted(cluster.records.items())
             if record.status == RUNNING and any(host not in self.facts for host in record.hosts)
         ]
 
-    def losses(self, view: ClusterState, but: str) -> list[str]:
+    def losses(self, cluster: ClusterState, but: str) -> list[str]:
         """Return the ids of sessions that may have lost a host and do not wait for it. but: a name to leave out."""
         not_waiting = {key for facts in self.facts.values() for key in facts.not_waiting}
-        missing = self.with_missing_hosts(view)
+        missing = self.with_missing_hosts(cluster)
         return [record.id for record in missing if record.id in not_waiting and record.name != but]
 
     def unfinished(self, record: Record) -> list[str]:
@@ -232,34 +232,34 @@ class GroupFacts:
         found.update({name: known[host][name] for name, host in homes.items() if name in known.get(host, ())})
         return {name: found[name] for name in homes if name in found}
 
-    def half_told(self, view: ClusterState) -> list[Record]:
+    def half_told(self, cluster: ClusterState) -> list[Record]:
         """Return the sessions that run and whose newest revision a host of theirs lacks; stubs are enough to tell."""
         known = {(host, copy.id, copy.revision) for host, facts in self.facts.items() for copy in facts.records}
         return [
             record
-            for _key, record in sorted(view.records.items())
+            for _key, record in sorted(cluster.records.items())
             if record.status == RUNNING
             and any(host in self.facts and (host, record.id, record.revision) not in known for host in record.hosts)
         ]
 
-    def half_changed(self, view: ClusterState) -> list[Record]:
+    def half_changed(self, cluster: ClusterState) -> list[Record]:
         """Return the sessions whose last change was not finished, and whose hosts are all there."""
         return [
             record
-            for _key, record in sorted(view.records.items())
+            for _key, record in sorted(cluster.records.items())
             if self.unfinished(record) and all(host in self.facts for host in record.hosts)
         ]
 
     def cluster_state(self) -> ClusterState:
         """Return what the hosts say together; sessions that have done their work or failed are ended in it."""
-        view = cluster_state(self.facts, self.missing)
+        cluster = cluster_state(self.facts, self.missing)
         failures = self._failures()
-        for session_id, record in sorted(view.records.items()):
+        for session_id, record in sorted(cluster.records.items()):
             if record.status != RUNNING or record.request is None:
                 continue
             lost = [host for host in record.hosts if host not in self.facts and not self.why_not_lost(record, host)]
             if lost and record.request.get("on_host_loss") == END:
-                self._end(view, record, ERROR, f"{', '.join(lost)} was lost, and session_on_host_loss is {END}.")
+                self._end(cluster, record, ERROR, f"{', '.join(lost)} was lost, and session_on_host_loss is {END}.")
                 continue
             batch, main_host = self._batch(record)
             policy = record.request["failure_policy"]
@@ -267,46 +267,46 @@ class GroupFacts:
             # What replicas do once the batch command has ended is no failure; what it was lost by is.
             if batch and batch.requeue:
                 why = "Its batch command was stopped, to begin anew without a host that is drained."
-                ticket = record.queue or QueueTicket(next_number(view.pending()))
-                self._end(view, record, PENDING, why, plan=None, hosts=(), queue=ticket)
+                ticket = record.queue or QueueTicket(next_number(cluster.pending()))
+                self._end(cluster, record, PENDING, why, plan=None, hosts=(), queue=ticket)
             elif batch and batch.status == ENDED_JOB and not (last and last.stopped):
                 why = failure_of(batch, main_host)
-                self._end(view, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
+                self._end(cluster, record, ERROR if why else TERMINATED, f"Its batch command has ended. {why}".strip())
             elif last is not None:
-                self._end(view, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
+                self._end(cluster, record, ERROR, f"{last.describe()} Its failure policy is {policy}.")
             elif batch and batch.status == LOST:
-                self._end(view, record, ERROR, f"Its batch command has ended. {failure_of(batch, main_host)}")
+                self._end(cluster, record, ERROR, f"Its batch command has ended. {failure_of(batch, main_host)}")
             elif why := why_over(record.request, self._times(record)):
-                self._end(view, record, TERMINATED, why)
-        return view
+                self._end(cluster, record, TERMINATED, why)
+        return cluster
 
     def _times(self, record: Record) -> list[PartTimes | None]:
         """Return what each host of a session tells of its time; None for one that tells nothing."""
         return [self.facts[host].times.get(record.id) if host in self.facts else None for host in record.hosts]
 
-    def to_requeue(self, view: ClusterState, hosts: Collection[str]) -> dict[str, str]:
+    def to_requeue(self, cluster: ClusterState, hosts: Collection[str]) -> dict[str, str]:
         """Return the ids of the batch sessions on *hosts* that run, and the host of the command of each."""
         found = {}
-        for session_id, record in sorted(view.records.items()):
+        for session_id, record in sorted(cluster.records.items()):
             if record.status != RUNNING or record.request is None or not {*record.hosts} & {*hosts}:
                 continue
             if record.request["batch_command"]:
                 found[session_id] = record.plan["replicas"][0]["host"]
         return found
 
-    def _end(self, view: ClusterState, record: Record, status: str, why: str, **changes: Any) -> None:
+    def _end(self, cluster: ClusterState, record: Record, status: str, why: str, **changes: Any) -> None:
         """Let a session that runs have ended, or wait again, with nothing left but its record."""
         session_id = record.id
         ended = advance(record, status, why, report=(why,), **changes)
-        view.records[session_id] = view.changed[session_id] = ended
+        cluster.records[session_id] = cluster.changed[session_id] = ended
         for host, facts in self.facts.items():
-            others = [removal for removal in view.orphaned.get(host, []) if removal.session_id != session_id]
+            others = [removal for removal in cluster.orphaned.get(host, []) if removal.session_id != session_id]
             # Hosts that carry none of it have the rules that kept others out.
             if host in record.hosts or session_id in facts.objects:
                 removal = Removal(session_id, record.name, True, f"The session is {status}: {why}", ended.revision)
-                view.orphaned[host] = [*others, removal]
+                cluster.orphaned[host] = [*others, removal]
 
-    def settled(self, view: ClusterState) -> list[str]:
+    def settled(self, cluster: ClusterState) -> list[str]:
         """Return the ids of sessions that have ended for good: whoever could know them as they were says so as well.
 
         Of one that ran these are its hosts, of one that waited all of the group: each had all of it. While one of them
@@ -322,10 +322,10 @@ class GroupFacts:
         return [
             key
             for key, known in sorted(copies.items())
-            if key in view.records
+            if key in cluster.records
             and key not in busy
             and all(record.status in ENDED for record in known)
-            and {*view.records[key].hosts, *(self.known if view.records[key].queue else ())} <= sound
+            and {*cluster.records[key].hosts, *(self.known if cluster.records[key].queue else ())} <= sound
         ]
 
     def _batch(self, record: Record) -> tuple[JobOutcome | None, str]:
@@ -347,7 +347,7 @@ class GroupFacts:
         """Return how owners stand by what the hosts have counted."""
         return Shares.of(policy, [facts.use for facts in self.facts.values()])
 
-    def used_by(self, owner: str, view: ClusterState, without_name: str) -> Amounts:
+    def used_by(self, owner: str, cluster: ClusterState, without_name: str) -> Amounts:
         """Return what the sessions of *owner* have, waiting ones included, the one of this name left out."""
         held: dict[str, Amounts] = {}
         for facts in self.facts.values():
@@ -357,7 +357,7 @@ class GroupFacts:
                 amounts = Amounts(0, claim.replicas, claim.cpus, claim.memory, tuple(sorted(accelerators)))
                 held[claim.session_id] = held.get(claim.session_id, Amounts()).plus(amounts)
         used = Amounts()
-        for session_id, record in view.records.items():
+        for session_id, record in cluster.records.items():
             if record.owner == owner and record.name != without_name and record.status not in ENDED:
                 used = used.plus(Amounts(1))
                 if session_id in held:
@@ -394,7 +394,7 @@ def waiting_of(
 
 
 def cleanup_actions(
-    group: GroupFacts, view: ClusterState, removals: Mapping[str, list[Removal]], expires: bool = False
+    group: GroupFacts, cluster: ClusterState, removals: Mapping[str, list[Removal]], expires: bool = False
 ) -> dict[str, Any]:
     """Return what hosts have to do to clean up (core.verbs.cleanup); nothing where there is nothing to do.
 
@@ -403,16 +403,16 @@ def cleanup_actions(
     host, the sessions that it had records of when this was judged.
     """
     removed = {removal.session_id for host_removals in removals.values() for removal in host_removals}
-    settled = [key for key in group.settled(view) if key not in removed]
+    settled = [key for key in group.settled(cluster) if key not in removed]
     work = {
-        "records": [encode(view.changed[key]) for key in sorted(view.changed)],
-        "stubs": {host: encode(view.stubs[host]) for host in sorted(view.stubs)},
+        "records": [encode(cluster.changed[key]) for key in sorted(cluster.changed)],
+        "stubs": {host: encode(cluster.stubs[host]) for host in sorted(cluster.stubs)},
         "removals": {
             host: [removal.to_dict() for removal in host_removals]
             for host, host_removals in sorted(removals.items())
             if host_removals
         },
-        "forget": view.cleaned,
+        "forget": cluster.cleaned,
     }
     is_needed = any(work.values()) or (expires and settled)
     return {**work, "settled": settled, "recorded": group.recorded} if is_needed else {}

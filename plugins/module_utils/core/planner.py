@@ -163,12 +163,12 @@ class Planner(ABC):
         self.group = group
         self.facts = group.facts
         self.settings = settings
-        self.view: ClusterState = group.cluster_state()
-        named = {record.id for record in self.view.named(request.name)}
+        self.cluster: ClusterState = group.cluster_state()
+        named = {record.id for record in self.cluster.named(request.name)}
         # While a host is away it may be one of theirs by another name.
-        self.alone = sorted(named & self.view.alone) if not group.missing else []
+        self.alone = sorted(named & self.cluster.alone) if not group.missing else []
         for session_id in {*self.alone} & {*alone}:
-            self.view.forget(session_id)
+            self.cluster.forget(session_id)
         self.problems: list[str] = []
         self.archive: Archive | None = None
         self.has_waited = self.is_queued = False
@@ -181,7 +181,7 @@ class Planner(ABC):
         somebody waits for a session that has left the queue, and RenamedHost.
         """
         self.has_waited, self.is_queued = queued or waits is not None, queued
-        self.view.check_names()
+        self.cluster.check_names()
         answer = self.answer_to_queued(waits) if waits is not None else None
         if answer is None:
             return self.run_queued(cleaned_up) if queued else self.run(cleaned_up)
@@ -194,7 +194,7 @@ class Planner(ABC):
 
         waits: its record as it was last seen.
         """
-        record = self.view.records.get(waits.id)
+        record = self.cluster.records.get(waits.id)
         has_tombstone = any(tombstone.id == waits.id for facts in self.facts.values() for tombstone in facts.tombstones)
         unsure = bool(self.group.missing) or any(facts.damaged for facts in self.facts.values())
         if unsure and not has_tombstone and (record is None or record.revision < waits.revision):
@@ -228,7 +228,7 @@ class Planner(ABC):
             if self.group.missing:
                 # What a host that is away could give is not for this run to say.
                 return self._answer("PENDING", report=str(error).splitlines())
-            waiting = [record for record in self.view.named(self.request.name) if record.status == PENDING]
+            waiting = [record for record in self.cluster.named(self.request.name) if record.status == PENDING]
             if not waiting:
                 raise
             refused = advance(waiting[0], ERROR, "It could not be launched.", report=tuple(report))
@@ -239,13 +239,13 @@ class Planner(ABC):
 
         Raises InvalidInput, also for a name whose session is somebody else's.
         """
-        for record in self.view.named(self.request.name):
+        for record in self.cluster.named(self.request.name):
             if record.status not in ENDED:
                 self.asker.check(record.name, record.owner, record.shared_with)
-        removals = dict(self.view.orphaned)
+        removals = dict(self.cluster.orphaned)
         for host, ended in self._ended_before().items():
             removals[host] = removals.get(host, []) + ended
-        work = cleanup_actions(self.group, self.view, removals)
+        work = cleanup_actions(self.group, self.cluster, removals)
         if work and not cleaned_up:
             return self._answer("CLEANUP", cleanup_actions=work, report=["Removing what nobody owns any more."])
         current = self._current()
@@ -317,7 +317,7 @@ class Planner(ABC):
 
     def _changing(self) -> dict[str, dict[str, Any]]:
         """Return, by host, what runs hold that may still be changing a session of this name that runs."""
-        running = {record.id: record for record in self.view.named(self.request.name) if record.status == RUNNING}
+        running = {record.id: record for record in self.cluster.named(self.request.name) if record.status == RUNNING}
         return {
             host: {
                 "claim": lease.claim.to_dict(),
@@ -342,7 +342,7 @@ class Planner(ABC):
     def _ended_before(self) -> dict[str, list[Removal]]:
         """Return what is left of sessions of this name that have ended: this launch takes their place."""
         found: dict[str, list[Removal]] = {}
-        ended = [record for record in self.view.named(self.request.name) if record.status in ENDED]
+        ended = [record for record in self.cluster.named(self.request.name) if record.status in ENDED]
         for record in ended:
             for host, facts in self.facts.items():
                 if any(copy.id == record.id for copy in facts.records):
@@ -353,7 +353,7 @@ class Planner(ABC):
     def _current(self) -> Record | None:
         """Return the record of the session of this name that is there already."""
         name = self.request.name
-        records = [record for record in self.view.named(name) if record.status not in ENDED]
+        records = [record for record in self.cluster.named(name) if record.status not in ENDED]
         placed = [record for record in records if record.status != PENDING]
         at_work = {held["claim"]["session_id"] for held in self._launchers().values()}
         launched = next((record for record in placed if record.id in at_work), None)
@@ -429,7 +429,7 @@ class Planner(ABC):
         """Ids of sessions of this name of which hosts have to say which of their peers are silent, before anything."""
         return [
             record.id
-            for record in self.view.named(self.request.name)
+            for record in self.cluster.named(self.request.name)
             if self._wants_replacement(record) and any(host not in self.facts for host in record.hosts)
         ]
 
@@ -437,7 +437,7 @@ class Planner(ABC):
         """Find a place. waiting: the record, if the session waits already. replaced: that of the one it replaces."""
         before = waiting or replaced  # it stays its owner's, whoever asks for it differently
         owner = self.owner if before is None else before.owner
-        self.settings.limits.check(self.request, owner, self.group.used_by(owner, self.view, self.request.name))
+        self.settings.limits.check(self.request, owner, self.group.used_by(owner, self.cluster, self.request.name))
         check_request_against_site(self.request, self.settings)
         old = read_plan(replaced.plan) if replaced is not None else None
         inventory = self.group.inventory
@@ -445,7 +445,7 @@ class Planner(ABC):
         if not self.group.missing:
             check_request_fits_idle(self.request, self._hosts(True))
         session_id = waiting.id if waiting is not None else self.draw()
-        number = waiting.queue_number if waiting is not None else next_number(self.view.pending())
+        number = waiting.queue_number if waiting is not None else next_number(self.cluster.pending())
         entry = self._queue_entry(session_id, number, with_tentative=True)
         if entry.problem is not None:
             raise entry.problem
@@ -489,10 +489,10 @@ class Planner(ABC):
         return self.archive
 
     def _queue_entry(self, session_id: str, number: int, with_tentative: bool) -> QueueEntry:
-        others = [record for record in self.view.pending() if record.name != self.request.name]
+        others = [record for record in self.cluster.pending() if record.name != self.request.name]
         shares = self.group.shares(self.settings.fair_share)
         waiting, self.problems = waiting_of(others, shares, self.facts)
-        own = self.view.records.get(session_id)
+        own = self.cluster.records.get(session_id)
         owner, is_head = (self.owner, False) if own is None else (own.owner, own.is_head)
         waiting.append(turn_of(session_id, self.request, number, owner, shares, is_head))
         hosts = self._hosts(with_tentative)

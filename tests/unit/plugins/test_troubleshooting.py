@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 PAGE = (CHECKOUT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 LAB = "roles/lab"
 VERBS = "plugins/module_utils/core/verbs"
-FAILS = ("fail", "refuse")
+FAILS = ("fail", "refuse", "not_changed")
 VARIES = "…"
 
 

@@ -51,7 +51,7 @@ def overview(
     why_missing: Mapping[str, str],
     unreachable: Iterable[str],
     inventory: Mapping[str, Mapping[str, Any]],
-    view: ClusterState,
+    cluster: ClusterState,
     entries: Sequence[QueueEntry],
     shares: Shares = NO_SHARES,
 ) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def overview(
 
     known: every host of the group, in inventory order. facts: of the usable ones, as host_info returns them, with whole
     records. why_missing: for each other host why it has none. unreachable: those that did not answer. inventory: the
-    variables of each host. view: what the facts say together. entries: the queue. shares: of owners.
+    variables of each host. cluster: what the facts say together. entries: the queue. shares: of owners.
     """
     unreachable_hosts = set(unreachable)
     found: list[str] = []
@@ -80,13 +80,13 @@ def overview(
         "hosts": hosts,
         "sessions": [
             session_of(record, facts)
-            for record in sorted(view.records.values(), key=lambda record: (record.name, record.id))
+            for record in sorted(cluster.records.values(), key=lambda record: (record.name, record.id))
         ],
-        "pending": [queue_entry(entry, view.records[entry.waiting.session_id], shares) for entry in entries],
+        "pending": [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries],
         "shares": shares.table(),
         "findings": [
             *found,
-            *findings(facts, {name: why_missing[name] for name in known if name in why_missing}, view),
+            *findings(facts, {name: why_missing[name] for name in known if name in why_missing}, cluster),
         ],
     }
 
@@ -292,19 +292,19 @@ def queue_entry(entry: QueueEntry, record: Record, shares: Shares) -> dict[str, 
     }
 
 
-def findings(facts: Mapping[str, HostFacts], why_missing: Mapping[str, str], view: ClusterState) -> list[str]:
+def findings(facts: Mapping[str, HostFacts], why_missing: Mapping[str, str], cluster: ClusterState) -> list[str]:
     """Return what is not as it should be beyond what a host can see alone, as sentences."""
     found = []
-    for kind, removals in (("abandoned", view.orphaned), ("leak", view.leaked)):
+    for kind, removals in (("abandoned", cluster.orphaned), ("leak", cluster.leaked)):
         for host, host_removals in sorted(removals.items()):
             found += [f"{host}: {kind}: session {_shown(removal)}: {removal.why}" for removal in host_removals]
-    found += [f"unknown: {why}" for _key, why in sorted(view.unknown.items())]
-    found += map(str, view.renamed)
+    found += [f"unknown: {why}" for _key, why in sorted(cluster.unknown.items())]
+    found += map(str, cluster.renamed)
     for host, reported in facts.items():
         found += [f"{host}: damaged: {problem}" for problem in reported.damaged]
     found += [f"{host}: cannot be looked at: {why}" for host, why in why_missing.items()]
     names: dict[str, set[str]] = {}
-    for record in view.records.values():
+    for record in cluster.records.values():
         names.setdefault(record.name, set()).add(record.id)
     for name, ids in sorted(names.items()):
         if len(ids) > 1:

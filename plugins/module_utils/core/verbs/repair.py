@@ -53,16 +53,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     Outside,
     State,
     call,
+    removal_variables,
     step,
 )
 
 REFUSED = "The hosts cannot be judged."
 STATE_DIRECTORY = {"state_directory": "repair_state_directory"}
-OUTPUT = {
-    "output_size": "repair_output_size",
-    "output_days": "repair_output_days",
-    "output_sessions": "repair_output_sessions",
-}
+REMOVAL = removal_variables("repair")
 REPORT = "Put the report together"
 
 
@@ -119,43 +116,43 @@ def _look(hosts: Sequence[str]) -> State:
 def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     try:
         group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory)
-        view = group.cluster_state()
-        view.check_names()
+        cluster = group.cluster_state()
+        cluster.check_names()
         allocatable = {
             host.name: allocatable_of(host).to_dict() for host in hosts_from_facts(group.facts, group.inventory)
         }
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
-    if state["leaks"] and view.alone - {*state["alone"]}:
+    if state["leaks"] and cluster.alone - {*state["alone"]}:
         # Their sessions may have begun on hosts that had been asked already; a second look tells.
-        return {**state, "alone": sorted(view.alone), **_look(state["known"])}
+        return {**state, "alone": sorted(cluster.alone), **_look(state["known"])}
     state = {**state, "looked": group.looked, "host_names": group.host_names}
-    state = _take_over(state, group, view, outside)
+    state = _take_over(state, group, cluster, outside)
     if state["step"]:
         return state
     if state["requeue_from"]:
-        state = _requeue(state, group, view, group.to_requeue(view, state["requeue_from"]))
+        state = _requeue(state, group, cluster, group.to_requeue(cluster, state["requeue_from"]))
         if state["step"]:
             return state
     if not state["cleaned_up"]:
         why_missing = {name: group.why_missing[name] for name in group.missing}
-        state = {**state, "findings": [*state["taken_over"], *findings(group.facts, why_missing, view)]}
+        state = {**state, "findings": [*state["taken_over"], *findings(group.facts, why_missing, cluster)]}
         state["lines"] = [*state["requeued"], *state["findings"]]
-        removals = {host: list(host_removals) for host, host_removals in view.orphaned.items()}
+        removals = {host: list(host_removals) for host, host_removals in cluster.orphaned.items()}
         if state["leaks"]:
-            for host, host_removals in view.leaked.items():
+            for host, host_removals in cluster.leaked.items():
                 removals.setdefault(host, []).extend(host_removals)
-        work = cleanup_actions(group, view, removals, expires=state["leaks"])
+        work = cleanup_actions(group, cluster, removals, expires=state["leaks"])
         if work:
-            return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
+            return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
     missing = [f"{host}: {group.why_missing[host]}" for host in group.missing]
     state = {**state, "missing": missing, "problems": [*missing, *state["unremoved"]]}
     if not state["puts_back"]:
         return {**state, **step("", "", "")}
-    records = _records_by_host(group, view)
+    records = _records_by_host(group, cluster)
     waiting = {
         key: {"name": record.name, "hosts": list(record.hosts)}
-        for key, record in sorted(view.records.items())
+        for key, record in sorted(cluster.records.items())
         if record.change is not None and record.change.kind == REPLACE and group.unfinished(record)
     }
     state["waiting"] = waiting
@@ -165,18 +162,18 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
             "allocatable": allocatable[host],
             "records": records[host],
             "recorded": group.recorded[host],
-            **({"apart": apart} if (apart := _apart(group, view, host)) else {}),
+            **({"apart": apart} if (apart := _apart(group, cluster, host)) else {}),
             **({"waiting": list(waiting)} if waiting else {}),
         }
         for host in group.facts
     }
     state["public_keys"] = {
-        key: group.public_keys(record) for key, record in view.records.items() if record.plan is not None
+        key: group.public_keys(record) for key, record in cluster.records.items() if record.plan is not None
     }
     return {**state, **_repair_step("repair", "Put back what is missing on this host", own)}
 
 
-def _take_over(state: State, group: GroupFacts, view: ClusterState, outside: Outside) -> State:
+def _take_over(state: State, group: GroupFacts, cluster: ClusterState, outside: Outside) -> State:
     """Have leases given back of launches that have ended for sure; of others nobody knows before their time is up.
 
     The records stay: by them the next look tells what was made, on hosts that answer then as well, and who removes it.
@@ -192,7 +189,7 @@ def _take_over(state: State, group: GroupFacts, view: ClusterState, outside: Out
     begun = [(host, held) for host, held in ended if (host, held.claim.session_id) not in running]
     calls, lines = [], list(state["taken_over"])
     for host, held in () if outside.check_mode else begun or ended:
-        record = view.records.get(held.claim.session_id)
+        record = cluster.records.get(held.claim.session_id)
         name = held.claim.session_name.removesuffix(CHANGE)
         line = f"{host}: session {name}: give back what a launch holds that was ended"
         hosts = record.hosts if record is not None and not begun else ()
@@ -212,11 +209,11 @@ def _after_takeover(state: State, answers: Answers, _outside: Outside) -> State:
     return {**state, "unremoved": [*state["unremoved"], *failed], **_look(state["known"])}
 
 
-def _requeue(state: State, group: GroupFacts, view: ClusterState, leaving: Mapping[str, str]) -> State:
+def _requeue(state: State, group: GroupFacts, cluster: ClusterState, leaving: Mapping[str, str]) -> State:
     """Have batch commands stopped. leaving: by session the host of its main1; nobody else may say that it has ended."""
     calls, requeued, stays = [], [], []
     for session_id, host in leaving.items():
-        name = view.records[session_id].name
+        name = cluster.records[session_id].name
         if host in group.facts and session_id not in group.facts[host].batches:
             # Its launch is at work, or ended before it came to that; only the launch says what is to become of it.
             stays.append(f"Session {name} stays: its batch command has not been started on {host}.")
@@ -245,7 +242,7 @@ def _repair_step(name: str, title: str, hosts: Mapping[str, Mapping[str, Any]]) 
     return step(name, title, REPORT, calls)
 
 
-def _records_by_host(group: GroupFacts, view: ClusterState) -> dict[str, dict[str, Any]]:
+def _records_by_host(group: GroupFacts, cluster: ClusterState) -> dict[str, dict[str, Any]]:
     """Return by host what it has to know: the whole of its own sessions and of those that wait, stubs of others.
 
     Of a session that runs on others a host knows nothing unless it is one that knows the name, has a copy already, or
@@ -255,7 +252,7 @@ def _records_by_host(group: GroupFacts, view: ClusterState) -> dict[str, dict[st
     known = {host: {record.id for record in facts.records} for host, facts in group.facts.items()}
     identities = group.identities
     found: dict[str, dict[str, Any]] = {host: {} for host in group.facts}
-    for key, record in sorted(view.records.items()):
+    for key, record in sorted(cluster.records.items()):
         stub = record if is_stub(record) else stub_of(record)
         whole, plain_stub = encode(record), encode(stub)
         is_for_all = record.plan is None and not is_stub(record)
@@ -270,13 +267,13 @@ def _records_by_host(group: GroupFacts, view: ClusterState) -> dict[str, dict[st
     return found
 
 
-def _apart(group: GroupFacts, view: ClusterState, host: str) -> list[str]:
+def _apart(group: GroupFacts, cluster: ClusterState, host: str) -> list[str]:
     """Return the ids of a host's sessions of which this controller does not reach most of the other hosts.
 
     It may be cut off together with the host, whose part others may have by now: the host asks by itself.
     """
     found = []
-    for key, record in sorted(view.records.items()):
+    for key, record in sorted(cluster.records.items()):
         others = [other for other in record.hosts if other != host]
         reached = [other for other in others if other in group.facts]
         if record.status == RUNNING and host in record.hosts and others and 2 * len(reached) <= len(others):

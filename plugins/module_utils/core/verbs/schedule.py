@@ -53,17 +53,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     Outside,
     State,
     call,
+    removal_variables,
     step,
     with_unreachable,
 )
 
 REFUSED = "The queue cannot be read."
 STATE_DIRECTORY = {"state_directory": "schedule_state_directory"}
-OUTPUT = {
-    "output_size": "schedule_output_size",
-    "output_days": "schedule_output_days",
-    "output_sessions": "schedule_output_sessions",
-}
+REMOVAL = removal_variables("schedule")
 
 
 def begin(
@@ -149,35 +146,35 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
     try:
         group = GroupFacts.read(read_answers(FactsAnswer, answers), outside.inventory)
         settings = Settings.from_variables(outside.site)
-        view = group.cluster_state()
-        view.check_names()
+        cluster = group.cluster_state()
+        cluster.check_names()
         shares = group.shares(settings.fair_share)
-        waiting, problems = waiting_of(view.pending(), shares, group.facts)
+        waiting, problems = waiting_of(cluster.pending(), shares, group.facts)
         hosts = hosts_from_facts(group.facts, group.inventory)
         entries = schedule_queue(waiting, hosts, settings.topology_keys, group.known)
     except CoreError as error:
         return {**state, **step("", "", ""), "failure": f"{REFUSED}\n{error}"}
     state["warnings"], state["host_names"] = problems + group.warnings, group.host_names
-    state["queue"] = [queue_entry(entry, view.records[entry.waiting.session_id], shares) for entry in entries]
+    state["queue"] = [queue_entry(entry, cluster.records[entry.waiting.session_id], shares) for entry in entries]
     if state["outcomes"]:
         return {**state, **step("", "", "")}
-    missing = [record.id for record in group.with_missing_hosts(view)]
-    in_full = bool(state["moves_from"] or group.half_told(view))
+    missing = [record.id for record in group.with_missing_hosts(cluster)]
+    in_full = bool(state["moves_from"] or group.half_told(cluster))
     if (missing or in_full) and state["step"] == "look":
         return {**state, **_look(_in_reach(state), missing, in_full)}
     if settings.fair_share.half_life is not None:
-        _mark_head(group, view, entries)
-    lost, problems = _lost(state, group, view, outside)
-    moves = _moves(state, group, view, problems)
+        _mark_head(group, cluster, entries)
+    lost, problems = _lost(state, group, cluster, outside)
+    moves = _moves(state, group, cluster, problems)
     state["warnings"] += problems
-    work = cleanup_actions(group, view, view.orphaned)
+    work = cleanup_actions(group, cluster, cluster.orphaned)
     if work and not state["cleaned_up"]:
-        return {**state, **cleanup.cleanup_step(work, "Look again", {**STATE_DIRECTORY, **OUTPUT})}
+        return {**state, **cleanup.cleanup_step(work, "Look again", REMOVAL)}
     waiting_launches = [
         _launch_of(entry.waiting.request, record)
         for entry in entries
         if entry.placement is not None and not state["only_lost"]
-        for record in [view.records[entry.waiting.session_id]]
+        for record in [cluster.records[entry.waiting.session_id]]
     ]
     launches = [*lost, *moves, *waiting_launches]
     state["launchable"] = [{**launch, "known_unreachable": state["known_unreachable"]} for launch in launches]
@@ -202,11 +199,11 @@ def _request_of(record: Record, problems: list[str]) -> Request | None:
         return None
 
 
-def _moves(state: State, group: GroupFacts, view: ClusterState, problems: list[str]) -> list[dict[str, Any]]:
+def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: list[str]) -> list[dict[str, Any]]:
     """Return the launches that move replicas from hosts that are to be empty, one replica after another."""
     return [
         launch_request(request, record.owner, record.shared_with, displaced={replica["name"]: replica["host"]})
-        for _key, record in sorted(view.records.items())
+        for _key, record in sorted(cluster.records.items())
         if record.status == RUNNING and record.request is not None
         if record.request.get("on_host_loss") == REPLACE and record.request["batch_command"] is None
         if all(host in group.facts for host in record.hosts)
@@ -218,19 +215,19 @@ def _moves(state: State, group: GroupFacts, view: ClusterState, problems: list[s
 
 
 def _lost(
-    state: State, group: GroupFacts, view: ClusterState, outside: Outside
+    state: State, group: GroupFacts, cluster: ClusterState, outside: Outside
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the launches that finish changes and replace what sessions have lost, and why others stay as they are."""
     name = state["session_name"]
-    if name and not any(record.status == RUNNING for record in view.named(name)):
+    if name and not any(record.status == RUNNING for record in cluster.named(name)):
         return [], [f"No session {name} runs in {', '.join(state['known'])}."]
     problems: list[str] = []
     found = [
         {**launch_request(request, record.owner, record.shared_with), "changes": record.id}
-        for record in group.half_changed(view)
+        for record in group.half_changed(cluster)
         if name in ("", record.name) and (request := _request_of(record, problems)) is not None
     ]
-    for record in group.with_missing_hosts(view):
+    for record in group.with_missing_hosts(cluster):
         wants = record.name == name if name else (record.request or {}).get("on_host_loss") == REPLACE
         if not wants:
             continue
@@ -249,18 +246,18 @@ def _lost(
     return found, problems
 
 
-def _mark_head(group: GroupFacts, view: ClusterState, entries: Sequence[QueueEntry]) -> None:
+def _mark_head(group: GroupFacts, cluster: ClusterState, entries: Sequence[QueueEntry]) -> None:
     """Have it written down who is the head, so that nobody comes before it whose owner has used less by then."""
     changing = {held.claim.amends for _host, held in group.launching}
     for entry in entries:
-        record = view.records[entry.waiting.session_id]
+        record = cluster.records[entry.waiting.session_id]
         if not entry.is_head or record.is_head or record.id in changing:
             continue
         why = "It is the first in the queue that has no room."
         ticket = replace(record.queue or QueueTicket(record.queue_number), is_head=True)
-        marked = view.records[record.id] = records.advance(record, record.status, why, queue=ticket)
+        marked = cluster.records[record.id] = records.advance(record, record.status, why, queue=ticket)
         if record.status == PENDING:
-            view.changed[record.id] = marked
+            cluster.changed[record.id] = marked
         for host in record.hosts:
             # Of one that runs only its hosts have the whole record.
-            view.stubs.setdefault(host, []).append(marked)
+            cluster.stubs.setdefault(host, []).append(marked)

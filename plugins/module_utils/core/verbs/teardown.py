@@ -29,16 +29,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     Outside,
     State,
     call,
+    removal_variables,
     step,
 )
 
 REFUSED = "The session cannot be torn down."
 VARIABLES = {"state_directory": "teardown_state_directory"}
-REMOVAL = {
-    **VARIABLES,
-    **{key: f"teardown_{key}" for key in ("session_id", "keep_record", "undo")},
-    **{key: f"teardown_{key}" for key in ("output_size", "output_days", "output_sessions")},
-}
+REMOVAL = removal_variables("teardown", "session_id", "keep_record", "undo")
 DEAD = {"state": "absent", "keep_data": True, "unless_reserved": True}
 """How what was torn down goes from a host that was away (cleanup)."""
 SEE = "See which hosts have to be cleaned later"

@@ -69,6 +69,15 @@ def call(
     }
 
 
+def removal_variables(role: str, *others: str) -> dict[str, str]:
+    """Return, for `call`, the variables of a role that a removal goes by: all keep of output what that role says.
+
+    others: arguments that come from a role's variables of the same names as well.
+    """
+    names = ("state_directory", "output_size", "output_days", "output_sessions", *others)
+    return {name: f"{role}_{name}" for name in names}
+
+
 def step(name: str, title: str, then: str, calls: Sequence[Call] = ()) -> State:
     """Return the part of a state that names the next step."""
     return {"step": name, "title": title, "then": then, "calls": list(calls)}

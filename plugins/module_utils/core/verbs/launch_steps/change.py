@@ -46,7 +46,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import claims, start
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
     ADVICE,
-    OUTPUT,
+    REMOVAL,
     STATE_DIRECTORY,
     Launch,
 )
@@ -121,7 +121,7 @@ def _amended(state: State, hosts: Mapping[str, Mapping[str, Any]], whole: bool, 
     if not whole:
         patch = {**_made_for(known), "changes": difference(known, record)}
         nothing = {**_made_for(record), "changes": {}}
-    variables = {"timeout": "launch_ready_timeout", **STATE_DIRECTORY, **OUTPUT}
+    variables = {"timeout": "launch_ready_timeout", **REMOVAL}
     own = {}
     for host, given in hosts.items():
         own[host] = {
@@ -305,7 +305,7 @@ def _given_up(state: State, **record: Any) -> Call:
     """Return the call by which hosts give up what they have of the session but the record, or a stub in its place."""
     arguments = {"state": "absent", "session_id": state["record"]["id"], "keep_record": True, **record}
     own = {host: {"recorded": state["recorded"][host]} for host in state["change"]["leaving"]}
-    return call("session_host", own, arguments, (), {**STATE_DIRECTORY, **OUTPUT})
+    return call("session_host", own, arguments, (), REMOVAL)
 
 
 def after_clear(launch: Launch) -> State:

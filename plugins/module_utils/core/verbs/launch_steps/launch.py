@@ -29,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     State,
     call,
     hosts_of,
+    removal_variables,
     step,
     with_unreachable,
 )
@@ -37,11 +38,7 @@ ADVICE = "Correct what is said above and launch again. With -v the answer of eac
 DECIDE = "Decide what follows"
 SAY = "Say what runs where, or why it waits"
 STATE_DIRECTORY = {"state_directory": "launch_state_directory"}
-OUTPUT = {
-    "output_size": "launch_output_size",
-    "output_days": "launch_output_days",
-    "output_sessions": "launch_output_sessions",
-}
+REMOVAL = removal_variables("launch")
 
 
 class Launch:

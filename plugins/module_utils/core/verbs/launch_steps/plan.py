@@ -41,8 +41,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
     DECIDE,
-    OUTPUT,
-    STATE_DIRECTORY,
+    REMOVAL,
     Launch,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
@@ -73,7 +72,7 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> State:
         group = planner.group
         # What others have lost is seen to after this launch, by a play of its own.
         # To Ansible a result with the key unreachable is that of a host that is.
-        state.update(losses=group.losses(planner.view, planner.request.name), unreachable_hosts=group.unreachable)
+        state.update(losses=group.losses(planner.cluster, planner.request.name), unreachable_hosts=group.unreachable)
         if planner.asks_peers and not state["peers_heard"]:
             return launch.look_again(peers_of=planner.asks_peers)
         if {*planner.alone} - {*state["alone"]}:
@@ -92,7 +91,7 @@ def _plan(launch: Launch, answers: Mapping[str, FactsAnswer]) -> State:
     state["recorded"], state["looked"], state["host_names"] = group.recorded, group.looked, group.host_names
     state["signatures"] = {name: facts.signature for name, facts in group.facts.items()}
     if found["status"] == "CLEANUP":
-        return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, {**STATE_DIRECTORY, **OUTPUT})}
+        return {**state, **cleanup.cleanup_step(found["cleanup_actions"], DECIDE, REMOVAL)}
     if takes_over := takeover.take_over_change(launch):
         return takes_over
     state["attempt"] += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import hold, undo
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
-    OUTPUT,
+    REMOVAL,
     STATE_DIRECTORY,
     Launch,
     failures_of,
@@ -60,7 +60,7 @@ def after_withdraw(launch: Launch) -> State:
 
 def _replace(launch: Launch) -> State:
     arguments = {"state": "absent", "session_name": launch.state["session_name"]}
-    calls = [call("session_host", launch.state["known"], arguments, ["lease_owner"], {**STATE_DIRECTORY, **OUTPUT})]
+    calls = [call("session_host", launch.state["known"], arguments, ["lease_owner"], REMOVAL)]
     return launch.step("replace", "Remove the session that this one replaces", calls)
 
 
@@ -74,4 +74,4 @@ def after_remember(launch: Launch) -> State:
         return launch.fail(
             f"The session {launch.state['session_name']} is not removed from every host.", *launch.state["unremoved"]
         )
-    return hold.begin(launch) if launch.state["after_burial"] == "hold" else undo.undone(launch)
+    return hold.begin(launch) if launch.state["after_removal"] == "hold" else undo.undone(launch)

@@ -65,7 +65,7 @@ def remember(launch: Launch, then: str) -> State | None:
     """Remember which hosts have to be cleaned later; None where none has. then: what follows, hold or undone."""
     found = tombstones_for(launch.answers)
     launch.state["warnings"] = found.report if found.unreachable else []
-    launch.state["after_burial"] = then
+    launch.state["after_removal"] = then
     launch.state["unremoved"] = found.report if found.failed and then == "hold" else []
     if not found.is_needed:
         return None

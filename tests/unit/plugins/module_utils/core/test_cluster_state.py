@@ -109,13 +109,13 @@ def removed(removals: dict[str, list[Removal]]) -> dict[str, bool]:
 
 
 def assert_untouched(facts: dict[str, HostFacts], unreachable: tuple[str, ...] = ()) -> None:
-    view = cluster_state(facts, unreachable)
-    assert (view.orphaned, view.leaked, view.changed, view.cleaned) == ({}, {}, {}, [])
+    cluster = cluster_state(facts, unreachable)
+    assert (cluster.orphaned, cluster.leaked, cluster.changed, cluster.cleaned) == ({}, {}, {}, [])
 
 
 def test_an_empty_group_has_nothing() -> None:
-    view = cluster_state({"h1": host(), "h2": HostFacts()})
-    assert (view.records, view.orphaned, view.leaked, view.changed, view.cleaned, view.unknown) == (
+    cluster = cluster_state({"h1": host(), "h2": HostFacts()})
+    assert (cluster.records, cluster.orphaned, cluster.leaked, cluster.changed, cluster.cleaned, cluster.unknown) == (
         {},
         {},
         {},
@@ -127,23 +127,23 @@ def test_an_empty_group_has_nothing() -> None:
 
 def test_of_every_session_the_right_copy_is_told() -> None:
     other = fresh(B, QUEUED)
-    view = cluster_state(
+    cluster = cluster_state(
         {
             "h1": host(running("h1"), other, kinds=CONTAINER, stage=COMMITTED),
             "h2": host(stub_of(preparing("h1")), other),
         }
     )
-    assert view.records == {A: running("h1"), B: other}
-    assert view.named("train") == [running("h1")]
-    assert view.named("other") == []
-    assert view.pending() == [other]
-    assert not view.orphaned
+    assert cluster.records == {A: running("h1"), B: other}
+    assert cluster.named("train") == [running("h1")]
+    assert cluster.named("other") == []
+    assert cluster.pending() == [other]
+    assert not cluster.orphaned
 
 
 def test_two_sessions_of_one_name_are_both_told() -> None:
     twin = replace(running("h2", session_id=B), name="train")
-    view = cluster_state({"h2": host(twin), "h1": host(running("h1"))})
-    assert [record.id for record in view.named("train")] == [A, B]
+    cluster = cluster_state({"h2": host(twin), "h1": host(running("h1"))})
+    assert [record.id for record in cluster.named("train")] == [A, B]
 
 
 # A launch that was killed.
@@ -157,9 +157,9 @@ def test_what_a_killed_launch_left_is_abandoned_wherever_it_is(kinds: str) -> No
         "h3": host(stub_of(preparing("h1", "h2"))),
         "h4": host(),
     }
-    view = cluster_state(facts, ["h9"])
-    assert removed(view.orphaned) == {"h1": False, "h2": False, "h3": False}
-    assert (view.records, view.changed, view.leaked, view.unknown) == ({}, {}, {}, {})
+    cluster = cluster_state(facts, ["h9"])
+    assert removed(cluster.orphaned) == {"h1": False, "h2": False, "h3": False}
+    assert (cluster.records, cluster.changed, cluster.leaked, cluster.unknown) == ({}, {}, {}, {})
 
 
 @pytest.mark.parametrize("stage", [LEASED, CONFIRMED])
@@ -195,10 +195,10 @@ def test_a_launch_that_only_some_hosts_have_finished_is_undone_once_nobody_works
 def test_a_killed_launch_is_left_alone_while_a_host_of_it_is_away() -> None:
     facts = {"h1": host(preparing("h1", "h2"), kinds=CONTAINER)}
     assert_untouched(facts, ("h2",))
-    view = cluster_state(facts, ["h2"])
-    assert view.records == {A: preparing("h1", "h2")}
+    cluster = cluster_state(facts, ["h2"])
+    assert cluster.records == {A: preparing("h1", "h2")}
     why = "The launch of session train was not finished, and h2 cannot be asked whether anybody still works on it."
-    assert view.unknown == {A: why}
+    assert cluster.unknown == {A: why}
     assert_untouched(facts, ("h3",))  # which may be what was called h2
     facts["h2"] = host()
     assert removed(cluster_state(facts, ["h3"]).orphaned) == {"h1": False}, "h3 has no part in it"
@@ -212,16 +212,16 @@ def test_a_note_of_a_session_whose_hosts_are_away_keeps_it() -> None:
 
 def test_a_session_from_the_queue_waits_again_after_a_killed_launch() -> None:
     launched = preparing("h1", queue=QUEUED)
-    view = cluster_state(
+    cluster = cluster_state(
         {"h1": host(launched, kinds=CONTAINER), "h2": host(stub_of(launched)), "h3": host(fresh(A, QUEUED))}
     )
-    waits = view.records[A]
+    waits = cluster.records[A]
     assert (waits.status, waits.revision, waits.queue) == (PENDING, launched.revision + 1, QUEUED)
     assert (waits.plan, waits.hosts, waits.request) == (None, (), {"name": "train"})
     assert waits.report == (waits.history[-1].reason,)
-    assert view.changed == {A: waits}
-    assert view.pending() == [waits]
-    assert removed(view.orphaned) == {"h1": True, "h2": True, "h3": True}
+    assert cluster.changed == {A: waits}
+    assert cluster.pending() == [waits]
+    assert removed(cluster.orphaned) == {"h1": True, "h2": True, "h3": True}
 
 
 def test_it_waits_again_where_a_host_had_not_begun_to_start_it_and_has_its_old_record() -> None:
@@ -235,14 +235,14 @@ def test_it_waits_again_where_a_host_had_not_begun_to_start_it_and_has_its_old_r
 
 def test_it_waits_with_its_request_where_the_newest_copy_that_is_told_is_a_stub() -> None:
     launched, done = preparing("h1", "h2", queue=QUEUED), running("h1", "h2", queue=QUEUED)
-    view = cluster_state(
+    cluster = cluster_state(
         {"h1": host(launched, kinds=CONTAINER), "h2": host(stub_of(done), kinds=CONTAINER), "h3": host()}
     )
-    waits = view.records[A]
+    waits = cluster.records[A]
     assert (waits.status, waits.revision, waits.queue) == (PENDING, done.revision + 1, QUEUED)
     assert (waits.plan, waits.hosts, waits.request) == (None, (), {"name": "train"})
     assert read_record(encode(waits), A) == waits
-    assert view.changed == {A: waits}
+    assert cluster.changed == {A: waits}
 
 
 # Sessions that carry nothing, or run elsewhere.
@@ -257,10 +257,10 @@ def test_a_session_without_replicas_has_only_its_record(record: Record) -> None:
         "h4": host(record),
         "h5": host(kinds=f"{STATE} {NETWORK}"),
     }
-    view = cluster_state(facts)
-    assert removed(view.orphaned) == {"h1": True, "h2": True, "h5": True}
-    assert view.records == {A: record}
-    assert not view.changed
+    cluster = cluster_state(facts)
+    assert removed(cluster.orphaned) == {"h1": True, "h2": True, "h5": True}
+    assert cluster.records == {A: record}
+    assert not cluster.changed
 
 
 @pytest.mark.parametrize("record", [fresh(A, QUEUED), failed("h1")], ids=["waits", "has ended"])
@@ -271,7 +271,7 @@ def test_a_session_without_replicas_that_is_being_launched_is_left_to_itself(rec
 def test_what_is_left_where_a_session_no_longer_runs_is_abandoned() -> None:
     stale = preparing("h2", "h3")
     now = advance(running("h1"), RUNNING, "It moved.")
-    view = cluster_state(
+    cluster = cluster_state(
         {
             "h1": host(now, kinds=CONTAINER, stage=COMMITTED),
             "h2": host(stale, kinds=CONTAINER),
@@ -280,9 +280,9 @@ def test_what_is_left_where_a_session_no_longer_runs_is_abandoned() -> None:
             "h5": host(stub_of(now)),
         }
     )
-    assert sorted(removed(view.orphaned)) == ["h2", "h3"], "a copy alone is left"
-    assert view.records == {A: now}
-    assert view.orphaned["h2"][0].why == "The session runs on h1 by now."
+    assert sorted(removed(cluster.orphaned)) == ["h2", "h3"], "a copy alone is left"
+    assert cluster.records == {A: now}
+    assert cluster.orphaned["h2"][0].why == "The session runs on h1 by now."
 
 
 def test_a_host_where_a_session_no_longer_runs_still_knows_of_it() -> None:
@@ -298,10 +298,10 @@ def test_what_one_host_has_ended_by_itself_is_told_to_all_that_know_it_otherwise
         "h2": host(runs, kinds=CONTAINER, stage=COMMITTED),
         "h3": host(stub_of(runs)),
     }
-    view = cluster_state(facts)
-    assert (view.records, view.changed) == ({A: ended}, {A: ended})
-    assert removed(view.orphaned) == {"h2": True}
-    done = {name: host(view.changed[A]) for name in facts}
+    cluster = cluster_state(facts)
+    assert (cluster.records, cluster.changed) == ({A: ended}, {A: ended})
+    assert removed(cluster.orphaned) == {"h2": True}
+    done = {name: host(cluster.changed[A]) for name in facts}
     assert_untouched(done)
 
 
@@ -310,11 +310,11 @@ def test_what_a_host_has_ended_stays_ended_whatever_was_changed_at_the_same_mome
     ended = advance(runs, TERMINATED, "Its time is over.")
     grown = advance(runs, RUNNING, "It has grown.", hosts=("h1", "h2", "h3"))
     assert grown.revision == ended.revision
-    view = cluster_state({"h1": host(ended), "h2": host(grown, kinds=CONTAINER), "h3": host(grown, kinds=CONTAINER)})
-    now = view.records[A]
+    cluster = cluster_state({"h1": host(ended), "h2": host(grown, kinds=CONTAINER), "h3": host(grown, kinds=CONTAINER)})
+    now = cluster.records[A]
     assert (now.status, now.revision) == (TERMINATED, grown.revision + 1), "newer than what the others have"
-    assert view.changed == {A: now}
-    assert removed(view.orphaned) == {"h2": True, "h3": True}
+    assert cluster.changed == {A: now}
+    assert removed(cluster.orphaned) == {"h2": True, "h3": True}
 
 
 def test_what_a_host_ends_that_was_cut_off_and_replaced_does_not_end_the_session() -> None:
@@ -326,8 +326,8 @@ def test_what_a_host_ends_that_was_cut_off_and_replaced_does_not_end_the_session
     assert_untouched({**facts, "h3": host(ended)})
     others = {"h5": host(stub_of(replaced)), "h3": host(ended)}
     assert cluster_state(others, ["h1", "h2", "h4"]).records[A].status == RUNNING, "stubs know as much"
-    view = cluster_state({**facts, "h3": host(ended), "h2": host(ended)})
-    assert view.records[A].status == TERMINATED, "one that carries it has ended it"
+    cluster = cluster_state({**facts, "h3": host(ended), "h2": host(ended)})
+    assert cluster.records[A].status == TERMINATED, "one that carries it has ended it"
 
 
 # Notes that nothing stands behind, and things that no record explains.
@@ -336,10 +336,10 @@ def test_what_a_host_ends_that_was_cut_off_and_replaced_does_not_end_the_session
 def test_notes_of_a_session_that_its_hosts_do_not_have_are_a_leak() -> None:
     stub = stub_of(running("h1", "h2"))
     facts = {"h1": host(stub), "h2": host(), "h3": host(stub)}
-    view = cluster_state(facts, ["h9"])
-    assert removed(view.leaked) == {"h1": False, "h3": False}
-    assert not view.orphaned
-    assert view.records == {A: stub}
+    cluster = cluster_state(facts, ["h9"])
+    assert removed(cluster.leaked) == {"h1": False, "h3": False}
+    assert not cluster.orphaned
+    assert cluster.records == {A: stub}
 
 
 def test_a_note_of_a_session_that_may_be_anywhere_is_no_leak() -> None:
@@ -354,20 +354,20 @@ def test_a_note_of_a_session_that_may_be_anywhere_is_no_leak() -> None:
 @pytest.mark.parametrize("part", [{"kinds": NETWORK}, {"kinds": f"{LINK} {STATE}"}, {"stage": COMMITTED}])
 def test_what_no_record_explains_is_a_leak_once_every_host_was_asked(part: dict[str, str]) -> None:
     facts = {"h1": host(**part), "h2": host()}
-    view = cluster_state(facts)
-    assert removed(view.leaked) == {"h1": False}
-    assert view.leaked["h1"][0].session_name == "train"
-    assert (view.records, view.orphaned, view.unknown) == ({}, {}, {})
-    view = cluster_state(facts, ["h3", "h4"])
-    assert not view.leaked
-    assert "h3, h4 cannot be reached" in view.unknown[A]
+    cluster = cluster_state(facts)
+    assert removed(cluster.leaked) == {"h1": False}
+    assert cluster.leaked["h1"][0].session_name == "train"
+    assert (cluster.records, cluster.orphaned, cluster.unknown) == ({}, {}, {})
+    cluster = cluster_state(facts, ["h3", "h4"])
+    assert not cluster.leaked
+    assert "h3, h4 cannot be reached" in cluster.unknown[A]
 
 
 @pytest.mark.parametrize("unreachable", [[], ["h3"]])
 def test_containers_without_a_record_are_never_removed(unreachable: list[str]) -> None:
-    view = cluster_state({"h1": host(kinds=CONTAINER), "h2": host(kinds=NETWORK)}, unreachable)
-    assert (view.leaked, view.orphaned) == ({}, {})
-    assert view.unknown == {A: "Session train has containers, and no reachable host has its record."}
+    cluster = cluster_state({"h1": host(kinds=CONTAINER), "h2": host(kinds=NETWORK)}, unreachable)
+    assert (cluster.leaked, cluster.orphaned) == ({}, {})
+    assert cluster.unknown == {A: "Session train has containers, and no reachable host has its record."}
 
 
 # Tombstones.
@@ -375,15 +375,15 @@ def test_containers_without_a_record_are_never_removed(unreachable: list[str]) -
 
 @pytest.mark.parametrize("stage", [None, LEASED, COMMITTED])
 def test_a_session_that_was_torn_down_goes_from_the_host_that_was_away(stage: str | None) -> None:
-    view = cluster_state(
+    cluster = cluster_state(
         {
             "h1": host(tombstone_hosts=("h2",)),
             "h2": host(running("h1", "h2"), kinds=CONTAINER, stage=stage),
             "h3": host(stub_of(running("h1", "h2"))),
         }
     )
-    assert removed(view.orphaned) == {"h2": False, "h3": False}
-    assert (view.records, view.cleaned, view.changed, view.leaked) == ({}, [], {}, {})
+    assert removed(cluster.orphaned) == {"h2": False, "h3": False}
+    assert (cluster.records, cluster.cleaned, cluster.changed, cluster.leaked) == ({}, [], {}, {})
 
 
 def test_a_tombstone_stays_until_its_hosts_are_back_and_clean() -> None:
@@ -392,9 +392,9 @@ def test_a_tombstone_stays_until_its_hosts_are_back_and_clean() -> None:
     assert cluster_state(facts).cleaned == [], "h3 may have left the group and come back"
     assert cluster_state({**facts, "h3": host(running("h2", "h3"))}).cleaned == []
     assert cluster_state({**facts, "h3": host(stage=COMMITTED)}).cleaned == []
-    view = cluster_state({**facts, "h3": host(running("h2", session_id=B))})
-    assert view.cleaned == [A]
-    assert list(view.records) == [B]
+    cluster = cluster_state({**facts, "h3": host(running("h2", session_id=B))})
+    assert cluster.cleaned == [A]
+    assert list(cluster.records) == [B]
 
 
 # Hosts that the inventory calls otherwise.
@@ -404,35 +404,35 @@ CARRIES = f"{CONTAINER} {NETWORK} {LINK} {STATE}"
 
 def test_a_host_that_carries_the_session_under_another_name_is_not_elsewhere() -> None:
     record = running("h1", "h2")
-    view = cluster_state(
+    cluster = cluster_state(
         {
             "node1": host(record, kinds=CARRIES, stage=COMMITTED, called="h1"),
             "h2": host(record, kinds=CARRIES, stage=COMMITTED, called="h2"),
         }
     )
-    assert (view.orphaned, view.leaked, view.changed, view.stubs, view.unknown) == ({}, {}, {}, {}, {})
-    assert [str(rename) for rename in view.renamed] == [
+    assert (cluster.orphaned, cluster.leaked, cluster.changed, cluster.stubs, cluster.unknown) == ({}, {}, {}, {}, {})
+    assert [str(rename) for rename in cluster.renamed] == [
         "The host that the inventory calls node1 is h1 in session train, which runs there. Call it h1 in the inventory "
         "again, or tear the session down first."
     ]
     with pytest.raises(RenamedHost, match="node1 is h1 in session train"):
-        view.check_names()
+        cluster.check_names()
 
 
 def test_hosts_that_changed_their_names_with_each_other_are_told_as_well() -> None:
     record = running("h1", "h2")
-    view = cluster_state(
+    cluster = cluster_state(
         {name: host(record, kinds=CARRIES, called=called) for name, called in (("h1", "h2"), ("h2", "h1"))}
     )
-    assert view.renamed == [Renamed("h1", "h2", "train"), Renamed("h2", "h1", "train")]
+    assert cluster.renamed == [Renamed("h1", "h2", "train"), Renamed("h2", "h1", "train")]
 
 
 @pytest.mark.parametrize("known", ["a record", "a stub", "containers without a record"])
 def test_another_name_counts_whatever_is_left_to_tell_it(known: str) -> None:
     copy = {"a record": [running("h1")], "a stub": [stub_of(running("h1"))]}.get(known, [])
-    view = cluster_state({"node1": host(*copy, kinds=CONTAINER, called="h1"), "h2": host()})
-    assert len(view.renamed) == 1
-    assert (view.orphaned, view.leaked) == ({}, {})
+    cluster = cluster_state({"node1": host(*copy, kinds=CONTAINER, called="h1"), "h2": host()})
+    assert len(cluster.renamed) == 1
+    assert (cluster.orphaned, cluster.leaked) == ({}, {})
 
 
 def test_the_name_of_what_is_only_left_over_does_not_matter() -> None:
@@ -446,9 +446,9 @@ def test_the_name_of_what_is_only_left_over_does_not_matter() -> None:
         {"node1": host(running("h1"), kinds=kinds, called="h1"), "h2": host(tombstone_hosts=("h1",))},
         {"node1": old, "h2": host(running("h2"), kinds=CARRIES, stage=COMMITTED, called="h2")},
     ):
-        view = cluster_state(facts)
-        assert list(view.orphaned) == ["node1"]
-        view.check_names()
+        cluster = cluster_state(facts)
+        assert list(cluster.orphaned) == ["node1"]
+        cluster.check_names()
     unrecorded = cluster_state({"node1": host(kinds=kinds, called="h1")})
     assert list(unrecorded.leaked) == ["node1"]
     unrecorded.check_names()
@@ -470,9 +470,9 @@ def test_a_removal_names_the_newest_revision_that_it_was_judged_by() -> None:
         (host(fresh(A, QUEUED), kinds=LINK), fresh(A, QUEUED).revision),
         (host(failed("h1"), kinds=LINK), failed("h1").revision),
     ):
-        view = cluster_state({"h1": facts})
-        assert [removal.revision for removal in view.orphaned["h1"]] == [revision]
-        assert all(record.revision == revision for record in view.changed.values())
+        cluster = cluster_state({"h1": facts})
+        assert [removal.revision for removal in cluster.orphaned["h1"]] == [revision]
+        assert all(record.revision == revision for record in cluster.changed.values())
     assert [removal.revision for removal in cluster_state({"h1": host(kinds=NETWORK)}).leaked["h1"]] == [0]
     old = cluster_state({"h1": host(running("h1")), "h2": host(preparing("h2"), kinds=LINK)})
     assert [removal.revision for removal in old.orphaned["h2"]] == [running("h1").revision]
@@ -521,13 +521,16 @@ def worlds(draw: st.DrawFn) -> dict[str, HostFacts]:
 def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, HostFacts], unreachable: set[str]) -> None:
     """Whoever does all that the cluster state asks for finds nothing more to do, and removed only what may go."""
     facts = {name: host_facts for name, host_facts in world.items() if name not in unreachable}
-    view = cluster_state(facts, unreachable)
+    cluster = cluster_state(facts, unreachable)
     stages = {held.stage for host_facts in facts.values() for held in host_facts.reservations}
     has_tombstone = any(host_facts.tombstones for host_facts in facts.values())
     recorded = any(host_facts.records for host_facts in facts.values())
     contained = any(CONTAINER in parts.kinds for host_facts in facts.values() for parts in host_facts.objects.values())
     doomed = [
-        (name, removal) for removals in (view.orphaned, view.leaked) for name in removals for removal in removals[name]
+        (name, removal)
+        for removals in (cluster.orphaned, cluster.leaked)
+        for name in removals
+        for removal in removals[name]
     ]
     if not has_tombstone and stages & {LEASED, CONFIRMED}:
         assert not doomed
@@ -538,8 +541,8 @@ def test_what_is_judged_once_needs_no_second_judgement(world: dict[str, HostFact
         if not removal.keep_record:
             facts[name] = replace(facts[name], records=())
     for name, host_facts in facts.items():
-        records = tuple(view.changed.get(record.id, record) for record in host_facts.records)
-        tombstones = tuple(stone for stone in host_facts.tombstones if stone.id not in view.cleaned)
+        records = tuple(cluster.changed.get(record.id, record) for record in host_facts.records)
+        tombstones = tuple(stone for stone in host_facts.tombstones if stone.id not in cluster.cleaned)
         facts[name] = replace(host_facts, records=records, tombstones=tombstones)
     again = cluster_state(facts, unreachable)
     assert (again.orphaned, again.changed) == ({}, {})

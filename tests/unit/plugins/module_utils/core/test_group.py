@@ -74,20 +74,20 @@ def facts(
     ],
 )
 def test_a_session_ends_with_its_batch_command(outcome: tuple[Any, ...], status: str, reason: str) -> None:
-    view = facts(*outcome).cluster_state()
-    assert (view.records[ID].status, view.records[ID].report) == (status, (reason,))
-    assert view.changed == {ID: view.records[ID]}
+    cluster = facts(*outcome).cluster_state()
+    assert (cluster.records[ID].status, cluster.records[ID].report) == (status, (reason,))
+    assert cluster.changed == {ID: cluster.records[ID]}
     for host in ("h1", "h2"):
-        (removal,) = view.orphaned[host]
-        assert (removal.keep_record, removal.revision) == (True, view.records[ID].revision)
+        (removal,) = cluster.orphaned[host]
+        assert (removal.keep_record, removal.revision) == (True, cluster.records[ID].revision)
 
 
 def test_a_session_whose_batch_command_was_stopped_to_begin_anew_waits_again() -> None:
-    view = facts("ENDED", 143, failed=True, requeue=True).cluster_state()
-    waits = view.changed[ID]
+    cluster = facts("ENDED", 143, failed=True, requeue=True).cluster_state()
+    waits = cluster.changed[ID]
     assert (waits.status, waits.plan, waits.hosts, waits.queue) == ("PENDING", None, (), QueueTicket(1))
     assert read_record(encode(waits)) == waits
-    assert [view.orphaned[host][0].keep_record for host in ("h1", "h2")] == [True, True]
+    assert [cluster.orphaned[host][0].keep_record for host in ("h1", "h2")] == [True, True]
 
 
 def test_only_the_host_of_main1_can_say_that_a_batch_command_has_ended() -> None:
@@ -100,9 +100,9 @@ def test_only_the_host_of_main1_can_say_that_a_batch_command_has_ended() -> None
         group = facts(*outcome)
         assert group.to_requeue(group.cluster_state(), hosts) == leaving
     group = facts("RUNNING")
-    view = group.cluster_state()
+    cluster = group.cluster_state()
     del group.facts["h1"]
-    assert group.to_requeue(view, ["h1"]) == {ID: "h1"}
+    assert group.to_requeue(cluster, ["h1"]) == {ID: "h1"}
 
 
 def test_what_fails_after_the_batch_command_has_ended_is_no_failure() -> None:
@@ -127,9 +127,9 @@ def test_a_line_may_expire_when_everybody_knows_that_the_session_has_ended(queue
         records = {"h1": [ended], "h2": known or []}
         answers = {host: {**nothing, **more, "records": [encode(copy) for copy in records[host]]} for host in hosts}
         group = GroupFacts(typed(answers), {}, ["h1", "h2"], [], {})
-        view = group.cluster_state()
-        assert cleanup_actions(group, view, {}, expires=True).get("settled", []) == group.settled(view)
-        return group.settled(view)
+        cluster = group.cluster_state()
+        assert cleanup_actions(group, cluster, {}, expires=True).get("settled", []) == group.settled(cluster)
+        return group.settled(cluster)
 
     assert settled("h1", "h2") == [ID]
     assert settled("h1") == ([] if queue else [ID]), "who has waited is known to all"
@@ -141,9 +141,9 @@ def test_a_line_may_expire_when_everybody_knows_that_the_session_has_ended(queue
 
 @pytest.mark.parametrize("outcome", [("RUNNING",), (None,)])
 def test_one_whose_command_still_runs_is_left_alone(outcome: tuple[Any, ...]) -> None:
-    view = facts(*outcome).cluster_state()
-    assert view.records[ID].status == "RUNNING"
-    assert (view.changed, view.orphaned) == ({}, {})
+    cluster = facts(*outcome).cluster_state()
+    assert cluster.records[ID].status == "RUNNING"
+    assert (cluster.changed, cluster.orphaned) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_a_session_ends_by_its_time_as_its_hosts_say(
     if there is not None:
         answers["h2"] = {"records": [encode(record)], "times": {ID: there}}
     group = GroupFacts(typed(answers), {}, ["h1", "h2"], [], {})
-    view = group.cluster_state()
+    cluster = group.cluster_state()
     if why is None:
-        assert (view.records[ID].status, view.changed) == ("RUNNING", {})
+        assert (cluster.records[ID].status, cluster.changed) == ("RUNNING", {})
     else:
-        assert (view.changed[ID].status, view.changed[ID].report) == ("TERMINATED", (why,))
-        assert sorted(view.orphaned) == ["h1", "h2"]
+        assert (cluster.changed[ID].status, cluster.changed[ID].report) == ("TERMINATED", (why,))
+        assert sorted(cluster.orphaned) == ["h1", "h2"]

@@ -88,9 +88,9 @@ def pair(**names: str) -> GroupFacts:
 
 def test_all_that_a_record_says_of_hosts_is_in_the_inventory_s_names() -> None:
     found = pair(node1="h1", h2="h2")
-    view = found.cluster_state()
-    view.check_names()
-    (record,) = list(view.records.values())
+    cluster = found.cluster_state()
+    cluster.check_names()
+    (record,) = list(cluster.records.values())
     assert record.hosts == ("node1", "h2")
     assert list(record.plan["hosts"]) == ["node1", "h2"]
     assert [replica["host"] for replica in record.plan["replicas"]] == ["node1", "h2"]
@@ -98,7 +98,7 @@ def test_all_that_a_record_says_of_hosts_is_in_the_inventory_s_names() -> None:
     assert record.growth == Growth(request(size=4, hosts=["node1", "h2"]).to_dict(), 1)
     assert all(set(image["ids"]) <= {"node1", "h2"} for image in record.plan["images"].values())
     assert "'h1'" not in str(encode(record))
-    assert (view.orphaned, view.leaked, view.stubs, view.unknown) == ({}, {}, {}, {})
+    assert (cluster.orphaned, cluster.leaked, cluster.stubs, cluster.unknown) == ({}, {}, {}, {})
     assert pair(h1="h1", h2="h2").host_names == {}
 
 
@@ -155,21 +155,21 @@ def test_a_host_that_lost_what_it_wrote_down_is_known_by_its_replicas() -> None:
     (record,) = list(found.cluster_state().records.values())
     assert record.hosts == ("node1", "h2")
     # Where nobody has the plan, or the replica is not the only one, what runs is left alone.
-    for view in (
+    for cluster in (
         group(node1=lost, h2=host(2, None, stub_of(session()))).cluster_state(),
         group(("h9",), node1={**lost, "containers": []}, h2=other).cluster_state(),
     ):
-        view.check_names()
-        assert (view.orphaned, view.leaked) == ({}, {})
+        cluster.check_names()
+        assert (cluster.orphaned, cluster.leaked) == ({}, {})
     assert "main1" in str(lost)
 
 
 def test_one_that_moved_is_still_removed_from_where_it_was() -> None:
     """Its hosts all answer, so the other is none of them."""
     both = [host(number, f"h{number}", session(), replica=name) for number, name in ((1, "main1"), (2, "sub1"))]
-    view = group(h1=both[0], h2=both[1], h3=host(3, None, replica="main1")).cluster_state()
-    view.check_names()
-    assert list(view.orphaned) == ["h3"]
+    cluster = group(h1=both[0], h2=both[1], h3=host(3, None, replica="main1")).cluster_state()
+    cluster.check_names()
+    assert list(cluster.orphaned) == ["h3"]
 
 
 def test_a_host_that_has_lost_all_while_another_has_its_name_by_now_is_no_leftover() -> None:
@@ -193,13 +193,13 @@ def test_what_waits_or_has_ended_means_the_host_that_was_prepared_by_that_name()
     for record in (waiting, ended):
         kept = facts(record, tombstones=[tombstone], identity="6f1c", names=["h1", "node1"])
         found = group(node1=kept, h2=facts(record, identity="77aa", names=["h2"]))
-        view = found.cluster_state()
+        cluster = found.cluster_state()
         assert found.host_names == {}, "what becomes of it is written down in the names that hosts have by then"
-        assert view.cleaned == [OTHER]
-        (now,) = list(view.records.values())
+        assert cluster.cleaned == [OTHER]
+        (now,) = list(cluster.records.values())
         assert (now.request or {"hosts": ["h2", "node1"]})["hosts"] == ["h2", "node1"]
         assert now.hosts == (("node1", "h2") if record is ended else ())
-        assert found.settled(view) == ([SESSION] if record is ended else [])
+        assert found.settled(cluster) == ([SESSION] if record is ended else [])
         # Neither a name that another host has, nor that of one that is mentioned itself.
         assert group(h1=facts(), node1=kept, h2=facts()).facts["node1"].records == (record,)
         mentioned = replace(record, request=request(size=2, hosts=["h1", "node1"]).to_dict())
@@ -209,6 +209,6 @@ def test_what_waits_or_has_ended_means_the_host_that_was_prepared_by_that_name()
 def test_a_host_that_does_not_answer_may_be_the_one_that_is_missing() -> None:
     record = session()
     launching = prepared(new_record(SESSION, "alice", record.request), record.plan)
-    view = group(("node1",), h2=host(2, None, launching)).cluster_state()
-    assert (view.orphaned, list(view.unknown)) == ({}, [SESSION])
+    cluster = group(("node1",), h2=host(2, None, launching)).cluster_state()
+    assert (cluster.orphaned, list(cluster.unknown)) == ({}, [SESSION])
     assert list(group(h2=host(2, None, launching)).cluster_state().orphaned) == ["h2"]

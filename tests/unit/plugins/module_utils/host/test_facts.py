@@ -65,8 +65,8 @@ def test_a_launch_that_begins_meanwhile_is_not_taken_for_an_abandoned_one(
     monkeypatch.setattr(facts.Engine, "connect", lambda: None)
     found = facts.host_facts(state, "other", [], [], [], None)
     assert found["usable"], found["problem"]
-    view = GroupFacts.read(read_answers(FactsAnswer, {"h1": {"host": found}}), {"h1": {}}).cluster_state()
-    assert (view.orphaned, view.leaked) == ({}, {})
+    cluster = GroupFacts.read(read_answers(FactsAnswer, {"h1": {"host": found}}), {"h1": {}}).cluster_state()
+    assert (cluster.orphaned, cluster.leaked) == ({}, {})
 
 
 def test_what_ends_while_facts_are_read_wakes_who_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

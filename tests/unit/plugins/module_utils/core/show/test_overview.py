@@ -107,13 +107,15 @@ def launched(facts: Facts, request: Request, session_id: str = A, ended: tuple[s
 
 
 def look(facts: Facts, unreachable: tuple[str, ...] = (), known: tuple[str, ...] = ()) -> dict[str, Any]:
-    view = cluster_state(typed(facts), unreachable)
-    waiting = [Waiting(record.id, Request.from_dict(record.request), record.queue_number) for record in view.pending()]
+    cluster = cluster_state(typed(facts), unreachable)
+    waiting = [
+        Waiting(record.id, Request.from_dict(record.request), record.queue_number) for record in cluster.pending()
+    ]
     hosts = hosts_from_facts(typed(facts), INVENTORY)
     names = known or (*facts, *unreachable)
     entries = schedule_queue(waiting, hosts, (), names)
     why = dict.fromkeys(unreachable, "It could not be reached.")
-    found = overview("gpu_hosts", names, typed(facts), why, unreachable, INVENTORY, view, entries)
+    found = overview("gpu_hosts", names, typed(facts), why, unreachable, INVENTORY, cluster, entries)
     assert json.loads(json.dumps(found)) == found
     return found
 
