@@ -301,9 +301,8 @@ class Host(Images, Jobs):
             **facts_of_host._records(state, session_name, records, whole_records, in_full | {*batches}),
         )
 
-    def call(self, module: str, given: Mapping[str, Any], secret: str = "") -> dict[str, Any]:
-        """Return what a host answers. secret: of the run, from which tokens for images are made."""
-        NOW.host, NOW.secret, NOW.prepared = self, secret, []
+    def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        NOW.host, NOW.prepared = self, []
         rest()
         if module == "host_info":
             return {"host": self.host_info(**given)}
@@ -311,7 +310,9 @@ class Host(Images, Jobs):
         arguments = {**defaults, "output_size": "0", **given, "state_directory": str(self.root)}
         if module == "session_images":
             transfer = arguments["transfer"] or {}
-            arguments["token"] = f"{transfer.get('sender')} {transfer.get('receiver')} {transfer.get('image')} {secret}"
+            arguments["token"] = (
+                f"{transfer.get('sender')} {transfer.get('receiver')} {transfer.get('image')} {NOW.secret}"
+            )
             if arguments["archive"]:  # it is brought along
                 arguments["archive"] = shutil.copy(self.root.parent / "images.tar", self.root)
         if arguments.get("follow_seconds") == LONGEST:
@@ -504,8 +505,9 @@ class World:
         host, results = self.named(name), []
         if not host.is_up:
             return {"unreachable": True, "msg": "No route to host."}
+        NOW.secret = secret
         for module, arguments, _variables in calls_of(state, name):
-            results.append(host.call(module, arguments, secret))
+            results.append(host.call(module, arguments))
             if results[-1].get("failed"):
                 break
         return combined(results) if host.is_heard else {"unreachable": True, "msg": "Broken pipe."}
