@@ -266,6 +266,23 @@ def test_who_has_to_clean_up_first_replaces_and_moves_in_the_same_run(
     end(world)
 
 
+@pytest.mark.parametrize("seconds", [0, LEASE + 1])
+def test_a_teardown_finds_what_a_change_began_where_an_earlier_one_was(
+    group: Callable[..., World], seconds: int
+) -> None:
+    world = group()
+    wanted = partial(request, name="ash", cpus="0.5", max_replicas_per_host=1)
+    world.launch(wanted(size=2))
+    for verb in (partial(world.teardown, "ash", 1), partial(world.launch, wanted(size=1), 7)):
+        with pytest.raises(Killed):
+            verb()
+    world.now += seconds
+    assert world.copies("ash").keys() == {"h2", "h3"}
+    assert world.hosts["h1"].left(HOSTS) != []
+    world.teardown("ash")
+    assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+
+
 @pytest.mark.parametrize("stop", range(1, 10))
 def test_a_change_that_is_stopped_before_a_new_host_has_a_record_leaves_nothing_there(
     group: Callable[..., World], stop: int
