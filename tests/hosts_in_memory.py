@@ -402,16 +402,14 @@ def verify_in_memory(
     _engine: Any, plan: Any, host: str, _timeout: float, _keys: Any, patience: float = 1
 ) -> list[dict[str, Any]]:
     """Return what works, where peers are waited for."""
-    replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
-    wait_in_memory(None, plan, replicas, 0, waits=bool(patience))
-    return [{"name": replica["name"], "rank": replica["rank"], "status": RUNNING} for replica in replicas]
+    return list(wait_in_memory(None, plan, plan.on(host), 0, waits=bool(patience)))
 
 
 def wait_in_memory(_engine: Any, _plan: Any, replicas: Any, _deadline: float, waits: bool) -> Any:
     """Return what is ready: nothing where it is not waited for."""
     if replicas and not waits:
         raise PeersSilent("Others may have to start.")
-    return replicas
+    return [{"name": replica.name, "rank": replica.rank, "status": RUNNING} for replica in replicas]
 
 
 class World:

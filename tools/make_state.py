@@ -15,7 +15,7 @@ from pathlib import Path
 from ansible_collections.cluster_compute.session.tests.contract import hosts
 
 ROOT = Path(__file__).resolve().parent.parent
-HOST = "newer"
+HOST = "newer1"
 MODULE = f"{hosts.__name__.rpartition('.')[0]}.make_state"
 
 

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The hosts' side against one real engine, on a host of each engine generation: no SSH, no Ansible, in one process.
+"""The hosts' side against one real engine, on hosts of each engine generation: no SSH, no Ansible, in one process.
 
-pytest is started on this machine, where it makes the two hosts (`hosts`), and runs a second time on each of them
-(`on_host`), by the host's own Python. What the tests say there is told here as if they had run here.
+pytest is started on this machine, where it makes the hosts (`hosts`), and runs a second time on each of them
+(`on_host`), by the host's own Python. The hosts of a generation share the files of tests, as most of a test is to wait
+for an engine. What the tests say there is told here as if they had run here.
 """
 
 from __future__ import annotations

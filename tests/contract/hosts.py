@@ -15,7 +15,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -27,19 +27,21 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.lab.names 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
 LAB = Lab("contract", "/var/lib/cluster-compute-lab/contract")
-HOSTS = ("older", "newer")
+HOSTS = {"older": ("older1", "older2"), "newer": ("newer1", "newer2")}
+"""The hosts of each engine generation; each has half of the tests, file by file, as it comes to them."""
 PLACE = "/opt/contract"
 """Where a host has the tests, and what they need besides its own packages."""
 SOURCES = ("pyproject.toml", "plugins", "tests/contract")
 LIBRARIES = ("pytest", "pluggy", "iniconfig", "packaging", "pygments", "netaddr")
 """Distributions in pure Python, which any Python runs."""
+Event = dict[str, Any]
 ENDS = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a developer run single tests again and again."""
     parser.addoption("--keep-lab", action="store_true", help="use the hosts if they are up, and leave them up")
-    parser.addoption("--host", choices=HOSTS, action="append", help="run the tests on this host only")
+    parser.addoption("--host", choices=HOSTS, action="append", help="run the tests on hosts of this generation only")
 
 
 def play(playbook: str) -> None:
@@ -75,7 +77,7 @@ def hosts_up(keep: bool) -> Iterator[None]:
     try:
         if not keep:
             play("playbooks/lab_down.yml")
-        if not (keep and all(_is_ready(name) for name in HOSTS)):
+        if not (keep and all(_is_ready(name) for names in HOSTS.values() for name in names)):
             play(str(HERE / "hosts.yml"))
         yield
     finally:
@@ -125,21 +127,26 @@ def bring(name: str, archive: bytes) -> None:
 
 
 class Run(threading.Thread):
-    """pytest on one host; puts what it tells, event by event, into a queue."""
+    """pytest on one host; puts what it tells, event by event, into a queue. generation: of the host's engine."""
 
-    def __init__(self, name: str, argv: list[str], events: queue.Queue[tuple[str, dict[str, Any]]]) -> None:
+    def __init__(self, generation: str, name: str, argv: list[str], events: queue.Queue[tuple[Run, Event]]) -> None:
         super().__init__(name=name, daemon=True)
+        self.generation = generation
         self.events = events
+        self.has_finished = False
         receive, send = os.pipe()
-        variables = [f"CLUSTER_COMPUTE_CONTRACT={send}", f"PYTHONPATH={PLACE}/site", "PYTHONDONTWRITEBYTECODE=1"]
-        variables += ["PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"]
+        hear, say = os.pipe()
+        variables = [f"CLUSTER_COMPUTE_CONTRACT={hear},{send}", f"PYTHONPATH={PLACE}/site"]
+        variables += ["PYTHONDONTWRITEBYTECODE=1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1"]
         python = ["/usr/bin/python3", "-m", "pytest", f"--rootdir={PLACE}"]
         command = on_host(name, *variables, "sh", "-c", f'cd {PLACE} && exec "$@"', "sh", *python, *argv)
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[send]
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[hear, send]
         )
+        os.close(hear)
         os.close(send)
         self.messages = os.fdopen(receive, encoding="utf-8")
+        self.orders = os.fdopen(say, "w", encoding="utf-8")
 
     def run(self) -> None:
         """Hand on events until pytest has ended, then how it ended."""
@@ -148,11 +155,16 @@ class Run(threading.Thread):
         reader = threading.Thread(target=lambda stream: output.append(stream.read()), args=(self.process.stdout,))
         reader.start()
         for line in self.messages:
-            self.events.put((self.name, json.loads(line)))
+            self.events.put((self, json.loads(line)))
         code = self.process.wait()
         reader.join()
         text = b"".join(output).decode(errors="replace")
-        self.events.put((self.name, {"kind": "end", "code": code, "output": text}))
+        self.events.put((self, {"kind": "end", "code": code, "output": text}))
+
+    def order(self, file: str) -> None:
+        """Have it run the tests of a file, or with none end."""
+        with suppress(BrokenPipeError):  # that it has ended is told by itself
+            print(file, file=self.orders, flush=True)
 
 
 def own_words(config: pytest.Config) -> list[str]:
@@ -176,29 +188,37 @@ def pytest_collection() -> bool:
 def pytest_runtestloop(session: pytest.Session) -> bool:
     """Run the tests on the hosts, side by side, and tell what they say."""
     config = session.config
-    names = config.option.host or HOSTS
-    events: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
+    events: queue.Queue[tuple[Run, Event]] = queue.Queue()
     problems = []
-    finished = set()
+    files_left: dict[str, list[str]] = {}
     with hosts_up(config.option.keep_lab):
         archive = packed()
-        for name in names:
-            bring(name, archive)
-        runs = [Run(name, own_words(config), events) for name in names]
+        runs = []
+        for generation in config.option.host or HOSTS:
+            for name in HOSTS[generation]:
+                bring(name, archive)
+                runs.append(Run(generation, name, own_words(config), events))
         try:
             for run in runs:
                 run.start()
             open_ends = len(runs)
             while open_ends:
-                name, event = events.get()
+                run, event = events.get()
                 if event["kind"] == "end":
                     open_ends -= 1
-                    if event["code"] not in ENDS or name not in finished:
-                        problems.append(f"pytest on {name} ended with {event['code']}:\n{event['output']}")
+                    if event["code"] not in ENDS or not run.has_finished:
+                        problems.append(f"pytest on {run.name} ended with {event['code']}:\n{event['output']}")
                 elif event["kind"] == "finished":
-                    finished.add(name)
+                    run.has_finished = True
+                elif event["kind"] == "collected":
+                    if run.generation not in files_left:
+                        files_left[run.generation] = event["files"]
+                        session.testscollected += event["count"]
+                elif event["kind"] == "idle":
+                    files = files_left[run.generation]
+                    run.order(files.pop(0) if files else "")
                 else:
-                    tell(session, name, event)
+                    tell(session, run.generation, event)
         finally:
             for run in runs:
                 run.process.terminate()
@@ -211,16 +231,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
 
 
 def with_host(test: str, name: str) -> str:
-    """Return the name of a test on a host, as if the host were one more parameter of it."""
+    """Return the name of a test on a host of a generation, as if that were one more parameter of it."""
     return f"{test[:-1]}-{name}]" if test.endswith("]") else f"{test}[{name}]"
 
 
-def tell(session: pytest.Session, name: str, event: dict[str, Any]) -> None:
-    """Pass an event of a host on to this pytest's own plugins."""
+def tell(session: pytest.Session, name: str, event: Event) -> None:
+    """Pass an event of a host of a generation on to this pytest's own plugins."""
     hook = session.config.hook
-    if event["kind"] == "collected":
-        session.testscollected += event["count"]
-    elif event["kind"] == "start":
+    if event["kind"] == "start":
         hook.pytest_runtest_logstart(nodeid=with_host(event["nodeid"], name), location=tuple(event["location"]))
     else:
         report = hook.pytest_report_from_serializable(config=session.config, data=event["report"])

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -59,6 +60,9 @@ from ansible_collections.cluster_compute.session.tests.contract.modules import r
 BUSYBOX = "cluster-compute/busybox:latest"
 HERE = "here"
 """Name of this host in the plans."""
+THERE = "there1"
+ADDRESSES = {HERE: "10.210.0.1", THERE: "10.210.0.2"}
+CABLE = "br-ask0"  # not what a host takes for its way to other hosts
 LEASE_OWNER = "0123456789abcdef"
 INVENTORY = {"cluster_compute_cpus": 4, "cluster_compute_memory": "2g", "cluster_compute_mount_roots": ["/srv"]}
 PROGRAMS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
@@ -69,10 +73,12 @@ PROGRAMS = ("containerd-shim-runc-v2", "docker-proxy", "docker-init")
 class _Teller:
     """Writes what pytest does, event by event, for the pytest that started this one."""
 
-    def __init__(self, config: pytest.Config, descriptor: int) -> None:
+    def __init__(self, config: pytest.Config, hear: int, say: int) -> None:
         self.config = config
-        os.set_inheritable(descriptor, False)
-        self.stream = os.fdopen(descriptor, "w", encoding="utf-8")
+        for descriptor in (hear, say):
+            os.set_inheritable(descriptor, False)
+        self.orders = os.fdopen(hear, encoding="utf-8")
+        self.stream = os.fdopen(say, "w", encoding="utf-8")
 
     def tell(self, kind: str, **values: Any) -> None:
         """Write one event."""
@@ -89,8 +95,25 @@ class _Teller:
             self.report("collect", report)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Tell how many tests there are."""
-        self.tell("collected", count=len(session.items))
+        """Tell how many tests there are, and in which files."""
+        self.tell("collected", count=len(session.items), files=list(_by_file(session)))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Run the tests of one file after the other, as they are ordered; another host runs the rest."""
+        if session.testsfailed:
+            return None  # a file could not be read, which pytest's own loop says
+        items = _by_file(session)
+        self.tell("idle")
+        while file := self.orders.readline().strip():
+            for item, following in zip(items[file], [*items[file][1:], None]):
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.shouldfail:
+                    raise session.Failed(session.shouldfail)
+                if session.shouldstop:
+                    raise session.Interrupted(session.shouldstop)
+            self.tell("idle")
+        return True
 
     def pytest_runtest_logstart(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
         """Tell that a test begins."""
@@ -106,9 +129,18 @@ class _Teller:
         self.tell("finished")
 
 
+def _by_file(session: pytest.Session) -> dict[str, list[pytest.Item]]:
+    """Return the tests by their file."""
+    found: dict[str, list[pytest.Item]] = {}
+    for item in session.items:
+        found.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    return found
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the other pytest from now on."""
-    config.pluginmanager.register(_Teller(config, int(os.environ.pop("CLUSTER_COMPUTE_CONTRACT"))))
+    hear, say = map(int, os.environ.pop("CLUSTER_COMPUTE_CONTRACT").split(","))
+    config.pluginmanager.register(_Teller(config, hear, say))
 
 
 # ---- what a host has ------------------------------------------------------------------------------------------------
@@ -378,6 +410,39 @@ def nothing_is_left(engine: Engine) -> Iterator[None]:
         time.sleep(0.05)  # what waits for a container ends a moment after it
         after["programs"] = _programs()
     assert after == before
+
+
+@dataclass
+class Peer:
+    """Another host, as far as its network goes. process: which holds that."""
+
+    process: subprocess.Popen[bytes]
+
+    def run(self, *argv: str) -> str:
+        """Run a program there."""
+        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        entered = ["nsenter", f"--net=/proc/{self.process.pid}/ns/net", "env", *(f"{k}={v}" for k, v in path.items())]
+        return output_of(*entered, *argv)
+
+
+@pytest.fixture
+def peer(nothing_is_left: None) -> Iterator[Peer]:
+    """Make the other host, at the other end of a cable."""
+    process = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = Peer(process)
+        output_of("ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", str(process.pid))
+        output_of("ip", "address", "add", f"{ADDRESSES[HERE]}/24", "dev", CABLE)
+        output_of("ip", "link", "set", CABLE, "up")
+        found.run("ip", "address", "add", f"{ADDRESSES[THERE]}/24", "dev", CABLE)
+        found.run("ip", "link", "set", CABLE, "up")
+        yield found
+    finally:
+        process.kill()
+        process.communicate()
+        subprocess.run(["ip", "link", "delete", CABLE], check=False, capture_output=True)
 
 
 @pytest.fixture

@@ -134,9 +134,9 @@ def conversation(session: Session) -> Iterator[Callable[[str], str]]:
 
 @pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])
 def test_the_first_program_finds_it_whoever_starts_the_replica(others: int, host: Host) -> None:
-    session = host.launch(size=4, others=others, max_replicas_per_host=4 - others, command=TELLS)
+    session = host.launch(size=3, others=others, max_replicas_per_host=3 - others, command=TELLS)
     here = [entry["name"] for entry in session.plan["replicas"] if entry["host"] == "here"]
-    assert len(here) == 4 - others
+    assert len(here) == 3 - others
     check(session, here)
     for replica in here:
         output_of("docker", "exec", f"demo-{replica}", "rm", "/first")
@@ -282,9 +282,10 @@ def test_what_somebody_changed_of_a_replica_s_network_is_changed_back(others: in
         assert is_mended(session, "main1"), name
         assert session.bring("started")["actions"] == [], name
         assert session.run_in("main1", "ssh", "sub1", "hostname").strip() == "sub1"
-        # Engines do not take away an interface that was given another name, and add none beside it.
-        output_of("docker", "restart", "--time", "0", "demo-main1")
-        assert session.bring("started")["actions"] == ["start SSH server demo-main1"], name
+        if commands[0][0] == "docker":
+            # Engines do not take away an interface that was given another name, and add none beside it.
+            output_of("docker", "restart", "--time", "0", "demo-main1")
+            assert session.bring("started")["actions"] == ["start SSH server demo-main1"], name
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["bridge", "overlay"])

@@ -600,8 +600,20 @@ def image_of(host: Host) -> Iterator[Callable[..., str]]:
 
     yield make
     host.clear()
-    for name in made:
-        output_of("docker", "rmi", "-f", name)
+    output_of("docker", "rmi", "-f", *made)
+
+
+@pytest.fixture
+def image_with(image_of: Callable[..., str]) -> Callable[..., str]:
+    """Return what makes an image by a script."""
+
+    def make(script: str, *changes: str) -> str:
+        output_of("docker", "run", "--name", "for-the-image", "--network", "none", BUSYBOX, "sh", "-c", script)
+        image = image_of("for-the-image", *changes)
+        output_of("docker", "rm", "for-the-image")
+        return image
+
+    return make
 
 
 def port_22(session: Session, replica: str) -> str:
@@ -638,13 +650,9 @@ def test_clients_that_know_no_etc_ssh_find_what_they_read(
     assert "PRIVATE KEY" in session.run_in("sub1", "cat", "/tmp/.ssh/id_ed25519")
 
 
-def test_an_image_s_own_files_and_server_stay(host: Host, image_of: Callable[..., str]) -> None:
-    first, second = host.launch(size=1, name="first"), host.launch(size=1, name="second")
+def test_an_image_s_own_files_and_server_stay(host: Host, image_with: Callable[..., str]) -> None:
     script = "mkdir -p /.ssh /usr/sbin; echo mine | tee /.ssh/config /.ssh/known_hosts /.ssh/id_ed25519 /usr/sbin/sshd"
-    first.run_in("main1", "sh", "-c", script)
-    image, exposed = image_of("first-main1"), image_of("second-main1", "EXPOSE 22")
-    first.remove()
-    second.remove()
+    image, exposed = image_with(script), image_with("true", "EXPOSE 22")
     session = host.launch(size=2, image=image)
     for name in ("config", "known_hosts", "id_ed25519"):
         assert session.run_in("sub1", "cat", f"/.ssh/{name}") == "mine\n"
@@ -664,7 +672,11 @@ def shared(host: Host) -> Iterator[Path]:
 
 
 def test_deepspeed_s_launcher_finds_all_replicas(
-    host: Host, image_of_user: Callable[[str], str], image_of: Callable[..., str], shared: Path
+    host: Host,
+    image_of_user: Callable[[str], str],
+    image_of: Callable[..., str],
+    image_with: Callable[..., str],
+    shared: Path,
 ) -> None:
     listed = "main1 slots=1\nsub1 slots=1\n"
     session = host.launch(size=2, image=image_of_user("1000:1000"), cpus="1.5")
@@ -681,27 +693,21 @@ def test_deepspeed_s_launcher_finds_all_replicas(
     session.remove()
     session = host.launch(size=1)
     session.run_in("main1", "test", "!", "-e", "/job")
-    session.run_in("main1", "sh", "-c", "mkdir /job; echo mine >/job/hostfile")
-    own = image_of("demo-main1")
-    session.run_in("main1", "sh", "-c", "rm -r /job; ln -s /data /job")
-    link = image_of("demo-main1", "LABEL link=yes")
     session.remove()
+    own, link = image_with("mkdir /job; echo mine >/job/hostfile"), image_with("ln -s /data /job")
     for image, found in ((again, listed), (own, "mine\n")):
         session = host.launch(size=2, image=image)
         assert session.run_in("main1", "cat", "/job/hostfile") == found
         session.remove()
-    session = host.launch(size=2, image=link, mounts=[{**mounts[0], "target": "/data"}])
+    host.launch(size=2, image=link, mounts=[{**mounts[0], "target": "/data"}])
     assert not any(shared.iterdir())
 
 
 def test_nothing_is_written_where_an_image_s_links_lead_out_of_it(
-    host: Host, image_of: Callable[..., str], shared: Path
+    host: Host, image_with: Callable[..., str], shared: Path
 ) -> None:
-    first = host.launch(size=1, name="first")
     script = "ln -s /data /.ssh; rm -f /etc/passwd; ln -s /data/passwd /etc/passwd; ln -s /data/run /run"
-    first.run_in("main1", "sh", "-c", script)
-    image = image_of("first-main1")
-    first.remove()
+    image = image_with(script)
     (shared / "passwd").write_text("root:x:0:0::/:/bin/sh\nsshd:x:100:65534::/run/sshd:/bin/false\n")
     (shared / "run" / "sshd").mkdir(parents=True)
     before = (shared / "passwd").read_bytes()
@@ -735,12 +741,9 @@ def as_it_is(folder: Path) -> list[tuple[str, int, int, bytes]]:
     ],
 )
 def test_nothing_is_written_below_a_mount_however_a_path_leads_there(
-    script: str, target: str, home: str, host: Host, image_of: Callable[..., str], shared: Path
+    script: str, target: str, home: str, host: Host, image_with: Callable[..., str], shared: Path
 ) -> None:
-    first = host.launch(size=1, name="first")
-    first.run_in("main1", "sh", "-c", script)
-    image = image_of("first-main1")
-    first.remove()
+    image = image_with(script)
     (shared / "home").mkdir()
     (shared / "run" / "sshd").mkdir(parents=True, mode=0o700)
     before = as_it_is(shared)
@@ -749,12 +752,9 @@ def test_nothing_is_written_below_a_mount_however_a_path_leads_there(
     assert session.run_in("main1", "ssh", "sub1", "hostname") == "sub1\n"
 
 
-def test_files_that_are_mounted_are_left_as_they_are(host: Host, image_of: Callable[..., str], shared: Path) -> None:
+def test_files_that_are_mounted_are_left_as_they_are(host: Host, image_with: Callable[..., str], shared: Path) -> None:
     """The accounts lack a shell, and the file of the home looks like one of another session."""
-    first = host.launch(size=1, name="first")
-    first.run_in("main1", "ln", "-s", "etc", "/link")
-    image = image_of("first-main1")
-    first.remove()
+    image = image_with("ln -s etc /link")
     (shared / "passwd").write_text("root:x:0:0::/:\nsshd:x:100:65534::/run/sshd:/bin/false\n")
     (shared / "config").write_text("# Made for session of old.\n")
     before = as_it_is(shared)
@@ -772,16 +772,12 @@ def test_nothing_is_written_to_a_volume(host: Host) -> None:
     output_of("docker", "volume", "rm", "-f", "for-the-links")
 
 
-def test_session_run_with_a_shell_that_prints_when_it_starts(host: Host, image_of: Callable[..., str]) -> None:
+def test_session_run_with_a_shell_that_prints_when_it_starts(host: Host, image_with: Callable[..., str]) -> None:
     """sshd(8) starts the agents of other replicas by the user's shell, whose start files say what they like."""
-    first = host.launch(size=1, name="first")
     shell = '#!/bin/sh\necho Welcome! o 0 9\necho and to you >&2\nset -x\nexec /bin/sh "$@"\n'
     accounts = "root:x:0:0::/:/bin/loud\n"
     script = f"printf '{shell}' >/bin/loud; chmod +x /bin/loud; printf '{accounts}' >/etc/passwd"
-    first.run_in("main1", "sh", "-c", script)
-    image = image_of("first-main1")
-    first.remove()
-    session = host.launch(size=2, image=image)
+    session = host.launch(size=2, image=image_with(script))
     assert "Welcome" in session.run_in("main1", "ssh", "sub1", "true")
     output = session.run_in("main1", "session-run", "hostname").splitlines()
     assert sorted(output) == ["main1: main1", "sub1: sub1"]

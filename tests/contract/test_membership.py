@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,60 +19,33 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.repair import Repair, repair_host
 from ansible_collections.cluster_compute.session.tests.contract.on_host import (
+    ADDRESSES,
+    CABLE,
     HERE,
+    THERE,
     Host,
+    Peer,
     Session,
     output_of,
     things,
     until,
 )
 
-THERE = "there1"
-ADDRESSES = {HERE: "10.210.0.1", THERE: "10.210.0.2"}
-CABLE = "br-ask0"  # not what a host takes for its way to other hosts
 PUT = """
 import json, sys
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import tunnel_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import isolation_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
-steps.perform([firewall_rules.rule_steps(isolation_of(json.loads(sys.argv[1]), sys.argv[2]), False)])
+plan = json.loads(sys.argv[1])
+wanted = isolation_of(read_plan(plan), sys.argv[2], tunnel_of(plan))
+steps.perform([firewall_rules.rule_steps(wanted, False)])
 """
 
 
-@dataclass
-class Peer:
-    """Another host of a session, as far as its network goes. process: which holds that."""
-
-    process: subprocess.Popen[bytes]
-
-    def run(self, *argv: str) -> str:
-        """Run a program there."""
-        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
-        entered = ["nsenter", f"--net=/proc/{self.process.pid}/ns/net", "env", *(f"{k}={v}" for k, v in path.items())]
-        return output_of(*entered, *argv)
-
-    def put_rules(self, plan: dict[str, Any], **changes: Any) -> None:
-        """Give it the rules that it has by the session's plan, *changes* made."""
-        self.run(sys.executable, "-c", PUT, json.dumps({**plan, **changes}), THERE)
-
-
-@pytest.fixture
-def peer(nothing_is_left: None) -> Iterator[Peer]:
-    """Make the other host, at the other end of a cable."""
-    process = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        found = Peer(process)
-        output_of("ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", str(process.pid))
-        output_of("ip", "address", "add", f"{ADDRESSES[HERE]}/24", "dev", CABLE)
-        output_of("ip", "link", "set", CABLE, "up")
-        found.run("ip", "address", "add", f"{ADDRESSES[THERE]}/24", "dev", CABLE)
-        found.run("ip", "link", "set", CABLE, "up")
-        yield found
-    finally:
-        process.kill()
-        process.communicate()
-        subprocess.run(["ip", "link", "delete", CABLE], check=False, capture_output=True)
+def put_rules(peer: Peer, plan: dict[str, Any], **changes: Any) -> None:
+    """Give the peer the rules that it has by the session's plan, *changes* made."""
+    peer.run(sys.executable, "-c", PUT, json.dumps({**plan, **changes}), THERE)
 
 
 def launch(host: Host, **request: Any) -> Session:
@@ -108,7 +78,7 @@ def test_what_others_were_given_goes_and_what_nobody_knows_of_stays(
         assert found.held_back == {session.id}
         assert "main1 may run elsewhere by now" in found.problems[0]
         assert session.containers() == {}
-        peer.put_rules(session.plan)
+        put_rules(peer, session.plan)
         found = alone(host)
     assert "create container demo-main1" in found.actions
     assert (found.problems, found.held_back) == ([], set())
@@ -121,7 +91,7 @@ def test_what_others_were_given_goes_and_what_nobody_knows_of_stays(
     # The peer has its replicas by now.
     session.run_in("main1", "sh", "-c", "echo said so >/proc/1/fd/1")
     only = {THERE: session.plan["hosts"][THERE]}
-    peer.put_rules(session.plan, hosts=only, fenced=[ADDRESSES[HERE]])
+    put_rules(peer, session.plan, hosts=only, fenced=[ADDRESSES[HERE]])
     assert membership.is_due(host.state) is (policy == "replace")
     found = alone(host)
     assert (found.problems, found.actions[0]) == (

@@ -54,6 +54,24 @@ def test_everything_goes_and_no_other_session(host: Host, engine: Engine) -> Non
     assert things(engine) == before
 
 
+def test_a_network_that_the_engine_keeps_keeps_nothing_else(
+    host: Host, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine whose count of containers on it is wrong, which nobody can bring about at will, until its restart."""
+    session = host.launch(size=2, others=1, max_replicas_per_host=1)
+    network = session.plan["network"]["name"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "remove_network", lambda _engine, _name: False)
+        found = session.call("session_host", state="absent", session_name="demo")
+        assert "release reservation demo" in found["actions"]
+        assert f"The network {network} stays until Docker Engine is started again" in found["warnings"][0]
+        assert session.id not in host.ledger.read()
+        assert not session.files.path.exists()
+        again = session.call("session_host", state="absent", session_name="demo")
+        assert (again["changed"], again["actions"]) == (False, [])
+    assert f"remove network {network}" in session.call("session_host", state="absent", session_name="demo")["actions"]
+
+
 def settled(engine: Engine) -> dict[str, Any]:
     """Return what is on this host when its containers have started whole: their init forks before it runs a program."""
     before: dict[str, Any] = {}

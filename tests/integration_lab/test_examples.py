@@ -204,7 +204,6 @@ def test_all_replicas_take_part(example: str) -> None:
     ("host", "image", "example"),
     [
         ("n1", AS_ROOT, "mpi/session.yml"),
-        ("n1", AS_ROOT, "torchrun/session.yml"),
         ("n3", AS_NUMBER, "mpi/session.yml"),
         ("n3", AS_NUMBER, "dask/session.yml"),
     ],

@@ -47,7 +47,7 @@ BASE: dict[str, Any] = {
     "cluster_compute_lease_seconds": 600,
     "ansible_ssh_timeout": 60,
 }
-LAUNCHES = int(os.environ.get("RACE_LAUNCHES", "12"))
+LAUNCHES = int(os.environ.get("RACE_LAUNCHES", "8"))
 """How many at the same moment; 24 were tried as well, beside changes too, with 48 here."""
 NO_ROOM = re.compile(
     r"Session \w+ stays as it is|The session \w+ runs on as it is; it could not be changed|stays in the queue"

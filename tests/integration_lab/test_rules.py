@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import tunnel_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     egress_bridge,
     isolation_of,
@@ -28,6 +30,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.tests.integration_lab import packets
 from ansible_collections.cluster_compute.session.tests.integration_lab.driver import CHECKOUT, LAB, environment
 from ansible_collections.cluster_compute.session.tests.integration_lab.packets import Shot, datagram, stream
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 SESSION = "4f8c2a10-1111-4222-8333-444455556666"
 BRIDGE = egress_bridge(SESSION)
@@ -95,10 +98,12 @@ table ip docker-bridges {{
 """What an engine's translation of a published port comes down to."""
 CHANGE = """
 import json, sys
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import tunnel_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import isolation_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, steps
 plan = json.loads(sys.argv[2])
-wanted = isolation_of(plan, "h1")
+wanted = isolation_of(read_plan(plan), "h1", tunnel_of(plan))
 put = sys.argv[1] == "put"
 nftables = sys.argv[3] == "nft"
 sessions = {wanted.session_id: "train"}
@@ -150,7 +155,8 @@ def _run(namespace: str, *argv: str, stdin: str = "") -> str:
 
 def _change(verb: str, form: str, plan: dict[str, Any] | None = None) -> list[str]:
     """Put or remove the rules of *plan* (PLAN) in the namespace that is the host, and return what was done."""
-    return list(json.loads(_run(HOST, sys.executable, "-c", CHANGE, verb, json.dumps(plan or PLAN), form)))
+    whole = encode(typed_plan(plan or PLAN))
+    return list(json.loads(_run(HOST, sys.executable, "-c", CHANGE, verb, json.dumps(whole), form)))
 
 
 def _rules() -> list[str]:
@@ -393,5 +399,5 @@ def test_a_table_that_is_whole_stays_and_one_that_is_not_is_put_again(ears: dict
         assert str(VNI) not in _run(HOST, "nft", "list", "table", "inet", table)
     finally:
         _change("remove", "nft")
-    chains = nft_rules(isolation_of(PLAN, "h1"))
+    chains = nft_rules(isolation_of(typed_plan(PLAN), "h1", tunnel_of(PLAN)))
     assert {chain for chain in chains if f"chain {chain} {{" in whole} == {"input", "forward"}

@@ -143,7 +143,7 @@ class World:
 
     def make_keys(self, host: str, regenerate: bool = False) -> None:
         """Make a host's keys and tell them to whoever is converged from now on."""
-        public, made = make_keys(self.states[host].session(SESSION), self.plan, host, regenerate, False)
+        public, made = make_keys(self.states[host].session(SESSION), read_plan(self.plan), host, regenerate, False)
         assert "tunnel.key" in made
         self.keys.update(public)
 

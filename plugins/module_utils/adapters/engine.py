@@ -467,9 +467,20 @@ class Engine:
             },
         )
 
-    def remove_network(self, name: str) -> None:
-        """Remove the network *name*."""
-        self._do(f"remove the network {name}", "DELETE", f"/networks/{in_path(name)}")
+    def remove_network(self, name: str) -> bool:
+        """Remove the network *name*; return False where the engine keeps it for containers that are gone.
+
+        Engines before 28.1 can count one too many where several containers start or end at once, and go by that count
+        until they are started again (moby/moby#42119, moby/moby#49736).
+        """
+        path = f"/networks/{in_path(name)}"
+        try:
+            self._do(f"remove the network {name}", "DELETE", path)
+        except _Refused as error:
+            if "active endpoints" in str(error) and not self._get(f"inspect the network {name}", path)["Containers"]:
+                return False
+            raise
+        return True
 
     def volume(self, name: str) -> dict[str, Any] | None:
         """Return driver and options of a volume, and what its label tells of its maker; None where there is none."""

@@ -11,9 +11,9 @@ leave that host; only the public keys travel (authorized_keys and known_hosts fo
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     file_differs,
@@ -23,6 +23,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
+
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 
 try:
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -115,19 +118,19 @@ def converge_keys(directory: Path, regenerate: bool, check_mode: bool) -> tuple[
     return public, made
 
 
-def known_hosts(peers: list[dict[str, Any]], public_keys: Mapping[str, Mapping[str, str]]) -> str:
+def known_hosts(peers: Iterable[Replica], public_keys: Mapping[str, Mapping[str, str]]) -> str:
     """Return the known_hosts file of a session: every replica by name and by address, with the port and without."""
     lines = []
     for peer in peers:
-        names = [peer["name"], peer["address"]]
+        names = [peer.name, str(peer.address)]
         names += [f"[{name}]:{SSH_PORT}" for name in names]
-        lines.append(f"{','.join(names)} {public_keys[peer['name']]['host']}\n")
+        lines.append(f"{','.join(names)} {public_keys[peer.name]['host']}\n")
     return "".join(lines)
 
 
-def authorized_keys(peers: list[dict[str, Any]], public_keys: Mapping[str, Mapping[str, str]], subnet: str) -> str:
+def authorized_keys(peers: Iterable[Replica], public_keys: Mapping[str, Mapping[str, str]], subnet: str) -> str:
     """Return the authorized_keys file of a session: every replica's client key, from the session's subnet only."""
-    return "".join(f'from="{subnet}" {public_keys[peer["name"]]["client"]} {peer["name"]}\n' for peer in peers)
+    return "".join(f'from="{subnet}" {public_keys[peer.name]["client"]} {peer.name}\n' for peer in peers)
 
 
 def owner_keys(keys: Iterable[str], source: str | None = None) -> str:
@@ -136,14 +139,14 @@ def owner_keys(keys: Iterable[str], source: str | None = None) -> str:
     return "".join(f"{limit}{key}\n" for key in keys)
 
 
-def client_configuration(peers: list[dict[str, Any]], directory: str) -> str:
+def client_configuration(peers: Sequence[Replica], directory: str) -> str:
     """Return the ssh_config(5) with which ``ssh sub1`` finds its key, checks the host and never prompts.
 
     Without peers it says nothing.
     """
     if len(peers) < 2:
         return "Host *\n"
-    names = " ".join(f"{peer['name']} {peer['address']}" for peer in peers)
+    names = " ".join(f"{peer.name} {peer.address}" for peer in peers)
     return (
         f"Host {names}\n"
         f"    Port {SSH_PORT}\n"

@@ -23,6 +23,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.patch import digest, patched
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     Record,
     is_stub,
@@ -75,13 +76,13 @@ def hold(
     record: the one that the session is to have. Returns what `launch_steps.hold` returns, a failure included; where it
     is not granted nothing stays.
     """
-    claim = replace(claim, amends=record.id)
+    claim, plan = replace(claim, amends=record.id), read_plan(record.plan)
     engine = Engine.connect()
     leased, answer = reservation.lease(ledger, claim, allocatable, lease_seconds, run.lease_owner, check_mode)
     if answer.granted and claim.replicas:
         # Once it is leased: who drains the host sees the lease, or this sees the drain.
         drain = state.read_drain()
-        foreign = [] if drain is not None else foreign_containers(engine, record, host, _names(state, record.id))
+        foreign = [] if drain is not None else foreign_containers(engine, plan, host, _names(state, record.id))
         reasons = [str(drain)] if drain is not None else foreign
         if reasons:
             if not check_mode:
@@ -97,12 +98,12 @@ def hold(
                 return {**result, "changed": leased, "public_keys": {}}
             session = state.session(record.id)
             here = _names(state, record.id)
-            for name in record.plan["hosts"][host]["replicas"] if not check_mode else ():
+            for name in plan.hosts[host].replicas if not check_mode else ():
                 if name not in here:
                     session.expect(name)
-            data = SessionData(record, host, session)
+            data = SessionData(record, plan, host, session)
             data.is_new = not here
-            made = make_under_lease(data, record.plan, run.lease_owner, False, check_mode)
+            made = make_under_lease(data, plan, run.lease_owner, False, check_mode)
     except (SessionError, OSError) as error:
         release(state, ledger, claim.session_id, record, run.lease_owner, check_mode)
         return {**result, **failed(error)}
@@ -116,7 +117,7 @@ def _names(state: StateDirectory, session_id: str) -> set[str]:
     if record is None or record.plan is None:
         return set()
     host = session.name_in(record.plan)
-    return {replica["name"] for replica in record.plan["replicas"] if replica["host"] == host}
+    return {replica.name for replica in read_plan(record.plan, forgiving=True).on(str(host))}
 
 
 def _refuse_if_changed(state: StateDirectory, ledger: LedgerFile, record: Record, run: Run, check_mode: bool) -> None:
@@ -212,9 +213,8 @@ def amend(
         _refuse_if_changed(state, ledger, record, run, check_mode)
         if host not in record.hosts:
             raise StateError(f"Session {record.name} has no replica on {host} any more, so nothing is changed there.")
-        members = [replica["name"] for replica in record.plan["replicas"]]
-        known = {**session.read_public_keys(), **public_keys}
-        if patch is not None and has_ssh(record.plan) and not known.keys() >= set(members):
+        plan, known = read_plan(record.plan), {**session.read_public_keys(), **public_keys}
+        if patch is not None and has_ssh(plan) and not known.keys() >= {replica.name for replica in plan.replicas}:
             return _stale(found)
         archive = LogArchive(engine, state, *keep)
         amendment = Amendment(change_id, run.lease_owner)
@@ -235,7 +235,7 @@ def amend(
     if check_mode or not prove_too:
         return {**made, "replicas": []} if prove_too else made
     begun = time.monotonic()
-    proof = prove(state, engine, record, host, timeout, patience)
+    proof = prove(state, engine, plan, host, timeout, patience)
     made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
     return {**made, **proof}
 

@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import folders
@@ -33,6 +33,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Stage, Step
 
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
+
 PROBE_SECONDS = 2.0
 """For how long a file that another host has written may stay unseen: file systems of a network keep what they know."""
 
@@ -42,20 +45,22 @@ Mount = dict[str, Any]
 class SessionData:
     """The data of one session on one host."""
 
-    def __init__(self, record: Record, host: str, directory: SessionDirectory, engine: Engine | None = None) -> None:
-        """Take the whole *record* of a session; *engine* may be missing for what needs none."""
+    def __init__(
+        self, record: Record, plan: Plan, host: str, directory: SessionDirectory, engine: Engine | None = None
+    ) -> None:
+        """Take the whole *record* of a session and the *plan* in it; *engine* may be missing for what needs none."""
         self.session_id: str = record.id
         self.session_name: str = record.name
         self.is_changed = record.status != PREPARING and record.change is not None
         self.is_new = record.status == PREPARING or (
-            self.is_changed and all(map(directory.is_expected, record.plan["hosts"][host]["replicas"]))
+            self.is_changed and all(map(directory.is_expected, plan.hosts[host].replicas))
         )
         """Whether the session comes to this host: it is being started, or changes while it runs."""
         self.host = host
-        self.hosts: dict[str, Any] = record.plan["hosts"]
-        self.mounts: list[Mount] = record.plan["request"]["mounts"]
-        self.roots: list[str] = self.hosts[host]["mount_roots"]
-        self.planned: dict[str, dict[str, Any]] = self.hosts[host]["data"]
+        self.hosts = plan.hosts
+        self.mounts: list[Mount] = plan.request["mounts"]
+        self.roots = list(plan.hosts[host].mount_roots)
+        self.planned = plan.hosts[host].data
         self.directory = directory
         self.engine = engine
         self._noting = threading.Lock()
@@ -85,7 +90,7 @@ class SessionData:
             # One that the hosts share is made by one of them, the others have to find it.
             if (
                 (mount["owner"] or mount["mode"])
-                and self.planned[source]["proof"] != READS
+                and self.planned[source].proof != READS
                 and not os.path.lexists(source)
             ):
                 actions.append(f"create folder {source}")
@@ -94,7 +99,7 @@ class SessionData:
                     self._explained(folders.make_folder, source, self.roots, (int(uid), int(gid)), _mode(mount))
                     self._mark_made("folders", source)
         for source in self.paths:
-            if self.planned[source]["proof"] == WRITES and not check_mode:
+            if self.planned[source].proof == WRITES and not check_mode:
                 self._mark_made("proofs", source)
                 self._write_probe(source, secret)
         return actions
@@ -123,11 +128,9 @@ class SessionData:
             if folders.bind_mount_path(self.session_id, number) in points
         }
         for source, folder in self.planned.items():
-            if folder["proof"] is None or source in known:
+            if folder.proof is None or source in known:
                 continue
-            writer = next(
-                name for name, host_plan in self.hosts.items() if host_plan["data"][source]["proof"] == WRITES
-            )
+            writer = next(name for name, host_plan in self.hosts.items() if host_plan.data[source].proof == WRITES)
             if not finds_probe(source, self.roots, self.session_id, probe_text(secret, source)):
                 raise FolderError(
                     f"The folder {source} on {self.host} is not the folder that {writer} has there (session_mounts): "
@@ -186,9 +189,9 @@ class SessionData:
                     raise FolderError(f"{source} has {name} {value} where {mount[name]} is asked, and is not changed.")
             return
         filesystem = folders.mount_of(os.path.realpath(source)).filesystem
-        if filesystem != self.planned[source]["filesystem"]:
+        if filesystem != self.planned[source].filesystem:
             raise FolderError(
-                f"{source} is on a file system of type {filesystem}, and was on {self.planned[source]['filesystem']} "
+                f"{source} is on a file system of type {filesystem}, and was on {self.planned[source].filesystem} "
                 "when the session was launched: it seems not to be mounted."
             )
 

@@ -12,6 +12,7 @@ import math
 import os
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import cpus, firewall, folders, link
@@ -31,7 +32,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.suspicion import SuspicionFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan, SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PENDING,
@@ -267,11 +268,14 @@ def _own_public_keys(state: StateDirectory, records: list[Record]) -> dict[str, 
         session = state.session(record.id)
         host = session.read_host()
         if host in record.hosts and record.status == RUNNING and record.plan is not None and host is not None:
+            from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
             from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import make_keys
 
-            public_keys, lacking = make_keys(session, record.plan, host, regenerate=False, check_mode=True)
-            if not lacking:
-                found[record.id] = public_keys
+            with suppress(InvalidPlan):  # who would start it says so
+                plan = read_plan(record.plan, forgiving=True)
+                public_keys, lacking = make_keys(session, plan, host, regenerate=False, check_mode=True)
+                if not lacking:
+                    found[record.id] = public_keys
     return found
 
 

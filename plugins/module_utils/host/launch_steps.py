@@ -20,6 +20,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LOOK_SECONDS, LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory, StateError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     PREPARING,
@@ -90,8 +91,9 @@ def hold(
             if record.status == PREPARING and record.queue is None and not check_mode:
                 # Before the first key: what is found later of a launch that was killed can then be told whose it is.
                 keep_records(state, [record], check_mode)
-            data = SessionData(record, host, session)
-            made = make_under_lease(data, record.plan, lease_owner, regenerate_keys, check_mode)
+            plan = read_plan(record.plan)
+            data = SessionData(record, plan, host, session)
+            made = make_under_lease(data, plan, lease_owner, regenerate_keys, check_mode)
     except (SessionError, OSError) as error:
         roll_back(state, ledger, record, lease_owner, check_mode)
         return {**result, **failed(error)}
@@ -99,7 +101,7 @@ def hold(
 
 
 def make_under_lease(
-    data: SessionData, plan: dict[str, Any], lease_owner: str, regenerate_keys: bool, check_mode: bool
+    data: SessionData, plan: Plan, lease_owner: str, regenerate_keys: bool, check_mode: bool
 ) -> dict[str, Any]:
     """Make the folders, proofs and keys that a session lacks here, and return what was made."""
     actions = data.prepare(lease_owner, check_mode)
@@ -210,36 +212,36 @@ def start(
         return {**made, "replicas": []}
     begun = time.monotonic()
     if roles is not None:
-        return {**made, **await_roles(engine, record, host, roles, timeout, waits=bool(patience))}
-    proof = prove(state, engine, record, host, timeout, patience)
+        return {**made, **await_roles(engine, context.plan, host, roles, timeout, waits=bool(patience))}
+    proof = prove(state, engine, context.plan, host, timeout, patience)
     made["seconds"]["ready"] = round(time.monotonic() - begun, 3)
     return {**made, **proof}
 
 
 def await_roles(
-    engine: Engine, record: Record, host: str, roles: Collection[str], timeout: float, *, waits: bool = True
+    engine: Engine, plan: Plan, host: str, roles: Collection[str], timeout: float, *, waits: bool = True
 ) -> dict[str, Any]:
     """Wait until the replicas of some roles here are ready; return ``begun``, their names, or else ``unproven``, why.
 
     waits: as in `wait_until_ready`. Raises VerificationFailed.
     """
-    replicas = [replica for replica in record.plan["replicas"] if replica["host"] == host and replica["role"] in roles]
+    replicas = [replica for replica in plan.on(host) if replica.role in roles]
     try:
-        ready = wait_until_ready(engine, record.plan, replicas, time.monotonic() + timeout, waits=waits)
+        ready = wait_until_ready(engine, plan, replicas, time.monotonic() + timeout, waits=waits)
     except PeersSilent as error:
         return {"unproven": str(error)}
     return {"begun": [replica["name"] for replica in ready]}
 
 
 def prove(
-    state: StateDirectory, engine: Engine, record: Record, host: str, timeout: float, patience: float
+    state: StateDirectory, engine: Engine, plan: Plan, host: str, timeout: float, patience: float
 ) -> dict[str, Any]:
     """Prove that the replicas here work; return ``replicas``, or ``unproven`` where peers did not answer in time."""
-    session = state.session(record.id)
+    session = state.session(plan.session.id)
     try:
-        replicas = verify(engine, record.plan, host, timeout, session.read_public_keys(), patience)
+        replicas = verify(engine, plan, host, timeout, session.read_public_keys(), patience)
     except PeersSilent as error:
         return {"unproven": str(error)}
     if session.made_file.exists():
-        remove_probes(session, record.id)
+        remove_probes(session, plan.session.id)
     return {"replicas": replicas}

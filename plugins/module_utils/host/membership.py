@@ -11,17 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import questions
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Echo, Question
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidPlan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
     GIVEN_AWAY,
     MEMBER,
     UNKNOWN,
-    has_peers,
     holds_back,
     judge,
 )
@@ -65,7 +65,7 @@ def is_due(state: StateDirectory) -> bool:
     """Tell whether a repair has to be done now: a session was given away, or one that was held back may start."""
     try:
         records, _damaged = state.records()
-        guarded = [record for record in records if record.plan is not None and holds_back(record.plan)]
+        guarded = [record for record in records if record.plan is not None and holds_back(_seen(record))]
         held_back = read_held_back()
         found = standings(state, guarded)
     except Exception:  # whatever it is, repairs say so
@@ -103,9 +103,9 @@ def silent_peers(
     echoes: dict[str, dict[str, list[Echo]]] = {}
     for key, part in parts.items():
         open_hosts = {name: [Echo(sent.address)] for name, sent in part.questions.items() if sent not in answered}
-        for replica in part.plan["replicas"] if key in pids else ():
-            if replica["host"] in open_hosts:
-                open_hosts[replica["host"]].append(Echo(replica["address"], pids[key]))
+        for replica in part.plan.replicas if key in pids else ():
+            if replica.host in open_hosts:
+                open_hosts[replica.host].append(Echo(str(replica.address), pids[key]))
         echoes[key] = open_hosts
     heard = questions.echo({echo for hosts in echoes.values() for some in hosts.values() for echo in some})
     return {key: [name for name, some in hosts.items() if not heard & set(some)] for key, hosts in echoes.items()}
@@ -115,7 +115,7 @@ def silent_peers(
 class _Part:
     """This host's part of a session. questions: to the other hosts, by name."""
 
-    plan: Mapping[str, Any]
+    plan: Plan
     questions: dict[str, Question]
 
 
@@ -125,17 +125,25 @@ def _parts(state: StateDirectory, records: Iterable[Record]) -> dict[str, _Part]
     for record in records:
         if record.status != RUNNING or not record.plan:
             continue
-        with suppress(KeyError, TypeError, ValueError, AttributeError):  # what it was told of it, a repair says
-            host = state.session(record.id).name_in(record.plan)
-            if host in record.plan["hosts"] and has_peers(record.plan):
-                found[record.id] = _Part(record.plan, _questions(record.plan, str(host)))
+        with suppress(InvalidPlan, ValueError):  # what it was told of it, a repair says
+            plan, host = _seen(record), state.session(record.id).name_in(record.plan)
+            if host is not None and host in plan.hosts:
+                found[record.id] = _Part(plan, _questions(plan, host))
     return {key: part for key, part in found.items() if part.questions}
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> dict[str, Question]:
-    local, network = str(ip_address(plan["hosts"][host]["underlay_address"])), plan["network"]
+def _seen(record: Record) -> Plan:
+    """Return the plan of a record; of a newer release's as well, as for asking it does. Raises InvalidPlan."""
+    return read_plan(record.plan, forgiving=True)
+
+
+def _questions(plan: Plan, host: str) -> dict[str, Question]:
+    """Return what the other hosts are asked, by name. Raises ValueError for what is no address."""
+    network, local = plan.network, str(ip_address(str(plan.hosts[host].underlay_address)))
+    if network is None or network.port is None or network.vni is None:
+        return {}
     return {
-        name: Question(local, str(ip_address(other["underlay_address"])), network["port"], network["vni"])
-        for name, other in plan["hosts"].items()
+        name: Question(local, str(ip_address(str(other.underlay_address))), network.port, network.vni)
+        for name, other in plan.hosts.items()
         if name != host
     }

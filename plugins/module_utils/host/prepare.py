@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
@@ -28,6 +28,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import descriptions, perform
+
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 
 PublicKeys = dict[str, dict[str, "str | None"]]
 
@@ -72,7 +75,7 @@ def release_name(ledger: LedgerFile, session_id: str, lease_owner: str) -> None:
 
 
 def make_keys(
-    session: SessionDirectory, plan: dict[str, Any], host: str, regenerate: bool, check_mode: bool
+    session: SessionDirectory, plan: Plan, host: str, regenerate: bool, check_mode: bool
 ) -> tuple[PublicKeys, list[str]]:
     """Make the keys of this host's replicas that are missing, or all anew with *regenerate*.
 
@@ -82,12 +85,11 @@ def make_keys(
     """
     public_keys: PublicKeys = {}
     names: list[str] = []
-    for replica in plan["replicas"]:
-        if replica["host"] == host:
-            folder = session.replica(replica["name"]) / "ssh"
-            public_keys[replica["name"]], made = converge_keys(folder, regenerate, check_mode)
-            names += [f"{replica['name']}/{key}" for key in made]
-    if plan["network"] is not None and plan["network"]["tunnel"] is not None:
+    for replica in plan.on(host):
+        folder = session.replica(replica.name) / "ssh"
+        public_keys[replica.name], made = converge_keys(folder, regenerate, check_mode)
+        names += [f"{replica.name}/{key}" for key in made]
+    if plan.network is not None and plan.network.tunnel is not None:
         from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
         public = None if regenerate else wireguard.read_public_key(session.tunnel_key_file)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -42,6 +42,7 @@ def removal_stages(
     archive: LogArchive | None = None,
     left: Record | None = None,
     change_id: str | None = None,
+    stuck: list[str] | None = None,
 ) -> list[Stage]:
     """Return the steps that remove a session, found by name, by id or by both: containers, networks, links, state.
 
@@ -51,7 +52,8 @@ def removal_stages(
     of a session goes whole. undo: what a launch that did not succeed made of data, empty folders and volumes, and what
     its batch command wrote go as well; with keep_data volumes only if they are empty. archive: keeps what the
     containers wrote. left: the record that the session is to have here by then. change_id: names the change that this
-    is a part of, whose lease stays.
+    is a part of, whose lease stays. stuck: gets the names of networks that the engine keeps though nothing is on them;
+    that keeps nothing else from going, so that the session's place is free.
     """
     labels, is_meant = _meant(session_name, session_id)
     containers = engine.session_containers(labels)
@@ -86,7 +88,7 @@ def removal_stages(
                 "remove",
                 "network",
                 network["Name"],
-                partial(engine.remove_network, network["Id"]),
+                partial(_remove_network, engine, network, [] if stuck is None else stuck),
                 before=network["Driver"],
             )
             for network in networks
@@ -139,6 +141,11 @@ def _guarded(state: StateDirectory, session_id: str, left: Record | None) -> Iso
     except DamagedFile:
         return None
     return None if record is None or not is_stub(record) else firewall_rules.isolation_of_stub(record)
+
+
+def _remove_network(engine: Engine, network: Mapping[str, Any], stuck: list[str]) -> None:
+    if not engine.remove_network(network["Id"]):
+        stuck.append(network["Name"])
 
 
 def _aside_steps(output: OutputDirectory, ids: Iterable[str]) -> Stage:

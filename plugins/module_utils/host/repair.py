@@ -30,12 +30,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     StateDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, message_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     RUNNING,
     Record,
     is_stub,
     latest,
+    require_known,
     stub_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Allocatable
@@ -315,10 +317,11 @@ class _Repairer:
             self._did(action, "record", record.name, None, record.revision)
 
     def _converge(self, record: Record, host: str) -> None:
-        session = self.state.session(record.id)
+        require_known(record)
+        session, plan = self.state.session(record.id), read_plan(record.plan)
         own: Keys = {}
-        if has_ssh(record.plan):
-            own, made = make_keys(session, record.plan, host, False, self.check_mode)
+        if has_ssh(plan):
+            own, made = make_keys(session, plan, host, False, self.check_mode)
             for name in made:
                 self._did(f"create key {name}", "key", name, None, "made")
         keys: dict[str, Any] = {**session.read_public_keys(), **self.public_keys.get(record.id, {}), **own}
@@ -327,10 +330,10 @@ class _Repairer:
         waits = record.id in self.waiting
         if waits and record.change is not None and not self.check_mode:
             here = session.read_record()
-            for replica in record.plan["replicas"]:
-                comes = replica["host"] == host and replica["name"] in record.change.places
+            for name in plan.hosts[host].replicas:
+                comes = name in record.change.places
                 if comes and (here is None or is_stub(here) or here.revision < record.revision):
-                    session.expect(replica["name"])  # so that it waits at the next boot as well
+                    session.expect(name)  # so that it waits at the next boot as well
         context = Context(
             self.engine,
             self.state,

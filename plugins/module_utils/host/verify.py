@@ -23,6 +23,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.l
     run_in_network_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import OUTPUT, SessionError
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
+    VXLAN,
+    Network,
+    Plan,
+    Replica,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ports import EVERY_ADDRESS
 
@@ -51,7 +57,7 @@ PATIENCE = 5.0
 
 def verify(
     engine: Engine,
-    plan: dict[str, Any],
+    plan: Plan,
     host: str,
     timeout: float,
     public_keys: Mapping[str, Mapping[str, str]],
@@ -65,88 +71,88 @@ def verify(
     Returns one dict per replica: name, host, container, rank, address, status, interface, mtu. Raises
     VerificationFailed with everything that is wrong, PeersSilent where that is nothing but peers.
     """
-    replicas = [replica for replica in plan["replicas"] if replica["host"] == host]
+    replicas = plan.on(host)
     deadline = time.monotonic() + timeout
     results = wait_until_ready(engine, plan, replicas, deadline, waits=bool(patience))
-    if plan["network"] is not None:
+    if plan.network is not None:
         for replica, result in zip(replicas, results):
-            result.update(_prove_interface(plan, replica, result["pid"]))
+            result.update(_prove_interface(plan.network, replica, result["pid"]))
             _prove_server(replica, result["pid"])
-            if result["runtime"] == RUNTIME and not is_first(result["pid"], replica["address"]):
+            if result["runtime"] == RUNTIME and not is_first(result["pid"], str(replica.address)):
                 raise VerificationFailed(
-                    f"Programs of the replica {replica['name']} on {replica['host']} do not find its session's address "
-                    f"{replica['address']} first, for which the engine's runtime {RUNTIME} was to see when the "
+                    f"Programs of the replica {replica.name} on {host} do not find its session's address "
+                    f"{replica.address} first, for which the engine's runtime {RUNTIME} was to see when the "
                     "container was started. The log of the host's engine says why."
                 )
-        if plan["network"]["driver"] == "vxlan":
-            _prove_packets(plan, host, results[0]["pid"], replicas[0]["name"], results[0]["mtu"], patience)
-        if plan["network"]["tunnel"] is not None:
-            _prove_tunnel(plan, host)
-    if plan["ssh_port"] is not None:
+        if plan.network.driver == VXLAN:
+            _prove_packets(plan, plan.network.port, host, results[0], patience)
+        if plan.network.tunnel is not None:
+            _prove_tunnel(plan, plan.network.tunnel.link, host)
+    if plan.ssh_port is not None:
         for replica, result in zip(replicas, results):
-            if replica["rank"] == 0:
-                _prove_login(replica, result["pid"], public_keys[replica["name"]]["host"])
+            if replica.rank == 0:
+                _prove_login(replica, result["pid"], public_keys[replica.name]["host"])
     for result in results:
         del result["pid"], result["runtime"]
     return results
 
 
 def wait_until_ready(
-    engine: Engine, plan: dict[str, Any], replicas: Sequence[dict[str, Any]], deadline: float, *, waits: bool = True
+    engine: Engine, plan: Plan, replicas: Sequence[Replica], deadline: float, *, waits: bool = True
 ) -> list[dict[str, Any]]:
     """Wait until replicas run, are healthy and listen where their role says so; return what `verify` begins with.
 
     deadline: of the monotonic clock. waits: whether one that runs may take until then to get ready. Raises
     VerificationFailed, and PeersSilent where one is not ready that is not waited for.
     """
-    ports = {role["name"]: role.get("ready_port") for role in plan["request"]["roles"]}
-    return [_wait_until_ready(engine, replica, ports.get(replica["role"]), deadline, waits) for replica in replicas]
+    ports = {role["name"]: role.get("ready_port") for role in plan.request["roles"]}
+    return [_wait_until_ready(engine, replica, ports.get(replica.role), deadline, waits) for replica in replicas]
 
 
 def _wait_until_ready(
-    engine: Engine, replica: dict[str, Any], port: int | None, deadline: float, waits: bool
+    engine: Engine, replica: Replica, port: int | None, deadline: float, waits: bool
 ) -> dict[str, Any]:
     delay = 0.05
     while True:
         result = _wait_until_running(engine, replica, deadline, waits)
         # A service that only its own replica reaches is of no use to the others.
         seen = listeners(result["pid"], port) if port is not None else set()
-        if port is None or seen & {replica["address"], *EVERYWHERE}:
+        if port is None or seen & {replica.address, *EVERYWHERE}:
             return result
         if not waits:
             raise _not_ready(replica)
         if time.monotonic() > deadline:
-            where = f"{replica['address']} port {port}" if replica["address"] else f"port {port} of every address"
+            where = f"{replica.address} port {port}" if replica.address else f"port {port} of every address"
             only = f" It listens there on {', '.join(sorted(seen))} alone." if seen else ""
             raise VerificationFailed(
-                f"The replica {replica['name']} on {replica['host']} runs and does not listen on {where}, as it has to "
-                f"by ready_port of its role.{only}\n{_last_output(engine.logs(replica['container'], 20))}"
+                f"The replica {replica.name} on {replica.host} runs and does not listen on {where}, as it has to "
+                f"by ready_port of its role.{only}\n{_last_output(engine.logs(replica.container, 20))}"
             )
         time.sleep(delay)
         delay = min(delay * 2, 1.0)
 
 
-def _not_ready(replica: Mapping[str, Any]) -> PeersSilent:
-    return PeersSilent(f"The replica {replica['name']} on {replica['host']} is not ready; others may have to start.")
+def _not_ready(replica: Replica) -> PeersSilent:
+    return PeersSilent(f"The replica {replica.name} on {replica.host} is not ready; others may have to start.")
 
 
-def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float, waits: bool) -> dict[str, Any]:
+def _wait_until_running(engine: Engine, replica: Replica, deadline: float, waits: bool) -> dict[str, Any]:
     delay = 0.05
     while True:
-        found = engine.inspect(replica["container"])
+        found = engine.inspect(replica.container)
         if found is None:
             raise VerificationFailed(
-                f"The container {replica['container']} on {replica['host']} does not exist: somebody has removed it."
+                f"The container {replica.container} on {replica.host} does not exist: somebody has removed it."
             )
         state = found["State"]
         health = (state.get("Health") or {}).get("Status", "healthy")
         if state["Status"] == "running" and health == "healthy":
             return {
-                "name": replica["name"],
-                "host": replica["host"],
-                "container": replica["container"],
-                "rank": replica["rank"],
-                "address": replica["address"],
+                "name": replica.name,
+                "host": replica.host,
+                "container": replica.container,
+                "rank": replica.rank,
+                "address": replica.address,
                 "status": "RUNNING",
                 "pid": state["Pid"],
                 "runtime": found["HostConfig"].get("Runtime"),
@@ -156,28 +162,28 @@ def _wait_until_running(engine: Engine, replica: dict[str, Any], deadline: float
         if state["Status"] in ("exited", "dead") or time.monotonic() > deadline:
             health_text = "" if health == "healthy" else f", health {health}"
             raise VerificationFailed(
-                f"The replica {replica['name']} on {replica['host']} is not running: its container "
-                f"{replica['container']} is {state['Status']}{health_text}, exit code {state['ExitCode']}"
+                f"The replica {replica.name} on {replica.host} is not running: its container "
+                f"{replica.container} is {state['Status']}{health_text}, exit code {state['ExitCode']}"
                 f"{', killed for want of memory' if state.get('OOMKilled') else ''}. "
-                f"{state.get('Error') or ''}\n{_last_output(engine.logs(replica['container'], 20))}"
+                f"{state.get('Error') or ''}\n{_last_output(engine.logs(replica.container, 20))}"
             )
         time.sleep(delay)
         delay = min(delay * 2, 1.0)
 
 
-def _prove_server(replica: dict[str, Any], pid: int) -> None:
+def _prove_server(replica: Replica, pid: int) -> None:
     """Prove that the replica's SSH server, which was started with it, listens.
 
     sshd leaves its caller before it listens (sshd(8): it detaches first), so that it may not do so yet.
     """
     deadline = time.monotonic() + SERVER_SECONDS
-    while not listens(pid, replica["address"], SSH_PORT):
+    while not listens(pid, str(replica.address), SSH_PORT):
         if time.monotonic() < deadline:
             time.sleep(0.05)
             continue
         raise VerificationFailed(
-            f"The SSH server of the replica {replica['name']} on {replica['host']} does not listen on "
-            f"{replica['address']} port {SSH_PORT}."
+            f"The SSH server of the replica {replica.name} on {replica.host} does not listen on "
+            f"{replica.address} port {SSH_PORT}."
         )
 
 
@@ -189,62 +195,62 @@ def _last_output(text: str) -> str:
     return "\n".join(["Its last output:", *(OUTPUT + line for line in lines)])
 
 
-def _prove_login(replica: dict[str, Any], pid: int, key: str) -> None:
+def _prove_login(replica: Replica, pid: int, key: str) -> None:
     """Prove that what listens for the session's owner is the replica's SSH server and not a program of the image."""
     if ssh_server.host_key(pid, EVERY_ADDRESS, LOGIN_PORT) != key:
         raise VerificationFailed(
-            f"The SSH server of the replica {replica['name']} on {replica['host']} does not answer on port "
+            f"The SSH server of the replica {replica.name} on {replica.host} does not answer on port "
             f"{LOGIN_PORT}, where session_authorized_keys log in. The image's own program has to leave this port alone."
         )
 
 
-def _prove_interface(plan: dict[str, Any], replica: dict[str, Any], pid: int) -> dict[str, Any]:
+def _prove_interface(network: Network, replica: Replica, pid: int) -> dict[str, Any]:
     """Compare the replica's session interface with the plan: name, address, MAC, MTU."""
-    interface = plan["network"]["interface"]
     found = addresses_of(pid)
-    link = found.get(replica["address"])
+    link = found.get(str(replica.address))
     if link is None:
         raise VerificationFailed(
-            f"The replica {replica['name']} on {replica['host']} has no interface with its address "
-            f"{replica['address']}; it has {', '.join(sorted(found)) or 'none'}."
+            f"The replica {replica.name} on {replica.host} has no interface with its address "
+            f"{replica.address}; it has {', '.join(sorted(found)) or 'none'}."
         )
-    wanted = {"interface": interface, "mac": replica["mac"]}
+    wanted: dict[str, Any] = {"interface": network.interface, "mac": replica.mac}
     have = {"interface": link["ifname"], "mac": link["address"]}
-    if plan["network"]["mtu"] is not None:
-        wanted["mtu"], have["mtu"] = plan["network"]["mtu"], link["mtu"]
+    if network.mtu is not None:
+        wanted["mtu"], have["mtu"] = network.mtu, link["mtu"]
     else:
         del wanted["mac"], have["mac"]  # a local bridge learns MACs by itself, so the engine may choose them
     if wanted != have:
         changes = "; ".join(f"{key} {have[key]}, planned {wanted[key]}" for key in wanted if have[key] != wanted[key])
         raise VerificationFailed(
-            f"The session interface of the replica {replica['name']} on {replica['host']} is not as planned: {changes}."
+            f"The session interface of the replica {replica.name} on {replica.host} is not as planned: {changes}."
         )
     return {"interface": link["ifname"], "mtu": link["mtu"]}
 
 
-def _prove_packets(plan: dict[str, Any], host: str, pid: int, name: str, mtu: int, patience: float) -> None:
+def _prove_packets(plan: Plan, port: int | None, host: str, own: Mapping[str, Any], patience: float) -> None:
     """Send an unfragmentable packet of the full size from this host's first replica to the first of every other host.
 
     Every host does so, hence each pair is proven in both directions.
     """
-    first: dict[str, dict[str, Any]] = {}
-    for replica in plan["replicas"]:
-        if replica["host"] != host:
-            first.setdefault(replica["host"], replica)
+    first: dict[str, Replica] = {}
+    for replica in plan.replicas:
+        if replica.host != host:
+            first.setdefault(replica.host, replica)
+    mtu = own["mtu"]
     size = str(mtu - ICMP_OVERHEAD[4])
     if first and not patience:
         raise PeersSilent(f"The replicas on {', '.join(first)} were not asked yet.")
 
-    def ping(target: dict[str, Any]) -> str | None:
+    def ping(target: Replica) -> str | None:
         seconds = str(math.ceil(patience))
-        command = ["ping", "-n", "-q", "-M", "do", "-s", size, "-c", "1", "-w", seconds, target["address"]]
+        command = ["ping", "-n", "-q", "-M", "do", "-s", size, "-c", "1", "-w", seconds, str(target.address)]
         try:
-            run_in_network_of(pid, command)
+            run_in_network_of(own["pid"], command)
         except LinkError as error:
             return (
-                f"No packet of the full size ({mtu} bytes, unfragmented) came back from {target['name']} on "
-                f"{target['host']} to {name} on {host}. UDP port {plan['network']['port']} has to be open between the "
-                f"hosts, and the path between them has to carry the underlay's MTU. {error}"
+                f"No packet of the full size ({mtu} bytes, unfragmented) came back from {target.name} on "
+                f"{target.host} to {own['name']} on {host}. UDP port {port} has to be open between the hosts, and "
+                f"the path between them has to carry the underlay's MTU. {error}"
             )
         return None
 
@@ -254,15 +260,14 @@ def _prove_packets(plan: dict[str, Any], host: str, pid: int, name: str, mtu: in
         raise PeersSilent("\n".join(failures))
 
 
-def _prove_tunnel(plan: dict[str, Any], host: str) -> None:
+def _prove_tunnel(plan: Plan, name: str, host: str) -> None:
     """Prove that the packets to and from each other host went through the tunnel."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import wireguard
 
-    name = plan["network"]["tunnel"]["link"]
     tunnel = wireguard.read(name)
     peers = {address: key for key, address in tunnel.peers} if tunnel is not None else {}
     seen = wireguard.traffic(name) if peers else {}
-    for other, host_plan in plan["hosts"].items():
-        found = seen.get(peers.get(host_plan["tunnel_address"], ""))
+    for other, host_plan in plan.hosts.items():
+        found = seen.get(peers.get(str(host_plan.tunnel_address), ""))
         if other != host and (found is None or not (found.handshake and found.received and found.sent)):
             raise VerificationFailed(f"The tunnel {name} on {host} has carried nothing to and from {other}.")

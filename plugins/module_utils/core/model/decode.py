@@ -20,8 +20,16 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, show
 
 T = TypeVar("T")
-Problems = list[tuple[str, str]]
-"""Places, and what is wrong there."""
+
+
+class Problems(list[tuple[str, str]]):
+    """Places, and what is wrong there. forgiving: keys that are unknown are nothing wrong, wherever they are."""
+
+    def __init__(self, forgiving: bool) -> None:
+        super().__init__()
+        self.forgiving = forgiving
+
+
 Reader = Callable[[Any, str, Problems], Any]
 """Takes a value, its place and the problems so far, to which it adds; what it returns is of use if there are none."""
 
@@ -42,12 +50,12 @@ class Malformed(CoreError):
         super().__init__(f"{'; '.join(problems)}.")
 
 
-def decode(kind: type[T], data: object, name: str) -> T:
+def decode(kind: type[T], data: object, name: str, forgiving: bool = False) -> T:
     """Return *data* as an instance of the dataclass *kind*, no key missing and none unknown.
 
-    name: what it is, as a sentence begins with it. Raises Malformed.
+    name: what it is, as a sentence begins with it. forgiving: pass over keys that are unknown. Raises Malformed.
     """
-    problems: Problems = []
+    problems = Problems(forgiving)
     read: Reader = _reader(kind)  # type: ignore[arg-type]
     found = read(data, "", problems)
     if problems:
@@ -176,7 +184,7 @@ def _object_reader(kind: Any) -> Reader:
             return _expected(problems, place, value, "a mapping")
         missing = [name for name in needed if name not in value]
         newer = {name: value[name] for name in value if name not in readers}
-        unknown = [] if _newer(kind) else [str(name) for name in newer]
+        unknown = [] if _newer(kind) or problems.forgiving else [str(name) for name in newer]
         if missing:
             problems.append((place, f"lacks {', '.join(missing)}"))
         if unknown:

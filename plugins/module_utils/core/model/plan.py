@@ -175,10 +175,13 @@ class Plan:
         return [replica for replica in self.replicas if replica.host == host]
 
 
-def read_plan(data: object) -> Plan:
-    """Return a plan from its plain form. Raises InvalidPlan, a sentence for each place that is malformed."""
+def read_plan(data: object, forgiving: bool = False) -> Plan:
+    """Return a plan from its plain form. Raises InvalidPlan, a sentence for each place that is malformed.
+
+    forgiving: pass over what a newer release added, for who makes nothing by it.
+    """
     try:
-        return decode(Plan, data, "The plan")
+        return decode(Plan, data, "The plan", forgiving)
     except Malformed as error:
         problems = [f"{problem}." for problem in error.problems]
         if error.is_newer:

@@ -24,11 +24,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.membership import (
     QUESTION,
-    has_door,
+    holds_back,
 )
 
 if TYPE_CHECKING:
     from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 
 MARK = "cluster-compute"
 """The first word of the comments of rules; tables of nftables are called so, with id and name of the session."""
@@ -202,54 +203,52 @@ def inner_bridge(session_id: str) -> str:
     return f"{INNER_PREFIX}{session_id[:8]}"
 
 
-def isolation_of(plan: Mapping[str, Any], host: str) -> Isolation:
-    """Return what the firewall rules keep apart on a *host* that carries replicas of the session."""
-    session, network = plan["session"], plan["network"]
+def isolation_of(plan: Plan, host: str, overlay: OverlayTunnel | None) -> Isolation:
+    """Return what the firewall rules keep apart on a *host* that carries replicas of the session.
+
+    overlay: what `tunnel_of` says of the plan.
+    """
+    session, network = plan.session, plan.network
     published = []
     closed = []
-    for replica in plan["replicas"]:
-        for port in replica["ports"] if replica["host"] == host else ():
-            address = ipaddress.ip_address(port["host_ip"] or "0.0.0.0")  # noqa: S104 - published on all
+    for replica in plan.on(host):
+        for port in replica.ports:
+            address = ipaddress.ip_address(port.host_ip or "0.0.0.0")  # noqa: S104 - published on all
             if address.version == 6:
                 continue  # there the engine's proxy answers, on the host itself; nothing is forwarded
             if address.is_loopback:
-                closed.append((port["protocol"], str(address), port["host_port"]))
+                closed.append((port.protocol, str(address), port.host_port))
             else:
                 wanted = None if address.is_unspecified else str(address)
-                published.append(PublishedPort(port["protocol"], port["host_port"], port["container_port"], wanted))
-    tunnel_plan = tunnel_of(plan)
-    tunnel = None
-    if tunnel_plan is not None:
-        own = plan["hosts"][host]
-        tunnel = tunnel_on_host(tunnel_plan, own["underlay_interface"], own["underlay_address"])
+                published.append(PublishedPort(port.protocol, port.host_port, port.container_port, wanted))
+    own = plan.hosts[host]
     return Isolation(
-        session["id"],
-        session["name"],
-        tunnel,
-        plan["egress"]["subnet"],
-        None if network is None else network["link"] or inner_bridge(session["id"]),
+        session.id,
+        session.name,
+        None if overlay is None else tunnel_on_host(overlay, own.underlay_interface, own.underlay_address),
+        plan.egress.subnet,
+        None if network is None else network.link or inner_bridge(session.id),
         tuple(published),
         tuple(closed),
         _door_of(plan, host),
     )
 
 
-def _door_of(plan: Mapping[str, Any], host: str) -> Door | None:
+def _door_of(plan: Plan, host: str) -> Door | None:
     """Return where hosts are told their standing: in sessions that replace lost hosts, or have given one up."""
-    if not has_door(plan):
+    network, own = plan.network, plan.hosts[host]
+    if network is None or network.vni is None or network.port is None or not (holds_back(plan) or plan.fenced):
         return None
-    network = plan["network"]
-    own = plan["hosts"][host]
-    others = sorted(plan["hosts"].items())  # in the order in which a record is kept
-    members = tuple(str(other["underlay_address"]) for name, other in others if name != host)
+    others = sorted(plan.hosts.items())  # in the order in which a record is kept
+    members = tuple(str(other.underlay_address) for name, other in others if name != host)
     return Door(
-        network["vni"],
-        network["port"],
-        own["underlay_interface"],
-        own["underlay_address"],
+        network.vni,
+        network.port,
+        str(own.underlay_interface),
+        str(own.underlay_address),
         members,
-        tuple(address for address in plan.get("fenced") or () if address not in (*members, own["underlay_address"])),
-        network["tunnel"] is not None,
+        tuple(address for address in plan.fenced if address not in (*members, own.underlay_address)),
+        network.tunnel is not None,
     )
 
 

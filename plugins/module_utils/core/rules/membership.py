@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan
 
 MEMBER = "member"
 GIVEN_AWAY = "given away"
@@ -35,19 +38,9 @@ _NO = {4: 9, 6: 6}
 `rules.isolation.NO` call by name."""
 
 
-def has_door(plan: Mapping[str, Any]) -> bool:
-    """Tell whether hosts of a session answer: it replaces lost hosts (``fields.REPLACE``), or has given one up."""
-    return has_peers(plan) and (holds_back(plan) or bool(plan.get("fenced")))
-
-
-def has_peers(plan: Mapping[str, Any] | None) -> bool:
-    """Tell whether a session has other hosts, which a host can ask for its standing."""
-    return plan is not None and plan["network"] is not None and plan["network"]["vni"] is not None
-
-
-def holds_back(plan: Mapping[str, Any]) -> bool:
+def holds_back(plan: Plan) -> bool:
     """Tell whether a host that does not know its standing starts nothing of the session by itself."""
-    return bool(plan["request"].get("on_host_loss") == "replace")
+    return bool(plan.request.get("on_host_loss") == "replace")
 
 
 def question(vni: int, nonce: bytes) -> bytes:

@@ -19,6 +19,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, read_record
 
+STUCK = (
+    "The network {} stays until Docker Engine is started again: it counts containers on it that are gone. "
+    "The session's place is free."
+)
+
 # Each step imports what it needs: a host would spend a tenth of a second on what the other steps need.
 
 
@@ -136,21 +141,25 @@ def _amended(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 
 def _probe_written(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Make missing folders, and write into those that hosts share."""
-    from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
-
-    session = StateDirectory(arguments["state_directory"]).session(arguments["record"].id)
-    actions = SessionData(arguments["record"], arguments["host"], session).prepare(arguments["lease_owner"], check_mode)
+    actions = _data(arguments).prepare(arguments["lease_owner"], check_mode)
     return {"changed": bool(actions), "actions": actions}
 
 
 def _probe_checked(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Read in shared folders what other hosts wrote; in check mode there is nothing."""
+    if not check_mode:
+        _data(arguments).check_probes(arguments["lease_owner"])
+    return {"actions": []}
+
+
+def _data(arguments: dict[str, Any]) -> Any:
+    """Return the data of the session on this host. Raises InvalidPlan."""
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData
 
-    session = StateDirectory(arguments["state_directory"]).session(arguments["record"].id)
-    if not check_mode:
-        SessionData(arguments["record"], arguments["host"], session).check_probes(arguments["lease_owner"])
-    return {"actions": []}
+    record = arguments["record"]
+    session = StateDirectory(arguments["state_directory"]).session(record.id)
+    return SessionData(record, read_plan(record.plan), arguments["host"], session)
 
 
 def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -174,17 +183,17 @@ def _stub(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
 def _verified(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """Prove that the replicas work, or that those of some roles are ready; in check mode there may be none yet."""
     from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+    from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import read_plan
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.launch_steps import await_roles
     from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import verify
 
     if check_mode:
         return {"replicas": []}
+    plan, host, timeout = read_plan(arguments["record"].plan), arguments["host"], arguments["timeout"]
     if arguments["roles"] is not None:
-        given = (arguments[key] for key in ("record", "host", "roles", "timeout"))
-        return await_roles(Engine.connect(), *given)
+        return await_roles(Engine.connect(), plan, host, arguments["roles"], timeout)
     session = StateDirectory(arguments["state_directory"]).session(arguments["record"].id)
-    keys = session.read_public_keys()
-    replicas = verify(Engine.connect(), arguments["record"].plan, arguments["host"], arguments["timeout"], keys)
+    replicas = verify(Engine.connect(), plan, host, timeout, session.read_public_keys())
     if session.made_file.exists():
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import remove_probes
 
@@ -208,7 +217,7 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         with suppress(SessionError, OSError):
             # First, and on hosts that have nothing of it as well: who is at work finds it, or is found below.
             ledger.remember_removal(meant[0], arguments["lease_owner"])
-    found = {
+    found: dict[str, list[Any]] = {
         "sessions": removal.known_sessions(engine, state, ledger, *meant),
         "tombstones": [tombstone for tombstone in state.tombstones() if meant[0] in (None, tombstone["name"])],
     }
@@ -228,7 +237,8 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                 ledger.remember_removal(arguments["session_id"], None)
         archive = None if arguments["undo"] else _archive(engine, state, arguments)
         kept = {key: arguments[key] for key in ("keep_record", "undo", "keep_data")}
-        kept |= {"archive": archive, "left": arguments["record"], "change_id": change_id}
+        stuck: list[str] = []
+        kept |= {"archive": archive, "left": arguments["record"], "change_id": change_id, "stuck": stuck}
         stages = removal.removal_stages(engine, state, ledger, *meant, known, **kept)
         records = [] if arguments["record"] is None else [arguments["record"]]
         with suppress(SessionError, OSError):
@@ -237,9 +247,11 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if not check_mode:
             steps.perform(stages)
             keep_records(state, records, check_mode, arguments["recorded"])
+            found["warnings"] = [STUCK.format(name) for name in stuck]
+            stages = [[step for step in stage if step.name not in stuck] for stage in stages]
             if archive is not None:
                 archive.finish({session["id"]: session for session in found["sessions"]})
-                found["warnings"] = archive.problems
+                found["warnings"] += archive.problems
     return {**steps.outcome(stages), **found}
 
 

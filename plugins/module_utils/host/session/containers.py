@@ -21,8 +21,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import failure
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING, Record
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PREPARING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.capabilities import (
     DEFAULT_CAPABILITIES,
@@ -107,14 +107,13 @@ def foreign_steps(context: Context, own: set[str], check_mode: bool) -> Stage:
     return steps
 
 
-def foreign_containers(engine: Engine, record: Record, host: str, own: Collection[str]) -> list[str]:
+def foreign_containers(engine: Engine, plan: Plan, host: str, own: Collection[str]) -> list[str]:
     """Return, in sentences, what is in the way of a session's containers on a host; own: replicas that it has there."""
-    replicas = [replica for replica in record.plan["replicas"] if replica["host"] == host]
-    wanted = {replica["container"] for replica in replicas if replica["name"] not in own}
+    wanted = {replica.container for replica in plan.on(host) if replica.name not in own}
     return [
         f"There is a container named {name} already."
         for name, entry in sorted(engine.containers_named(wanted).items())
-        if docker_engine.session_id_of(entry["Labels"]) != record.id
+        if docker_engine.session_id_of(entry["Labels"]) != plan.session.id
     ]
 
 

@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     SessionDirectory,
     StateDirectory,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica, read_plan
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, Replica, read_plan
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     PREPARING,
     Record,
@@ -41,9 +41,9 @@ PublicKeys = Mapping[str, Mapping[str, str]]
 """The public keys of each replica of a session: name to "client" and "host", and "tunnel" in an encrypted one."""
 
 
-def has_ssh(plan: Mapping[str, Any]) -> bool:
+def has_ssh(plan: Plan) -> bool:
     """Tell whether replicas of a session have an SSH server: for each other, or for the session's owner."""
-    return plan["network"] is not None or plan["ssh_port"] is not None
+    return plan.network is not None or plan.ssh_port is not None
 
 
 def digest(content: bytes) -> str:
@@ -99,7 +99,7 @@ class Context:
         self.session = plan.session
         self.network = plan.network
         self.egress = plan.egress
-        self.has_ssh = has_ssh(record.plan)
+        self.has_ssh = has_ssh(plan)
         self.members = plan.replicas
         self.replicas = plan.on(host)
         self.environments = environment.environments(plan, host)
@@ -110,7 +110,7 @@ class Context:
         self.directory: SessionDirectory = state.session(self.session.id)
         self.written: set[Path] = set()
         """Files that are to be written, for what has to be started anew when they are."""
-        self.data = SessionData(record, host, self.directory, engine)
+        self.data = SessionData(record, plan, host, self.directory, engine)
         self.labels = {
             docker_engine.LABEL_SESSION_ID: self.session.id,
             docker_engine.LABEL_SESSION_NAME: self.session.name,

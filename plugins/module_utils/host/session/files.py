@@ -102,7 +102,6 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
     files: dict[str, str | None] = {"environment": environment.environment_file(values)}
     slots = [(member.name, environment.slots(member.resources.cpus)) for member in context.members]
     files["hostfile"] = environment.hostfile(slots)
-    members = context.record.plan["replicas"]
     files["hostfile.mpich"] = environment.mpich_hostfile(slots)
     is_login = is_login_server(context, replica)
     owners = context.plan.request["authorized_keys"]
@@ -111,16 +110,16 @@ def _files(context: Context, replica: Replica, public_keys: PublicKeys) -> dict[
         files[os.path.basename(environment.DEEPSPEED_HOSTFILE)] = environment.hostfile(trains)
         trusted = known = None
         if _knows(context, public_keys, "client"):
-            trusted = ssh_keys.authorized_keys(members, public_keys, context.network.subnet)
+            trusted = ssh_keys.authorized_keys(context.members, public_keys, context.network.subnet)
             # Who jumps through main1 comes from there.
             trusted += "" if is_login else ssh_keys.owner_keys(owners, context.members[0].address)
         if _knows(context, public_keys, "host"):
-            known = ssh_keys.known_hosts(members, public_keys)
+            known = ssh_keys.known_hosts(context.members, public_keys)
         files |= {"ssh/known_hosts": known, "ssh/authorized_keys": trusted}
     if is_login:
         files[f"ssh/{ssh_keys.OWNER_KEYS}"] = ssh_keys.owner_keys(owners)
     if context.has_ssh:
-        files["ssh/ssh_config"] = ssh_keys.client_configuration(members, SSH_MOUNT)
+        files["ssh/ssh_config"] = ssh_keys.client_configuration(context.members, SSH_MOUNT)
         path = search_path(context, replica)
         files["profile"] = environment.profile(path)
         variables = {**context.image_environment(replica), **values, "PATH": path}

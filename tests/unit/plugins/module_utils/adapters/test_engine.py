@@ -218,6 +218,22 @@ def test_networks_and_volumes(server: EngineServer, asking: Engine) -> None:
     assert json.loads(server.requests[3].query["filters"]) == {"label": ["l=1"]}
 
 
+def test_a_network_is_kept_for_containers_that_are_gone(server: EngineServer, asking: Engine) -> None:
+    """As Docker Engine 20.10 answered on a lab: its count was too high by some, and nothing was on the network."""
+    refusal = {"message": "error while removing network: network b id 2036 has active endpoints"}
+    server.answer("DELETE /networks/b", status=403, value=refusal)
+    server.answer("GET /networks/b", value={"Containers": {}})
+    assert not asking.remove_network("b")
+    server.answer("GET /networks/b", value={"Containers": {"c1": {"Name": "of somebody"}}})
+    with pytest.raises(EngineError, match="has active endpoints"):
+        asking.remove_network("b")
+    server.answer("DELETE /networks/b", status=403, value={"message": "b is a pre-defined network"})
+    with pytest.raises(EngineError, match="pre-defined"):
+        asking.remove_network("b")
+    server.answer("DELETE /networks/b", status=204, text="")
+    assert asking.remove_network("b")
+
+
 def stat(**fields: object) -> str:
     known = {"name": "a", "size": 1, "mode": 420, "mtime": "", "linkTarget": "", **fields}
     return base64.b64encode(json.dumps(known).encode()).decode()

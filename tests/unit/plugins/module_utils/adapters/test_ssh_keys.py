@@ -20,8 +20,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
     owner_keys,
     server_configuration,
 )
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
-MEMBERS = [{"name": "main1", "address": "10.213.0.2"}, {"name": "sub1", "address": "10.213.0.3"}]
+MEMBERS = typed_plan(
+    {"replicas": [{"name": "main1", "address": "10.213.0.2"}, {"name": "sub1", "address": "10.213.0.3"}]}
+).replicas
 ME = (os.getuid(), os.getgid())
 
 
@@ -89,13 +92,13 @@ def test_a_damaged_key_is_refused_by_its_name(tmp_path: Path, content: str) -> N
 def test_openssh_reads_the_files_of_trust(tmp_path: Path) -> None:
     keys = {}
     for member in MEMBERS:
-        public, _made = converge_keys(tmp_path / member["name"], regenerate=False, check_mode=False)
-        keys[member["name"]] = {kind: key or "" for kind, key in public.items()}
+        public, _made = converge_keys(tmp_path / member.name, regenerate=False, check_mode=False)
+        keys[member.name] = {kind: key or "" for kind, key in public.items()}
     hosts = tmp_path / "known_hosts"
     hosts.write_text(known_hosts(MEMBERS, keys))
     for member in MEMBERS:
-        for name in member.values():
-            assert keys[member["name"]]["host"] in run("ssh-keygen", "-F", name, "-f", str(hosts))
+        for name in (member.name, str(member.address)):
+            assert keys[member.name]["host"] in run("ssh-keygen", "-F", name, "-f", str(hosts))
     authorized = authorized_keys(MEMBERS, keys, "10.213.0.0/28")
     assert [line.split()[0] for line in authorized.splitlines()] == ['from="10.213.0.0/28"'] * 2
     (tmp_path / "authorized").write_text(authorized)

@@ -22,6 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import perform
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 
@@ -80,7 +81,7 @@ def test_a_folder_that_another_host_has_made_is_found_although_it_was_missing(
     writer = {**reader, "data": {str(source): {"filesystem": "nfs4", "proof": "writes"}}}
     plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": []}}
     record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
-    session = data.SessionData(record, "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
+    session = data.SessionData(record, typed_plan(plan), "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
     session.check_probes("secret")
     with pytest.raises(folders.FolderError, match="is not the folder that h1 has there"):
         session.check_probes("another")
@@ -94,7 +95,7 @@ def test_a_probe_that_the_first_roles_have_removed_is_not_missed_by_those_that_c
     writer = {**reader, "data": {str(tmp_path): {"filesystem": "nfs4", "proof": "writes"}}}
     plan = {"hosts": {"h1": writer, "h2": reader}, "request": {"mounts": [{"source": str(tmp_path)}]}}
     record = prepared(new_record(SESSION, "alice", {"name": "train"}), plan)
-    session = data.SessionData(record, "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
+    session = data.SessionData(record, typed_plan(plan), "h2", StateDirectory(str(tmp_path / "state")).session(SESSION))
     monkeypatch.setattr(data, "PROBE_SECONDS", 0.0)
     with pytest.raises(folders.FolderError, match="is not the folder that h1 has there"):
         session.check_probes("secret")

@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters i
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_directory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.questions import Echo, Question
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import StateDirectory
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     Record,
     new_record,
@@ -28,6 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     UNKNOWN,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import membership, repair
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 ID = "4f8c2a10-1111-4222-8333-444455556666"
 ADDRESSES = {"h1": "192.0.2.1", "h2": "192.0.2.2", "h3": "192.0.2.3"}
@@ -42,7 +44,7 @@ def record(policy: str = "replace", hosts: Iterable[str] = tuple(ADDRESSES), vni
         "network": {"vni": vni, "port": 4789, "tunnel": None},
         "replicas": [{"name": f"r{host}", "host": host, "address": f"10.0.0.{host[1]}"} for host in hosts],
     }
-    return started(prepared(new_record(ID, "alice", request), plan))
+    return started(prepared(new_record(ID, "alice", request), encode(typed_plan(plan))))
 
 
 def ask_of(says: dict[str, bool]) -> Any:
@@ -82,6 +84,15 @@ def test_the_other_hosts_are_asked_and_only_a_policy_holds_back(
     monkeypatch.setattr(questions, "ask", ask_of(says))
     found = membership.standings(state, [record(policy)])[ID]
     assert (found.outcome, found.answers, found.others) == (outcome, says, ("h2", "h3"))
+
+
+def test_they_are_asked_as_well_of_a_session_that_a_newer_release_has_changed(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "ask", ask_of({"h2": False}))
+    plan = record().plan
+    newer = {**plan, "coming": 1, "network": {**plan["network"], "coming": 1}}
+    assert membership.standings(state, [replace(record(), plan=newer)])[ID].is_gone
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepa
     keep_stub,
     make_keys,
 )
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 SESSION = "3614fdf3-0e04-4a3c-9d2a-53a1f7b2c8aa"
 WAITING = advance(new_record(SESSION, "alice", {"name": "train"}), PENDING, "x", queue=QueueTicket(1))
@@ -139,7 +140,7 @@ def test_a_stub_leaves_what_the_session_holds_on_a_machine_that_is_two_hosts(sta
 
 def test_an_encrypted_session_has_one_more_key_on_each_host(state: StateDirectory) -> None:
     replicas = [{"name": name, "host": host} for name, host in (("main1", "h1"), ("sub1", "h1"), ("sub2", "h2"))]
-    plan = {"network": {"tunnel": {"link": "cct3614fdf3"}}, "replicas": replicas}
+    plan = typed_plan({"network": {"tunnel": {"link": "cct3614fdf3"}}, "replicas": replicas})
     session = state.session(SESSION)
     wanted = [f"{name}/{key}" for name in ("main1", "sub1") for key in ("id_ed25519", "ssh_host_ed25519_key")]
     found, made = make_keys(session, plan, "h1", False, True)
@@ -160,7 +161,7 @@ def test_an_encrypted_session_has_one_more_key_on_each_host(state: StateDirector
     assert again["main1"]["tunnel"] != other["main1"]["tunnel"]
     session.clear()
     assert not session.tunnel_key_file.exists()
-    assert make_keys(session, {**plan, "network": None}, "h2", False, True)[1] == [
+    assert make_keys(session, replace(plan, network=None), "h2", False, True)[1] == [
         "sub2/id_ed25519",
         "sub2/ssh_host_ed25519_key",
     ]

@@ -101,6 +101,11 @@ class Parcel:
     stamps: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Parcels:
+    all: tuple[Parcel, ...]
+
+
 def test_what_has_a_default_may_be_missing_and_classes_may_have_a_form_of_their_own() -> None:
     assert decode(Parcel, {"weight": {"kilograms": 2}}, "The parcel") == Parcel(Weight(2000))
     assert decode(Parcel, {"weight": {"kilograms": 0}, "label": "x"}, "The parcel").label == "x"
@@ -116,3 +121,13 @@ def test_what_has_a_default_may_be_missing_and_classes_may_have_a_form_of_their_
 def test_a_plan_says_that_it_is_the_plan() -> None:
     with pytest.raises(InvalidPlan, match=r"^The plan is 5, where a mapping is expected\.$"):
         read_plan(5)
+
+
+def test_who_only_looks_may_pass_over_what_is_unknown_at_any_depth() -> None:
+    data = {"weight": {"kilograms": 2}, "label": "x", "coming": 1}
+    with pytest.raises(Malformed, match=r"The parcels's all\[0\] has 'coming', which is unknown") as error:
+        decode(Parcels, {"all": [data]}, "The parcels")
+    assert error.value.is_newer
+    assert decode(Parcels, {"all": [data], "coming": 1}, "The parcels", forgiving=True).all[0].label == "x"
+    with pytest.raises(Malformed, match="lacks weight"):
+        decode(Parcels, {"all": [{"coming": 1}]}, "The parcels", forgiving=True)

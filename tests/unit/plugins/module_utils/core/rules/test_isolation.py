@@ -16,6 +16,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     stub_of,
     tunnel_of,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
     STANDING,
     Door,
@@ -28,7 +29,6 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     iptables_comment,
     iptables_rules,
     is_kept_out,
-    isolation_of,
     nft_rules,
     nft_table,
     read_comment,
@@ -38,6 +38,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     table_name,
     tunnel_on_host,
 )
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 SESSION = "4f8c2a10-1111-4222-8333-444455556666"
 ENDPOINTS = ("192.0.2.1", "192.0.2.2")
@@ -57,6 +58,10 @@ def plan(ports: list[dict[str, Any]], network: dict[str, Any] | None = None) -> 
         },
         "replicas": [{"host": "h1", "ports": ports}, {"host": "h2", "ports": []}],
     }
+
+
+def isolation_of(plain: dict[str, Any], host: str) -> Isolation:
+    return isolation.isolation_of(typed_plan(plain), host, tunnel_of(plain))
 
 
 def port(host_ip: str, protocol: str = "tcp") -> dict[str, Any]:

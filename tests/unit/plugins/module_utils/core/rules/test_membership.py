@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import HOST_LOSS, REPLACE
@@ -12,12 +11,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     GIVEN_AWAY,
     MEMBER,
     UNKNOWN,
-    has_peers,
     holds_back,
     judge,
     question,
     read_answer,
 )
+from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 OTHERS = ("h1", "h2", "h3", "h4")
 
@@ -81,16 +80,7 @@ def test_what_kernels_and_firewalls_say_is_no_answer(version: int) -> None:
     assert [read_answer(version, unreachable + 1, code) for code in range(16)] == [None] * 16
 
 
-@pytest.mark.parametrize(
-    ("network", "expected"),
-    [(None, False), ({"vni": None}, False), ({"vni": 5000}, True)],
-    ids=["none", "bridge", "vxlan"],
-)
-def test_only_a_session_over_several_hosts_has_whom_to_ask(network: Any, expected: bool) -> None:
-    assert has_peers({"network": network}) is expected
-    assert not has_peers(None)
-
-
 @pytest.mark.parametrize("policy", [None, *HOST_LOSS])
 def test_only_where_lost_hosts_are_replaced_nothing_is_started_on_a_guess(policy: str | None) -> None:
-    assert holds_back({"request": {} if policy is None else {"on_host_loss": policy}}) is (policy == REPLACE)
+    plan = typed_plan({"request": {} if policy is None else {"on_host_loss": policy}})
+    assert holds_back(plan) is (policy == REPLACE)

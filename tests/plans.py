@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: 2026 The cluster_compute.session authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans as tests write them: in their plain form, and only what matters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Plan, read_plan
+
+_SESSION = {"id": "", "name": "", "mode": "", "requested_mode": "", "size": 1, "resource_group": ""}
+_NETWORK = {"driver": "vxlan", "name": "", "subnet": "", "interface": "eth1"}
+_NETWORK |= dict.fromkeys(("mtu", "vni", "port", "link", "tunnel"))
+_TUNNEL = {"link": "", "mtu": 1370, "vxlan_port": 4789}
+_HOST: dict[str, Any] = dict.fromkeys(("underlay_address", "underlay_interface", "tunnel_address"))
+_HOST |= {"replicas": [], "mount_roots": [], "data": {}}
+_SHARE = {"cpus": 1000, "memory": 2**20, "shm_size": 0, "accelerators": {}, "pin_cpus": False}
+_REPLICA: dict[str, Any] = dict.fromkeys(("name", "role", "host", "kernel_id", "container", "image"), "")
+_REPLICA |= dict.fromkeys(("index", "rank", "local_rank", "node_rank"), 0)
+_REPLICA |= dict.fromkeys(("address", "mac", "command", "memlock"))
+_REPLICA |= dict.fromkeys(("memory_nodes", "capabilities", "ports", "mounts"), ())
+_REPLICA |= {"resources": _SHARE, "devices": {}}
+
+
+def typed_plan(plain: Mapping[str, Any]) -> Plan:
+    """Return a plan of which a test wrote some."""
+    network = plain.get("network")
+    if network is not None:
+        tunnel = network.get("tunnel")
+        network = {**_NETWORK, **network, "tunnel": tunnel and {**_TUNNEL, **tunnel}}
+    return read_plan(
+        {
+            "schema": 1,
+            "request": {},
+            "egress": {"name": "", "subnet": ""},
+            "ssh_port": None,
+            "images": {},
+            **plain,
+            "session": {**_SESSION, **plain.get("session", {})},
+            "network": network,
+            "hosts": {name: {**_HOST, **host} for name, host in plain.get("hosts", {}).items()},
+            "replicas": [{**_REPLICA, **replica} for replica in plain.get("replicas", ())],
+        }
+    )
