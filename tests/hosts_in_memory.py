@@ -14,12 +14,13 @@ import errno
 import itertools
 import os
 import random
+import shutil
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from copy import copy
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,20 +30,27 @@ import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import firewall, folders, link
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ledger as ledger_file
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import output as output_files
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import state as state_files
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.ledger import LedgerFile
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     VERSION_FILE,
     StateDirectory,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import cluster_state
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError, failed
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import (
+    InvalidInput,
+    SessionError,
+    failed,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.job import LONGEST, parse_job_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import PlannedSession, Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import (
+    job,
     launch,
     repair,
     schedule,
@@ -62,127 +70,39 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
     launch_steps,
     prepare,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import facts as facts_of_host
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import repair as host_repair
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import steps as host_steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import verify as host_verify
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_host, session_repair
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import (
+    session_host,
+    session_images,
+    session_job,
+    session_output,
+    session_repair,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import session_record as call_of_record
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.facts import _acts_on_loss, _records
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import files as files_of_session
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import record as session_record
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.steps import Step
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.verify import PeersSilent
-from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import facts
+from ansible_collections.cluster_compute.session.tests.images_in_memory import Images, Server, serve_in_memory
+from ansible_collections.cluster_compute.session.tests.jobs_in_memory import Command, Jobs, run_in_memory
+from ansible_collections.cluster_compute.session.tests.small_steps import NOW, Killed, Steps, rest
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import IMAGE, facts
 
 LEASE, DEADLINE = 120, 600
 """Seconds for which a part is held until all have answered, and until the session has to run."""
-GIVEN = {
-    "claim": None,
-    "allocatable": None,
-    "lease_seconds": LEASE,
-    "turns_seconds": 0,
-    "lease_owner": None,
-    "record": None,
-    "host": None,
-    "regenerate_keys": False,
-    "deadline_seconds": DEADLINE,
-    "recorded": [],
-    "looked": None,
-    "public_keys": {},
-    "timeout": 60,
-    "patience": 5,
-    "roles": None,
-    "session_name": None,
-    "session_id": None,
-    "keep_record": False,
-    "undo": False,
-    "keep_data": False,
-    "unless_reserved": False,
-    "judged_revision": None,
-    "asker": None,
-    "patch": None,
-    "change_id": None,
-    "containers": True,
-    "ran": 0,
-    "prove": False,
-    "output_size": "0",
-    "output_days": 7,
-    "output_sessions": 50,
+CALLS: dict[str, Callable[[dict[str, Any], bool], dict[str, Any]]] = {
+    "session_host": session_host.call,
+    "session_images": session_images.call,
+    "session_job": session_job.call,
+    "session_output": session_output.call,
+    "session_record": call_of_record.call,
+    "session_repair": session_repair.call,
 }
-
-
-NOW = threading.local()
-"""host: the host that the thread works on. steps: those that it is."""
-
-
-class Killed(BaseException):
-    """Nobody goes on with this; no program catches it."""
-
-
-class Steps:
-    """A function that goes on by one small thing when it is told to, in a thread of its own."""
-
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self._function = function
-        self._go, self._rest = threading.Semaphore(0), threading.Semaphore(0)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._is_killed = self._is_over = False
-        self._value: Any = None
-        self._error: BaseException | None = None
-
-    def _run(self) -> None:
-        NOW.steps = self
-        try:
-            self._value = self._function()
-        except BaseException as error:
-            self._error = error
-        self._is_over = True
-        self._rest.release()
-
-    def rest(self) -> None:
-        """Wait, in its thread, until it is told to go on. Raises Killed where it never will be."""
-        self._rest.release()
-        self._go.acquire()
-        if self._is_killed:
-            raise Killed
-
-    def step(self) -> bool:
-        """Go on by one thing and tell whether there is more. Raises what the function raises."""
-        if self._thread.ident is None:
-            self._thread.start()
-        else:
-            self._go.release()
-        self._rest.acquire()
-        if self._error is not None:
-            raise self._error
-        return not self._is_over
-
-    def kill(self) -> None:
-        """End it where it is."""
-        if self._thread.ident is not None and not self._is_over:
-            self._is_killed = True
-            self._go.release()
-            self._thread.join()
-
-    def finish(self) -> Any:
-        """Go to the end, and return what the function returns."""
-        while self.step():
-            pass
-        return self._value
-
-    @property
-    def result(self) -> Any:
-        """What the function has returned."""
-        assert self._is_over
-        return self._value
-
-
-def rest(_seconds: float = 0) -> None:
-    """Let others do something, where this goes on by small things."""
-    steps = getattr(NOW, "steps", None)
-    if steps is not None:
-        steps.rest()
 
 
 class _AtOnce:
@@ -216,7 +136,7 @@ class _Locks:
         return str(folder)
 
 
-class Host:
+class Host(Images, Jobs):
     """One host: a state directory, and an engine, links and a firewall that remember."""
 
     def __init__(self, name: str, number: int, root: Path, cpus: int) -> None:
@@ -229,6 +149,11 @@ class Host:
         self.network_of: dict[str, dict[str, Any]] = {}
         self.rules: dict[str, str] = {}
         self.uses_nftables = lambda: False
+        self.images: dict[str, str] = {"busybox:latest": IMAGE, IMAGE: IMAGE}
+        self.registry: dict[str, str] = {}
+        self.servers: dict[int, Server] = {}
+        self.commands: dict[str, Command] = {}
+        self.runners: dict[int, Callable[[], object]] = {}
 
     def session_containers(self, labels: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         return [
@@ -282,7 +207,7 @@ class Host:
         rest()
         del self.containers[name]
 
-    def create(self, replica: Replica, session: PlannedSession) -> None:
+    def create(self, replica: Replica, session: PlannedSession, image: str) -> None:
         labels = {
             docker_engine.LABEL_SESSION_ID: session.id,
             docker_engine.LABEL_SESSION_NAME: session.name,
@@ -293,11 +218,21 @@ class Host:
         name = replica.container
         rest()
         assert name not in self.containers, "an engine refuses that"
-        self.containers[name] = {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": labels}
+        if image not in self.images:
+            raise EngineError(f"Docker Engine has no image {image}.")
+        entry = {"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": labels, "ImageID": image}
+        self.containers[name] = entry
 
     # ---- what it answers
 
-    def facts(self, name: str, whole_records: bool = False, peers_of: Collection[str] = ()) -> dict[str, Any]:
+    def host_info(
+        self,
+        session_name: str = "",
+        whole_records: bool = False,
+        peers_of: Collection[str] = (),
+        images: Collection[str] = (),
+        **_more: Any,
+    ) -> dict[str, Any]:
         state, ledger = StateDirectory(str(self.root)), LedgerFile(str(self.root))
         records = state.records()[0]
         objects: dict[str, dict[str, Any]] = {}
@@ -341,7 +276,8 @@ class Host:
                 add(session_id, "", cluster_state.STATE)
         for session_id, held in ledger.expired().items():
             add(session_id, held.claim.session_name, cluster_state.LEASE)
-        image = {"id": "sha256:" + "5" * 64, "digests": [], "architecture": "amd64"}
+        references = {*images, *facts_of_host._pinned_images(session_name, records)}
+        batches = facts_of_host._batches(state, records)
         in_full = {record.id for record in records if record.growth or state.session(record.id).expects_some}
         return facts(
             held=[held for held in ledger.read().values() if held.claim.replicas or held.claim.amends],
@@ -350,7 +286,8 @@ class Host:
             containers=containers,
             objects=objects,
             subnets=sorted(subnet for network in self.networks() for subnet in network["subnets"]),
-            images={"busybox": image, image["id"]: image},
+            images={reference: facts_of_host._image(self, reference) for reference in references},
+            batches=batches,
             clock=ledger_file.time.clock_gettime(0),
             overlays={"port": 4789, "first": 4096, "last": 16777215, "interface": "eth0"},
             silent_peers={
@@ -360,42 +297,28 @@ class Host:
             },
             identity=f"identity of {self.name}",
             names=[self.name],  # that of its preparation
-            not_waiting=[record.id for record in records if _acts_on_loss(record)],
-            **_records(state, name, records, whole_records, in_full),
+            not_waiting=[record.id for record in records if facts_of_host._acts_on_loss(record)],
+            **facts_of_host._records(state, session_name, records, whole_records, in_full | {*batches}),
         )
 
     def call(self, module: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        NOW.host = self
+        NOW.host, NOW.prepared = self, []
         rest()
         if module == "host_info":
-            arguments = (given.get("session_name", ""), given.get("whole_records", False), given.get("peers_of") or ())
-            return {"host": self.facts(*arguments)}
+            return {"host": self.host_info(**given)}
+        defaults = {name: copy(about.get("default")) for name, about in ARGUMENTS[module]["argument_spec"].items()}
+        arguments = {**defaults, "output_size": "0", **given, "state_directory": str(self.root)}
+        if module == "session_images":
+            transfer = arguments["transfer"] or {}
+            arguments["token"] = (
+                f"{transfer.get('sender')} {transfer.get('receiver')} {transfer.get('image')} {NOW.secret}"
+            )
+            if arguments["archive"]:  # it is brought along
+                arguments["archive"] = shutil.copy(self.root.parent / "images.tar", self.root)
+        if arguments.get("follow_seconds") == LONGEST:
+            self.go_on(ends=True)
         try:
-            if module == "session_record":
-                lists: dict[str, list[Any]] = {key: [] for key in ("records", "recorded", "tombstones", "forget")}
-                arguments = {
-                    **lists,
-                    "settled": [],
-                    "looked": None,
-                    "lease_owner": None,
-                    **given,
-                    "state_directory": str(self.root),
-                }
-                arguments = {**{key: GIVEN[key] for key in ("output_days", "output_sessions")}, **arguments}
-                return call_of_record.call(arguments, False)
-            if module == "session_repair":
-                nothing: dict[str, Any] = {
-                    "records": {},
-                    "known_as": {},
-                    "recorded": [],
-                    "looked": None,
-                    "apart": [],
-                    "waiting": [],
-                }
-                return session_repair.call({**nothing, **given, "state_directory": str(self.root)}, False)
-            assert module == "session_host", module
-            arguments = {**GIVEN, "state_directory": str(self.root), **given}
-            return session_host.call(arguments, False)
+            return CALLS[module](arguments, False)
         except (SessionError, OSError) as error:
             return failed(error)
 
@@ -444,7 +367,10 @@ def stages_in_memory(
             "create",
             "container",
             replica.container,
-            lambda replica=replica: (host.create(replica, context.session), directory.has_arrived(replica.name)),
+            lambda replica=replica: (
+                host.create(replica, context.session, context.image_of(replica)),
+                directory.has_arrived(replica.name),
+            ),
             lambda replica=replica: host.remove_container(replica.container),
         )
         for replica in missing
@@ -502,12 +428,15 @@ class World:
         forks: int = 5,
     ) -> None:
         self.now, self.ids, self.forks = 1000.0, itertools.count(1), forks
+        self.registry: dict[str, str] = {}
+        self.archive: dict[str, dict[str, str]] = {}
         self.hosts = {
             f"h{number}": Host(f"h{number}", number, root / f"h{number}", amount)
             for number, amount in enumerate(cpus, 1)
         }
         for host in self.hosts.values():
             host.is_silent = lambda name: not self.named(name).is_up
+            host.registry = self.registry
         self.chance, self.attempts = random.Random(seed), attempts
         self.site: dict[str, Any] = {}
         NOW.host = self.hosts["h1"]
@@ -536,6 +465,7 @@ class World:
         answered: Iterator[int],
     ) -> State:
         known = list(state.get("known") or self.known)  # an inventory is read once
+        secret = f"secret {next(self.ids)}"
         for _turn in range(200):
             outside = Outside(
                 now=self.now,
@@ -543,6 +473,7 @@ class World:
                 inventory={name: dict(self.site) for name in known},
                 site=self.site,
                 has_ended=self.has_ended,
+                read_archive=lambda _request: self.archive,
                 forks=self.forks,
             )
             if not state["step"]:
@@ -556,9 +487,9 @@ class World:
                     raise Killed  # the play ends there
                 answers["launch"] = ended["outcome"]
             if getattr(NOW, "steps", None) is not None:
-                answers.update(self._side_by_side(state))
+                answers.update(self._side_by_side(state, secret))
             for name in [name for name in hosts_of(state) if name not in answers]:
-                answers[name] = self._answer(state, name)
+                answers[name] = self._answer(state, name, secret)
                 if not answers[name].get("unreachable") and next(answered) == moment:
                     if happens is None:
                         raise Killed
@@ -567,21 +498,22 @@ class World:
             self.now += state.get("pause") or 0
         raise AssertionError(f"{state['step']} goes on for ever")
 
-    def _answer(self, state: State, name: str) -> dict[str, Any]:
+    def _answer(self, state: State, name: str, secret: str = "") -> dict[str, Any]:
         """Return what a host answers to its calls in the state's step."""
         host, results = self.named(name), []
         if not host.is_up:
             return {"unreachable": True, "msg": "No route to host."}
+        NOW.secret = secret
         for module, arguments, _variables in calls_of(state, name):
             results.append(host.call(module, arguments))
             if results[-1].get("failed"):
                 break
         return combined(results) if host.is_heard else {"unreachable": True, "msg": "Broken pipe."}
 
-    def _side_by_side(self, state: State) -> dict[str, Any]:
+    def _side_by_side(self, state: State, secret: str) -> dict[str, Any]:
         """Return what hosts answer that go on in an order by chance; one that vanishes does nothing any more."""
         answers: dict[str, Any] = {}
-        at_work = {name: Steps(partial(self._answer, state, name)) for name in hosts_of(state)}
+        at_work = {name: Steps(partial(self._answer, state, name, secret)) for name in hosts_of(state)}
         try:
             while at_work:
                 name = self.chance.choice(sorted(at_work))
@@ -642,6 +574,20 @@ class World:
         self, moment: int | None = None, happens: Callable[[], Any] | None = None, *, moves_from: Collection[str] = ()
     ) -> State:
         return self.run(schedule, schedule.begin(self.known, moves_from=[*moves_from]), moment, happens)
+
+    def job(
+        self, name: str, moment: int | None = None, happens: Callable[[], Any] | None = None, **given: Any
+    ) -> State:
+        """Run a job, or come back to one; where that is refused, the last state says why. given: without ``job_``."""
+        request = parse_job_request({f"job_{key}": value for key, value in given.items()}).to_dict()
+        look = {"state": "known", "session_name": name, "states": not request["id"]}
+        outside = Outside(self.now, str)
+        first = job.begin({"session_name": name, "resource_group": "all", "request": request}, self.known, outside)
+        first["calls"][0]["arguments"] = look
+        try:
+            return self.run(job, first, moment, happens)
+        except InvalidInput as error:
+            return {"failure": str(error)}
 
     def queue(self) -> State:
         """Return the queue as it is, before anything is cleaned up or launched."""
@@ -781,6 +727,23 @@ class World:
             if entry["Labels"][label] == name
         }
 
+    def jobs(self, name: str) -> list[str]:
+        """Return the jobs of sessions of this name of which a host knows, the newest last."""
+        outputs = [
+            output.session(key)
+            for output in (output_files.OutputDirectory(str(host.root)) for host in self.hosts.values())
+            for key in output.session_ids()
+        ]
+        return sorted(
+            {
+                job.id
+                for output in outputs
+                if output.read_info()["name"] == name
+                for job in output.jobs()
+                if job.read_info()
+            }
+        )
+
     def copies(self, name: str) -> dict[str, Record]:
         """Return by host the copies of a session's record."""
         return {
@@ -795,7 +758,7 @@ class World:
 def in_memory() -> Iterator[list[World]]:
     """Let what a host does see what remembers, and the clock of the last of the worlds that are put into the list."""
     worlds: list[World] = []
-    make_file = tempfile.mkstemp
+    make_file, write_file = tempfile.mkstemp, state_files.write_file
 
     def write(**given: Any) -> tuple[int, str]:
         rest()
@@ -812,7 +775,7 @@ def in_memory() -> Iterator[list[World]]:
     removals = tempfile.TemporaryDirectory(prefix="cluster-compute-run-")
     with pytest.MonkeyPatch.context() as patch, removals as run_directory:
         patch.setattr(tempfile, "mkstemp", write)
-        patch.setattr(Engine, "connect", classmethod(lambda _cls, _timeout=0: NOW.host))
+        patch.setattr(Engine, "connect", classmethod(lambda _cls, *_given, **_more: NOW.host))
         patch.setattr(launch_steps, "session_stages", stages_in_memory)
         patch.setattr(change_steps, "session_stages", stages_in_memory)
         patch.setattr(launch_steps, "verify", verify_in_memory)
@@ -837,7 +800,10 @@ def in_memory() -> Iterator[list[World]]:
         )
         for module in (ledger_file, state_files):
             patch.setattr(module, "time", clock)
-            patch.setattr(module, "write_file", partial(_write_as_me, state_files.write_file))
+        for module in (ledger_file, state_files, output_files):
+            patch.setattr(module, "write_file", partial(_write_as_me, write_file))
+        serve_in_memory(patch, lambda: worlds[-1])
+        run_in_memory(patch, lambda: worlds[-1])
         patch.setattr(state_files, "LOCKS", _Locks())
         patch.setattr(state_files.os, "fsync", lambda _descriptor: None)
         patch.setattr(host_steps, "ThreadPoolExecutor", _AtOnce)

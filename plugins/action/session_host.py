@@ -54,7 +54,7 @@ TRIES_OF_SLOW = 5
 """Fewer, as each of them takes as long as ssh waits (ssh_config(5), ConnectTimeout)."""
 PAUSE = (0.2, 0.8)
 """Seconds, from and to, by which the pauses grow; by chance, so that those who met do not meet again."""
-SPOKEN = {"module_stderr", "module_stdout", "msg", "warnings"}
+SPOKEN = {"module_stderr", "module_stdout", "msg"}
 """What Ansible shows of an answer as it is."""
 ANY_PYTHON = "$(command -v /usr/bin/python3 || command -v python3 || echo /usr/bin/python3)"
 """For a host of which nobody says which Python to use: the one whose libraries the distribution's packages bring."""
@@ -114,8 +114,11 @@ class ActionModule(ActionBase):
         # As Ansible does with the results of modules.
         written = [name for name in ("stdout", "stderr") if isinstance(result.get(name), str)]
         result.update({f"{name}_lines": result[name].splitlines() for name in written})
+        warnings += result.get("warnings", ())
         if warnings:
-            result["warnings"] = [*spoken(warnings), *result.get("warnings", ())]
+            # Ansible shows a warning without the host that it comes from, and the same of several once.
+            host = self._task.delegate_to or task_vars["inventory_hostname"]
+            result["warnings"] = [f"{host}: {warning}" for warning in spoken(warnings)]
         return result
 
     def _broken(self, call: str, done: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -106,9 +107,10 @@ def _name(engine: Engine, image: str, reference: str) -> None:
 
 
 def load(engine: Engine, path: str, image: str, reference: str, allowed: Collection[str]) -> dict[str, Any]:
-    """Load an archive that lies on this host. allowed: the ids of all images that it holds, as who sent it has read.
+    """Load an archive that was brought to this host for that, and remove it.
 
-    Returns ``bytes`` and ``seconds``. Raises EngineError where the archive holds something else.
+    allowed: the ids of all images that it holds, as who sent it has read. Returns ``bytes`` and
+    ``seconds``. Raises EngineError where the archive holds something else.
     """
     began = time.monotonic()
     count = 0
@@ -116,6 +118,7 @@ def load(engine: Engine, path: str, image: str, reference: str, allowed: Collect
     def chunks() -> Iterator[bytes]:
         nonlocal count
         with open(path, "rb") as file:
+            os.unlink(path)  # nobody takes it away if the controller goes meanwhile
             while chunk := file.read(CHUNK):
                 count += len(chunk)
                 yield chunk

@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record, is_stub, latest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import Isolation
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE, COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import data, firewall_rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.output import LogArchive
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.containers import end_container
@@ -194,6 +194,11 @@ def known_sessions(
     for key, reservation in ledger.read().items():
         if is_meant(reservation.claim.session_name, key):
             add(key, reservation.claim.session_name)
+    for reservation in {**ledger.expired(), **ledger.read()}.values():
+        # A change that was ended may have made something of its session on a host that has no record of that.
+        changed, name = reservation.claim.amends, reservation.claim.session_name.removesuffix(CHANGE)
+        if changed is not None and is_meant(name, changed):
+            add(changed, name)
     for record in state.records()[0]:
         if is_meant(record.name, record.id):
             add(record.id, record.name)

@@ -8,7 +8,7 @@
 |---|---|---|
 | look | every host tells what it knows of the session and its jobs | run; of a job that is there end, or read |
 | run | those of the job start the command | read, abort, or over where nobody waits for it |
-| abort | those that have started it end it, as others could not start it | over, failed |
+| abort | those of the job end it, as some could not start it, or did not say so | over, failed |
 | end | those of the job end it | read |
 | read | those of the job show what it writes, until it has ended where somebody waits for that | over |
 
@@ -73,18 +73,17 @@ def advance(state: State, answers: Answers, outside: Outside) -> State:
     if name == "look":
         return _planned(state, answers, outside)
     if name == "run":
-        found = read_answers(JobAnswer, answers)
-        failed = [host for host in state["hosts"] if found[host].started is None]
+        started = read_answers(JobAnswer, answers)
+        failed = [host for host in state["hosts"] if started[host].started is None]
         if failed:
-            state = {**state, "problems": [f"{host}: {found[host].why_not}" for host in failed]}
-            begun = [host for host in state["hosts"] if host not in failed]
-            undo = step(
-                "abort", "End it where it was started", "Say why it could not be started", [_stop(state, begun)]
-            )
-            return {**state, **undo} if begun else _failed(state)
+            state = {**state, "problems": [f"{host}: {started[host].why_not}" for host in failed]}
+            # All of them: one of which no answer came may have begun it, or have failed when it had.
+            stop = [_stop(state, state["hosts"])]
+            return {**state, **step("abort", "End it where it was started", "Say why it could not be started", stop)}
         return _judged(state, {}) if request["detach"] or outside.check_mode else _read(state)
     if name == "abort":
-        return _failed(state)
+        found = read_answers(Answer, answers)
+        return _failed(state, [host for host, answer in found.items() if answer.failed or answer.unreachable])
     if name == "end":
         # Of one that is out of reach the next step says so.
         problems = [
@@ -144,8 +143,14 @@ def _read(state: State) -> State:
     return {**state, **step("read", title, "See how it ended", [read])}
 
 
-def _failed(state: State) -> State:
+def _failed(state: State, left: Sequence[str]) -> State:
+    """Return the last state of a job that could not be started. left: the hosts that could not end it."""
     ended = "The job could not be started; it was ended where it had begun."
+    if left:
+        ended += (
+            f" Not on {', '.join(left)}: if it has begun there, stop it by run_job with job_id={state['job']} and "
+            "job_stop=true."
+        )
     return {**state, **step("", "", ""), "failure": "\n".join([ended, *state["problems"]])}
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any, Callable
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import OutputDirectory
@@ -32,7 +31,8 @@ def _started(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     where = (arguments["on"], arguments["host"])
     state = StateDirectory(arguments["state_directory"])
     job = OutputDirectory(arguments["state_directory"]).session(arguments["session_id"]).job(arguments["job"])
-    with state.working_on(arguments["session_id"]) if arguments["once"] else nullcontext():
+    # What is removed meanwhile would get back the folder of its output, where nobody looks for it any more.
+    with state.working_on(arguments["session_id"]):
         is_there = arguments["once"] and job.read_info() is not None
         if not check_mode and not is_there:
             jobs.start(state, arguments["session_id"], arguments["job"], *where, command)

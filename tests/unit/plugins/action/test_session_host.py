@@ -51,7 +51,7 @@ def host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     module._low_level_execute_command = execute
     module._compute_environment_string = lambda: ""
     found.run = lambda **task_vars: module.run(
-        task_vars={"ansible_python_interpreter": "/usr/bin/python3", **task_vars}
+        task_vars={"ansible_python_interpreter": "/usr/bin/python3", "inventory_hostname": "h1", **task_vars}
     )
     return found
 
@@ -107,7 +107,7 @@ def test_damage_and_lack_of_room_are_told(host: Any) -> None:
     assert "was damaged" in host.run()["warnings"][0]
     host.say = lambda command, given: f"{UNKEPT}No space left\n{answer(command, given)}"
     assert host.run()["warnings"] == [
-        "This host cannot keep its program, which is sent with each call: No space left",
+        "h1: This host cannot keep its program, which is sent with each call: No space left",
     ]
 
 
@@ -235,7 +235,7 @@ def test_what_ansible_shows_of_an_answer_is_printable_and_what_is_read_is_as_it_
     host.say = lambda _command, _input: MARK + json.dumps(answer)
     result = host.run()
     assert result["msg"] == "a\\x1b[2J\\r\\x9b1A\nb"
-    assert result["warnings"] == ["\\x1b[2J\\r\\x9b1A"]
+    assert result["warnings"] == ["h1: \\x1b[2J\\r\\x9b1A"]
     assert result["sources"] == answer["sources"]
     host.say, host.stderr = lambda _command, _input: hostile, hostile
     assert host.run()["module_stdout"].isprintable()

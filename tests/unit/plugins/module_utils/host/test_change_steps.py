@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,15 +77,15 @@ def test_a_host_whose_copy_of_the_same_revision_is_another_one_is_told_the_whole
 def test_a_host_to_which_a_replica_moves_takes_over_for_how_long_its_session_has_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts_of = Host.facts
+    info_of = Host.host_info
 
-    def facts(host: Host, name: str, whole_records: bool = False, peers_of: Collection[str] = ()) -> dict[str, Any]:
+    def host_info(host: Host, session_name: str = "", **given: Any) -> dict[str, Any]:
         state = StateDirectory(str(host.root))
         records = state.records()[0]
-        told = part_times(None, state, records, [record.id for record in records if record.name == name])
-        return {**facts_of(host, name, whole_records, peers_of), "times": encode(told)}
+        told = part_times(None, state, records, [record.id for record in records if record.name == session_name])
+        return {**info_of(host, session_name, **given), "times": encode(told)}
 
-    monkeypatch.setattr(Host, "facts", facts)
+    monkeypatch.setattr(Host, "host_info", host_info)
     with in_memory() as worlds:
         world = World(tmp_path)
         worlds.append(world)

@@ -52,7 +52,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot, durations, facts, program, timer
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.identity import read_identity
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import NOW, World, in_memory
+from ansible_collections.cluster_compute.session.tests.hosts_in_memory import World, in_memory
+from ansible_collections.cluster_compute.session.tests.small_steps import NOW
+from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import IMAGE
 
 STATES = Path(__file__).parents[5] / "tests" / "states"
 RELEASES = sorted(path.stem for path in STATES.glob("*.json"))
@@ -183,7 +185,7 @@ def world(worlds: list[World], state: StateDirectory, monkeypatch: pytest.Monkey
             plan = validate_plan(record.plan)
             host.connect(plan.session, [plan.egress.subnet])
             for replica in plan.on("h1"):
-                host.create(replica, plan.session)
+                host.create(replica, plan.session, IMAGE)
                 ssh_keys.converge_keys(state.session(record.id).replica(replica.name) / "ssh", False, False)
     yield world
     worlds.pop()

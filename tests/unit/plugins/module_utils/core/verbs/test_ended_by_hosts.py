@@ -18,7 +18,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import TERMINATED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import Times
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import durations
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, NOW, World, in_memory
+from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, World, in_memory
+from ansible_collections.cluster_compute.session.tests.small_steps import NOW
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
 
 

@@ -38,11 +38,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
 from ansible_collections.cluster_compute.session.tests.hosts_in_memory import (
     DEADLINE,
     LEASE,
-    NOW,
-    Killed,
     World,
     in_memory,
 )
+from ansible_collections.cluster_compute.session.tests.small_steps import NOW, Killed
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import request
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -267,6 +266,23 @@ def test_who_has_to_clean_up_first_replaces_and_moves_in_the_same_run(
     end(world)
 
 
+@pytest.mark.parametrize("seconds", [0, LEASE + 1])
+def test_a_teardown_finds_what_a_change_began_where_an_earlier_one_was(
+    group: Callable[..., World], seconds: int
+) -> None:
+    world = group()
+    wanted = partial(request, name="ash", cpus="0.5", max_replicas_per_host=1)
+    world.launch(wanted(size=2))
+    for verb in (partial(world.teardown, "ash", 1), partial(world.launch, wanted(size=1), 7)):
+        with pytest.raises(Killed):
+            verb()
+    world.now += seconds
+    assert world.copies("ash").keys() == {"h2", "h3"}
+    assert world.hosts["h1"].left(HOSTS) != []
+    world.teardown("ash")
+    assert {name: host.left(HOSTS) for name, host in world.hosts.items()} == {name: [] for name in HOSTS}
+
+
 @pytest.mark.parametrize("stop", range(1, 10))
 def test_a_change_that_is_stopped_before_a_new_host_has_a_record_leaves_nothing_there(
     group: Callable[..., World], stop: int
@@ -469,18 +485,18 @@ def test_a_copied_disk_harms_nobody(
     world = group()
     wanted = request(name="ash", size=2, cpus="0.5", max_replicas_per_host=1, hosts=["h1", "h2"])
     original, copy = world.hosts["h1"], world.hosts["h3"]
-    facts = copy.facts
+    facts = copy.host_info
 
-    def of_copy(*given: Any) -> dict[str, Any]:
+    def of_copy(**given: Any) -> dict[str, Any]:
         left_out = {"usable": False, "problem": "Its disk was copied."}
-        return left_out if is_noticed else {**facts(*given), "identity": original.facts("")["identity"]}
+        return left_out if is_noticed else {**facts(**given), "identity": original.host_info()["identity"]}
 
     world.launch(wanted)
     before = world.running()
     shutil.rmtree(copy.root)
     shutil.copytree(original.root, copy.root)
     copy.containers.update(original.containers)
-    monkeypatch.setattr(copy, "facts", of_copy)
+    monkeypatch.setattr(copy, "host_info", of_copy)
     for verb in (world.gc, world.repair, world.schedule, partial(world.launch, wanted)):
         assert ("one host by their identity" in verb().get("failure", "")) is not is_noticed
         assert world.running() == before

@@ -22,10 +22,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_answers,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import schedule
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.teardown import tombstones_for
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State
-from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, Steps, World, in_memory
+from ansible_collections.cluster_compute.session.tests.hosts_in_memory import DEADLINE, LEASE, World, in_memory
+from ansible_collections.cluster_compute.session.tests.small_steps import Steps
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs import group as requests
 
 HOSTS = {"h1", "h2", "h3"}
@@ -170,6 +172,59 @@ def test_a_teardown_that_was_killed_is_finished_by_the_next(groups: Callable[...
         nothing_is_left(group, "half")
         assert status(group.launch(everywhere("other"))) == "RUNNING"
     assert after > 10
+
+
+def test_a_launch_that_was_killed_while_images_come_is_finished_by_the_next(groups: Callable[..., World]) -> None:
+    def begin(group: World) -> Callable[[], Any]:
+        for host in ("h2", "h3"):
+            group.hosts[host].images.clear()
+        return partial(group.launch, everywhere("half", batch_command="train"))
+
+    for group in moments(groups, begin, every=4):
+        assert status(group.launch(everywhere("half", batch_command="train"))) == "RUNNING"
+        (half,) = {copy.id for copy in group.copies("half").values()}
+        assert [len(host.working(batch_job(half))) for host in group.hosts.values()] == [1, 0, 0]
+        group.teardown("half")
+        for host in group.hosts.values():
+            host.go_on()
+        nothing_is_left(group, "half")
+
+
+@pytest.mark.parametrize("after", ["come back", "stop", "teardown"])
+def test_a_job_that_was_killed_anywhere_can_be_had_or_goes_with_its_session(
+    groups: Callable[..., World], after: str
+) -> None:
+    for kill in count(0, 3):
+        group = groups(seed=kill)
+        group.launch(everywhere("half"))
+        if not killed(partial(group.job, "half", command="true", on="all"), kill):
+            break
+        group.now += DEADLINE
+        for name in group.jobs("half") if after != "teardown" else ():
+            assert set(group.job("half", id=name, stop=after == "stop")["outcome"]["replicas"]) == {
+                "main1",
+                "sub1",
+                "sub2",
+            }
+            assert [host.working(name) for host in group.hosts.values()] == [[]] * 3
+        group.teardown("half")
+        for host in group.hosts.values():
+            host.go_on()
+        nothing_is_left(group, "half")
+    assert kill > 30
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_job_that_meets_a_teardown_leaves_nothing(groups: Callable[..., World], seed: int) -> None:
+    group = groups(seed=seed)
+    group.launch(everywhere("half"))
+    taking_turns(
+        group,
+        {"job": partial(group.job, "half", command="true", on="all"), "end": partial(group.teardown, "half")},
+    )
+    for host in group.hosts.values():
+        host.go_on()
+    nothing_is_left(group)
 
 
 # ---- hosts that vanish ----------------------------------------------------------------------------------------------
