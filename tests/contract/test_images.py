@@ -74,8 +74,11 @@ def test_an_archive_is_loaded_and_named(archive: dict[str, str], engine: Engine)
     }
     assert call(True, **given)["changed"] is True
     assert image_id(engine, NAME) == ""
-    assert call(**given)["bytes"] == Path(archive["path"]).stat().st_size
+    path = Path(archive["path"])
+    size = path.stat().st_size
+    assert call(**given)["bytes"] == size
     assert image_id(engine, NAME) == archive["id"]
+    assert not path.exists()
 
 
 def test_what_was_not_asked_for_is_removed_and_names_are_given_back(archive: dict[str, str], engine: Engine) -> None:
