@@ -13,12 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import socket
-import sys
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
@@ -53,47 +48,6 @@ class LinkError(SessionError):
 def run(command: list[str], stdin: str | None = None) -> str:
     """Run *command* without a shell and return its standard output. Raises LinkError if it fails or is missing."""
     return program.run(command, stdin, error=LinkError)
-
-
-def listens(pid: int, address: str, port: int) -> bool:
-    """Tell whether anything listens on TCP *address* and *port* in the network of process *pid*."""
-    return address in listeners(pid, port)
-
-
-def listeners(pid: int, port: int) -> set[str]:
-    """Return the addresses on which anything listens on TCP *port* in the network of process *pid*.
-
-    An IPv4 address is one however the socket has it: Java and others have it as one of IPv6, ``::ffff:`` and the rest.
-    """
-    found = set()
-    for fields in _listening(pid):
-        address, _colon, number = fields[1].partition(":")
-        if int(number, 16) == port:
-            words = (int(address[place : place + 8], 16) for place in range(0, len(address), 8))
-            family = socket.AF_INET if len(address) == 8 else socket.AF_INET6
-            text = socket.inet_ntop(family, b"".join(word.to_bytes(4, sys.byteorder) for word in words))
-            found.add(text.removeprefix("::ffff:") if "." in text else text)
-    return found
-
-
-def listening_sockets(pid: int) -> set[str]:
-    """Return the TCP sockets that listen in the network of process *pid*, as its open files name them (proc(5))."""
-    return {f"socket:[{fields[9]}]" for fields in _listening(pid)}
-
-
-def taken_ports(pid: int) -> set[int]:
-    """Return the TCP ports on which anything listens, on whatever address, in the network of process *pid*."""
-    return {int(fields[1].rpartition(":")[2], 16) for fields in _listening(pid)}
-
-
-def _listening(pid: int) -> Iterator[list[str]]:
-    """Yield the fields of each TCP socket that listens in the network of process *pid*."""
-    # A line for each socket (proc_pid_net(5)): the address in words of the machine's byte order, and 0A for one that
-    # listens.
-    for table in ("tcp", "tcp6"):
-        with suppress(OSError):  # it is just ending, or the kernel has no IPv6
-            lines = Path(f"/proc/{pid}/net/{table}").read_text(encoding="ascii").splitlines()[1:]
-            yield from (fields for fields in map(str.split, lines) if fields[3] == "0A")
 
 
 def _json(command: list[str]) -> list[dict[str, Any]]:

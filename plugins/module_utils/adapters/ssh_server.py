@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import background
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
     LinkError,
+    run_in_network_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import (
     listening_sockets,
     listens,
-    run_in_network_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import SERVER
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import engine as docker_engine
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import listens, taken_ports
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import listens, taken_ports
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.output import JobOutput, OutputDirectory
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.state import (
     SessionDirectory,

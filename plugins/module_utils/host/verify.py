@@ -18,9 +18,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.f
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
     LinkError,
     addresses_of,
-    listeners,
-    listens,
     run_in_network_of,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import (
+    listening_addresses,
+    listens,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import OUTPUT, SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import (
@@ -116,7 +118,7 @@ def _wait_until_ready(
     while True:
         result = _wait_until_running(engine, replica, deadline, waits)
         # A service that only its own replica reaches is of no use to the others.
-        seen = listeners(result["pid"], port) if port is not None else set()
+        seen = listening_addresses(result["pid"], port) if port is not None else set()
         if port is None or seen & {replica.address, *EVERYWHERE}:
             return result
         if not waits:

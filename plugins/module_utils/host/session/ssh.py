@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import ssh_keys, ssh_server
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import Engine, EngineError, Entry
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import listens
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.listeners import listens
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.plan import Replica
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import accounts, environment, paths
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import LOGIN_PORT, SSH_PORT

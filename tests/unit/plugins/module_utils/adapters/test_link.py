@@ -3,47 +3,11 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import link
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import (
-    LinkError,
-    listeners,
-    listens,
-)
-
-
-def test_a_socket_listens_on_its_own_address_and_port_while_it_is_open() -> None:
-    own = os.getpid()
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port = server.getsockname()[1]
-        assert not listens(own, "127.0.0.1", port)
-        server.listen()
-        assert listens(own, "127.0.0.1", port)
-        assert not listens(own, "127.0.0.2", port)
-        with socket.create_connection(("127.0.0.1", port)):
-            assert listens(own, "127.0.0.1", port)
-    assert not listens(own, "127.0.0.1", port)
-
-
-# Java and others bind to IPv4 addresses so (ipv6(7)).
-@pytest.mark.parametrize(
-    ("address", "seen"),
-    [("::", "::"), ("::1", "::1"), ("::ffff:127.0.0.1", "127.0.0.1"), ("::ffff:0.0.0.0", "0.0.0.0")],
-)
-def test_who_listens_by_ipv6_is_seen_as_well(address: str, seen: str) -> None:
-    with socket.socket(socket.AF_INET6) as server:
-        server.bind((address, 0))
-        server.listen()
-        assert listeners(os.getpid(), server.getsockname()[1]) == {seen}
-
-
-def test_nothing_listens_where_there_is_no_process() -> None:
-    assert not listens(2**22 + 1, "127.0.0.1", 22)
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.link import LinkError
 
 
 def interface(name: str, address: str, *flags: str, mtu: int = 1500) -> dict[str, Any]:
