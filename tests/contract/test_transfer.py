@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import LABEL_REPLICA, Engine
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import (
+    LABEL_REPLICA,
+    Engine,
+    EngineError,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.calls import replica_transfer
 from ansible_collections.cluster_compute.session.tests.contract.on_host import Host, Session, output_of
@@ -60,3 +65,11 @@ def test_it_is_told_why_nothing_or_not_all_came_back(alone: Session, monkeypatch
     lacking = f"main1 and sub1 do not work together: 5 of {replica_transfer.BLOCK} bytes came back"
     with pytest.raises(SessionError, match=lacking):
         transfer(alone, peer="sub1")
+
+
+def test_it_ends_in_time_where_the_other_one_says_nothing(alone: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_transfer, "SEND", "sleep 15")
+    begin = time.monotonic()
+    with pytest.raises(EngineError, match="did not answer in time"):
+        transfer(alone, peer="sub1", seconds=1)
+    assert time.monotonic() - begin < 10

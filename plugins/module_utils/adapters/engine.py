@@ -692,16 +692,22 @@ class Engine:
             yield from answer.pieces()
 
     def execute(
-        self, container: str, command: list[str], user: str = "", environment: dict[str, str] | None = None
+        self,
+        container: str,
+        command: list[str],
+        user: str = "",
+        environment: dict[str, str] | None = None,
+        seconds: float | None = None,
     ) -> tuple[int, str, str]:
         """Run *command* (no shell) in a running container; return its exit code, standard output and error.
 
-        environment: beyond the container's own, or in its place.
+        environment: beyond the container's own, or in its place. seconds: for which it may write nothing, without end
+        if None; then EngineError is raised, and it may go on.
         """
         what = f"run {command[0]!r} in the container {container}"
         made = self._prepare(what, container, command, user, "", environment or {})
         written = {OUT: b"", ERR: b""}
-        for stream, data in self._start_command(what, what, made):
+        for stream, data in self._start_command(what, what, made, seconds):
             written[stream] += data
         code = self._get(what, f"/exec/{in_path(made)}/json")["ExitCode"]
         return int(code), written[OUT].decode("utf-8", "replace"), written[ERR].decode("utf-8", "replace")
@@ -735,12 +741,14 @@ class Engine:
         for stream, data in self._start_command("start a command", "read what a command writes", command):
             yield (data, None) if stream == OUT else (None, data)
 
-    def _start_command(self, what: str, then: str, command: str) -> Iterator[tuple[int, bytes]]:
+    def _start_command(
+        self, what: str, then: str, command: str, seconds: float | None = None
+    ) -> Iterator[tuple[int, bytes]]:
         """Start what was made ready, and yield what it writes, by the number of the stream, for as long as it runs."""
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
         path = f"/exec/{in_path(command)}/start"
         with self._ask(what, "POST", path, body={"Detach": False, "Tty": False}, headers=headers) as answer:
-            answer.wait_forever()
+            answer.wait_for(seconds)
             with _saying(then):
                 for stream, data in answer.frames():
                     if stream not in (OUT, ERR):

@@ -150,10 +150,10 @@ class Answer:
             self._connection = None
         self.close()
 
-    def wait_forever(self) -> None:
-        """Wait for each further byte as long as it takes."""
+    def wait_for(self, seconds: float | None) -> None:
+        """Wait so long for each further byte, or as long as it takes."""
         if self._connection is not None:
-            self._connection.socket.settimeout(None)
+            self._connection.socket.settimeout(seconds)
 
     def piece(self, most: int = PIECE) -> bytes:
         """Return what comes next of the body, as soon as there is anything; nothing at its end."""

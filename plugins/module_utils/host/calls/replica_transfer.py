@@ -14,7 +14,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.e
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 BLOCK = 65536
-SEND = f'dd if=/dev/zero bs={BLOCK} count="$2" 2>/dev/null | ssh -o ConnectTimeout=10 "$1" cat | wc -c'
+SEND = (
+    f'dd if=/dev/zero bs={BLOCK} count="$2" 2>/dev/null | '
+    'ssh -o ConnectTimeout=10 -o ServerAliveInterval=10 "$1" cat | wc -c'
+)
 """What a replica runs: $1 is the other one, $2 the number of blocks. SSH loads processors and network on both sides."""
 
 
@@ -39,7 +42,8 @@ def call(arguments: dict[str, Any], _check_mode: bool) -> dict[str, Any]:
         return {"changed": False, "replica": name, "container": running[0]["Id"]}
     blocks = -(-arguments["size"] // BLOCK)
     begin = time.monotonic()
-    code, out, err = engine.execute(running[0]["Id"], ["sh", "-c", SEND, "sh", arguments["peer"], str(blocks)])
+    command = ["sh", "-c", SEND, "sh", arguments["peer"], str(blocks)]
+    code, out, err = engine.execute(running[0]["Id"], command, seconds=arguments["seconds"])
     took = time.monotonic() - begin
     if code != 0 or out.strip() != str(blocks * BLOCK):
         lines = (err.strip() or f"{out.strip() or 'nothing'} of {blocks * BLOCK} bytes came back").splitlines()

@@ -290,7 +290,7 @@ def test_a_stream_may_pause_for_as_long_as_it_likes(server: EngineServer, api: A
     with api.ask("GET", "/x") as answer:
         assert answer._connection is not None
         answer._connection.socket.settimeout(0.2)
-        answer.wait_forever()
+        answer.wait_for(None)
         assert b"".join(data for _stream, data in answer.frames()) == b"outerr!"
 
 
