@@ -55,6 +55,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     undo,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+    SAY,  # noqa: F401  what session_decide asks each verb for
     Launch,
     look_step,
 )

@@ -85,6 +85,9 @@ def test_a_decision_returns_the_next_state() -> None:
     result = decided(launch, started(launch))
     assert (result["changed"], result["step"], result["outcome"]["status"]) == (False, "", "RUNNING")
     assert "ansible_stats" not in result
+    result = decided(Launch(hands_on=True).until("start"), started(launch))
+    assert result["saying"] == "Say what runs where, or why it waits"
+    assert result["lines"][1].startswith("REPLICA ")
 
 
 def test_a_later_play_goes_on_with_the_state_of_a_host_of_an_earlier_one() -> None:
