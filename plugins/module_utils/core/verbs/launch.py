@@ -55,7 +55,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     undo,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
-    SAY,  # noqa: F401  what session_decide asks each verb for
+    SAY as LAST_TITLE,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
     Launch,
     look_step,
 )
@@ -66,7 +68,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     hosts_of,
 )
 
-REFUSED = Launch.REFUSED
+REFUSED, SAY = Launch.REFUSED, LAST_TITLE
 AFTER: dict[str, Callable[[Launch], State]] = {
     "look": plan.after_look,
     "takeover": Launch.look_again,
