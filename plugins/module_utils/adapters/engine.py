@@ -471,7 +471,7 @@ class Engine:
         """Remove the network *name*; return False where the engine keeps it for containers that are gone.
 
         Engines before 28.1 can count one too many where several containers start or end at once, and go by that count
-        until they are started again (moby/moby#42119, moby/moby#49736).
+        until they are started again (moby/moby#42119). Later ones do not count (moby/moby#49812).
         """
         path = f"/networks/{in_path(name)}"
         try:

@@ -191,14 +191,15 @@ def known_sessions(
     for key, name in [*link.session_links().values(), *firewall.sessions().items()]:
         if is_meant(name, key):
             add(key, name)
-    for key, reservation in ledger.read().items():
-        if is_meant(reservation.claim.session_name, key):
-            add(key, reservation.claim.session_name)
-    for reservation in {**ledger.expired(), **ledger.read()}.values():
+    held = ledger.read()
+    for key, reservation in {**ledger.expired(), **held}.items():
+        claim = reservation.claim
+        if key in held and is_meant(claim.session_name, key):
+            add(key, claim.session_name)
         # A change that was ended may have made something of its session on a host that has no record of that.
-        changed, name = reservation.claim.amends, reservation.claim.session_name.removesuffix(CHANGE)
-        if changed is not None and is_meant(name, changed):
-            add(changed, name)
+        name = claim.session_name.removesuffix(CHANGE)
+        if claim.amends is not None and is_meant(name, claim.amends):
+            add(claim.amends, name)
     for record in state.records()[0]:
         if is_meant(record.name, record.id):
             add(record.id, record.name)
