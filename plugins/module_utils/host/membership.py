@@ -126,7 +126,7 @@ def _parts(state: StateDirectory, records: Iterable[Record]) -> dict[str, _Part]
         if record.status != RUNNING or not record.plan:
             continue
         with suppress(InvalidPlan, ValueError):  # what it was told of it, a repair says
-            plan, host = _seen(record), state.session(record.id).name_in(record.plan)
+            plan, host = _seen(record), state.session(record.id).name_in(record)
             if host is not None and host in plan.hosts:
                 found[record.id] = _Part(plan, _questions(plan, host))
     return {key: part for key, part in found.items() if part.questions}
