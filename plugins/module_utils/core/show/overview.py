@@ -152,7 +152,8 @@ def _amounts(cpus: int, memory: int, replicas: int | None, devices: Devices) -> 
 def session_of(record: Record, facts: Mapping[str, HostFacts]) -> dict[str, Any]:
     """Return all that can be said of one session.
 
-    record: whole, a stub, or the line of one that has ended, of which little can be said. facts: of the usable hosts.
+    record: whole, a stub, or the line of one that has ended, of which little can be said. What it keeps of request and
+    plan is shown as it is, with what a newer release added. facts: of the usable hosts.
     """
     plan, request = record.plan, record.request
     planned_session = plan["session"] if plan is not None else {}
