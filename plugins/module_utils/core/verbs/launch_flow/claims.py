@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer, turns_seconds
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     STATE_DIRECTORY,
     Launch,
 )

@@ -43,8 +43,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     resolve_reservations,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer as Claimed
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import claims, start
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import claims, start
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     ADVICE,
     REMOVAL,
     STATE_DIRECTORY,
