@@ -32,16 +32,16 @@ HELD_BACK = Path("/run/cluster-compute-held-back")
 
 @dataclass(frozen=True)
 class Standing:
-    """What this host is in a session. outcome: one of `core.rules.membership`. answers: of other hosts, by name."""
+    """What this host is in a session. membership: one of `core.rules.membership`. answers: of other hosts, by name."""
 
-    outcome: str
+    membership: str
     answers: dict[str, bool]
     others: tuple[str, ...]
 
     @property
     def is_gone(self) -> bool:
         """Whether its part was given to other hosts."""
-        return self.outcome == GIVEN_AWAY
+        return self.membership == GIVEN_AWAY
 
 
 def standings(state: StateDirectory, records: Iterable[Record]) -> dict[str, Standing]:
@@ -54,10 +54,10 @@ def standings(state: StateDirectory, records: Iterable[Record]) -> dict[str, Sta
     found = {}
     for key, part in parts.items():
         answers = {name: answered[question] for name, question in part.questions.items() if question in answered}
-        outcome = judge(part.questions, answers)
-        if outcome == UNKNOWN and not holds_back(part.plan):
-            outcome = MEMBER
-        found[key] = Standing(outcome, answers, tuple(part.questions))
+        membership = judge(part.questions, answers)
+        if membership == UNKNOWN and not holds_back(part.plan):
+            membership = MEMBER
+        found[key] = Standing(membership, answers, tuple(part.questions))
     return found
 
 
@@ -70,7 +70,7 @@ def is_due(state: StateDirectory) -> bool:
         found = standings(state, guarded)
     except Exception:  # whatever it is, repairs say so
         return False
-    return any(own.is_gone or (own.outcome == MEMBER and key in held_back) for key, own in found.items())
+    return any(own.is_gone or (own.membership == MEMBER and key in held_back) for key, own in found.items())
 
 
 def read_held_back() -> set[str]:

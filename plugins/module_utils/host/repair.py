@@ -263,7 +263,7 @@ class _Repairer:
         if standing is not None and standing.is_gone:
             self._give_up(record, standing)
         elif record.status == RUNNING and not is_stub(record) and host is not None and host in record.hosts:
-            if standing is not None and standing.outcome == UNKNOWN:
+            if standing is not None and standing.membership == UNKNOWN:
                 self._hold_back(record, host, standing)
             else:
                 self._converge(record, host)

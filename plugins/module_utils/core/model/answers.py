@@ -13,7 +13,7 @@ from typing import Any, Optional, TypeVar
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode_known
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, Tombstone
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import (
     JobOutcome,
     SessionCopy,
     Source,

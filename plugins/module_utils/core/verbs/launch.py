@@ -39,7 +39,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.launch import (
     PLACED,
     artifact,
     table_of,

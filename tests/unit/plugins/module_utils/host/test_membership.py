@@ -68,7 +68,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
 
 
 @pytest.mark.parametrize(
-    ("policy", "says", "outcome"),
+    ("policy", "says", "membership"),
     [
         ("replace", {"h2": True, "h3": True}, MEMBER),
         ("replace", {"h2": True}, UNKNOWN),
@@ -79,11 +79,11 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     ],
 )
 def test_the_other_hosts_are_asked_and_only_a_policy_holds_back(
-    state: StateDirectory, monkeypatch: pytest.MonkeyPatch, policy: str, says: dict[str, bool], outcome: str
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch, policy: str, says: dict[str, bool], membership: str
 ) -> None:
     monkeypatch.setattr(questions, "ask", ask_of(says))
     found = membership.standings(state, [record(policy)])[ID]
-    assert (found.outcome, found.answers, found.others) == (outcome, says, ("h2", "h3"))
+    assert (found.membership, found.answers, found.others) == (membership, says, ("h2", "h3"))
 
 
 def test_they_are_asked_as_well_of_a_session_that_a_newer_release_has_changed(
