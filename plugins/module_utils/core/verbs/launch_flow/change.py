@@ -335,8 +335,8 @@ def _done(launch: Launch) -> State:
         *state["replicas"],
         *(status for status in state["statuses"] if status["name"] not in known),
     ]
-    was_lost = state["change"]["kind"] == REPLACE and "main1" in state["change"]["places"]
-    if was_lost and state["record"]["request"]["batch_command"] is not None:
+    is_replaced = state["change"]["kind"] == REPLACE and "main1" in state["change"]["places"]
+    if is_replaced and state["record"]["request"]["batch_command"] is not None:
         return start.batch(launch)
     return launch.over(launch.running, state["report"])
 
