@@ -73,13 +73,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Claim,
     claims_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
     QueueEntry,
     next_number,
     schedule_queue,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 
 Archive = Mapping[str, Mapping[str, str]]
