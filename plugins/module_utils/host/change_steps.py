@@ -32,8 +32,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     Allocatable,
-    Answer,
     Claim,
+    ClaimAnswer,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
@@ -87,7 +87,7 @@ def hold(
         if reasons:
             if not check_mode:
                 ledger.release(claim.session_id, run.lease_owner)
-            answer = Answer(False, tuple(reasons))
+            answer = ClaimAnswer(False, tuple(reasons))
     result = {"changed": False, **answer.to_dict(), "actions": []}
     if not answer.granted:
         return result

@@ -30,8 +30,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     CONFIRMED,
-    Answer,
     Claim,
+    ClaimAnswer,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
@@ -79,7 +79,7 @@ def hold(
     if drain is not None:
         if not check_mode:
             ledger.release(record.id, lease_owner)
-        answer = Answer(False, (str(drain),))
+        answer = ClaimAnswer(False, (str(drain),))
     result = {"changed": False, **answer.to_dict(), "actions": []}
     if not answer.granted:
         return result

@@ -40,9 +40,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     ASK_AGAIN,
     GRANTED,
+    ClaimAnswer,
     resolve_reservations,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer as Claimed
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import claims, start
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     ADVICE,
@@ -79,7 +79,7 @@ def after_reserve(launch: Launch) -> State:
     given = {
         host: answer.to_claim
         if answer.public_keys is not None or not answer.granted
-        else Claimed(False, (answer.why_not,))
+        else ClaimAnswer(False, (answer.why_not,))
         for host, answer in launch.answers.items()
     }
     outcome = resolve_reservations(change["id"], given)
