@@ -34,7 +34,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.start
     REFUSED,
     UNKEPT,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import of_broken_module
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.broken_module import of_broken_module
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import (
     answer_in,
     question,
