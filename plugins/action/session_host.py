@@ -28,7 +28,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import (
     ABSENT,
     DAMAGED,
     REFUSED,
