@@ -239,7 +239,7 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) ->
     stale = [host for host, answer in launch.answers.items() if answer.stale]
     if not stale:
         return follow(launch, launch.answers)
-    told = {
+    arguments = {
         host: {key: given[key] for key in ("containers", "ran", "prove", "patience") if key in given}
         for step_call in state["calls"]
         for host, given in step_call["hosts"].items()
@@ -250,7 +250,7 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) ->
         "after": state["step"],
         "answers": encode({host: answer for host, answer in launch.answers.items() if host not in stale}),
     }
-    return launch.step("again", "Tell the whole to hosts that had another copy", [_amended(state, told, True)])
+    return launch.step("again", "Tell the whole to hosts that had another copy", [_amended(state, arguments, True)])
 
 
 def after_again(launch: Launch) -> State:
