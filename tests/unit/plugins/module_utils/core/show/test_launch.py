@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import artifact, table_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.launch import artifact, table_of
 from ansible_collections.cluster_compute.session.tests.plans import typed_plan
 
 REPLICA: dict[str, Any] = {
