@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine import PATIENCE, Engine
@@ -31,8 +31,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     CONFIRMED,
-    Answer,
     Claim,
+    ClaimAnswer,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
@@ -84,7 +84,7 @@ def hold(
     if drain is not None:
         if not check_mode:
             ledger.release(record.id, lease_owner)
-        answer = Answer(False, (str(drain),))
+        answer = ClaimAnswer(False, (str(drain),))
     result = {"changed": False, **answer.to_dict(), "actions": []}
     if not answer.granted:
         return result
@@ -196,7 +196,7 @@ def start(
     is reported. patience: those for which peers on other hosts are looked for, which may start later; with 0 nothing is
     waited for that may need them. A wait ends early where another host has given up, or the session is torn down; where
     this one gives up, others are told that wait.
-    Returns the outcome of the steps, ``seconds``, and either ``replicas``, or where *roles* are given ``begun``, the
+    Returns the result of the steps, ``seconds``, and either ``replicas``, or where *roles* are given ``begun``, the
     names of their replicas here, or where that has to wait for other hosts ``unproven``, why. Raises LedgerError where
     the lease has run out, and what `session_stages` and `verify` raise.
     """
@@ -208,7 +208,7 @@ def start(
             raise _torn_down(record)
         peers.check()
 
-    with _telling_peers(state, ledger, record, host, engine):
+    with nullcontext() if check_mode else _telling_peers(state, ledger, record, host, engine):
         with state.working_on(record.id):
             if not check_mode:
                 _refuse_if_gone(state, ledger, record, recorded, looked, lease_owner)
@@ -225,7 +225,7 @@ def start(
                 # A session that runs is repaired, which takes nothing away from what works again.
                 taken = steps.perform(stages, undo=record.status != RUNNING)
         network, begin = steps.seconds_until("container", stages, taken)
-        made: dict[str, Any] = {**steps.outcome(stages), "seconds": {"network": network, "start": begin}}
+        made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
         if check_mode:
             return {**made, "replicas": []}
         peers = Peers(context.plan, host)
