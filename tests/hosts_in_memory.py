@@ -691,6 +691,13 @@ class World:
             if all(self.is_intact(name, record) for name in record.hosts)
         }
 
+    def half_changed(self) -> set[str]:
+        """Return the sessions of which hosts have different revisions: a change that was stopped, for a repair."""
+        found: dict[str, set[int]] = {}
+        for name in self.running():
+            found[name] = {copy.revision for copy in self.copies(name).values() if copy.plan is not None}
+        return {name for name, revisions in found.items() if len(revisions) > 1}
+
     def is_intact(self, name: str, record: Record) -> bool:
         host = self.named(name)
         held = LedgerFile(str(host.root)).read().get(record.id)
