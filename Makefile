@@ -105,9 +105,9 @@ molecule: setup ## Molecule scenarios of the roles
 	@tools/molecule.sh
 
 .PHONY: integration
-integration: setup ## Tests on labs with real engines, two labs side by side
+integration: setup ## Tests on labs with real engines, three labs side by side
 	@tools/need.sh chromium=chromium chromedriver=chromium-driver
-	pytest tests/integration_lab --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	pytest tests/integration_lab --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: lab-stamp
 lab-stamp: setup ## The lab's own tests; where they pass, note that they need not run until the lab changes
