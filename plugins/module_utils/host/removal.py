@@ -205,7 +205,8 @@ def known_sessions(
     held = ledger.read()
     for key, reservation in {**ledger.expired(), **held}.items():
         claim = reservation.claim
-        if key in held and is_meant(claim.session_name, key):
+        # A launch from the queue that was ended may have made keys on a host that has no record of its session.
+        if (key in held or state.session(key).exists()) and is_meant(claim.session_name, key):
             add(key, claim.session_name)
         # A change that was ended may have made something of its session on a host that has no record of that.
         name = claim.session_name.removesuffix(CHANGE)
