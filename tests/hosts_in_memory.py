@@ -789,7 +789,7 @@ def in_memory() -> Iterator[list[World]]:
         patch.setattr(prepare, "_keep_out", lambda *_given: [])
         patch.setattr(host_repair, "session_stages", stages_in_memory)
         # Nobody answers questions of membership here; a host that is back asks in World.boot.
-        patch.setattr(host_repair.membership, "standings", lambda *_given: {})
+        patch.setattr(host_repair.membership, "memberships", lambda *_given: {})
         patch.setattr(host_repair.disk, "enforce_limits", lambda *_given: ({}, []))
         patch.setattr(firewall_rules, "standing_steps", lambda _nftables: [])
         patch.setattr(firewall_rules, "isolation_of_stub", lambda _stub: None)

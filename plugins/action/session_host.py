@@ -28,13 +28,13 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import CoreError, spoken
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import (
     ABSENT,
     DAMAGED,
     REFUSED,
     UNKEPT,
 )
-from ansible_collections.cluster_compute.session.plugins.plugin_utils.answers import of_broken_module
+from ansible_collections.cluster_compute.session.plugins.plugin_utils.broken_module import of_broken_module
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import (
     answer_in,
     question,

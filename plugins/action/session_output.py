@@ -17,7 +17,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 from ansible_collections.cluster_compute.session.plugins.action.session_host import ActionModule as HostAction
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import Source
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import Source
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import DEFAULT_SIZE, shown, speaker
 
 SLICE = 5.0

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core import errors
-from ansible_collections.cluster_compute.session.plugins.module_utils.host import start
+from ansible_collections.cluster_compute.session.plugins.module_utils.host import entry_point
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import MARK
 
 FOLDER = "/usr/local/lib/cluster-compute/programs"
@@ -50,7 +50,7 @@ class Program:
 
     def command(self, python: str, size: int = 0, keep: bool = True) -> str:
         """Return the command for a host's shell. size: bytes of sources that go before the question, 0 for none."""
-        text = Path(start.__file__).read_text(encoding="utf-8")
+        text = Path(entry_point.__file__).read_text(encoding="utf-8")
         argv = ["-I", "-c", text, self.folder, self.digest, str(size), "keep" if keep else "pass"]
         return f"{python} {shlex.join(argv)}"
 
@@ -124,6 +124,6 @@ def answer_in(output: str) -> dict[str, Any] | None:
 
 
 def text_behind(output: str, mark: str) -> str | None:
-    """Return what stands behind one of the marks of `host/start.py`; None where the mark is not there."""
+    """Return what stands behind one of the marks of `host/entry_point.py`; None where the mark is not there."""
     found = [line[len(mark) :] for line in output.splitlines() if line.startswith(mark)]
     return found[0] if found else None

@@ -77,7 +77,7 @@ def test_a_network_that_the_engine_keeps_keeps_nothing_else(
     assert f"remove network {network}" in session.call("session_host", state="absent", session_name="demo")["actions"]
 
 
-def settled(engine: Engine) -> dict[str, Any]:
+def things_at_rest(engine: Engine) -> dict[str, Any]:
     """Return what is on this host when its containers have started whole: their init forks before it runs a program."""
     before: dict[str, Any] = {}
     while before != (found := things(engine)):
@@ -91,7 +91,7 @@ def test_nothing_of_a_session_goes_for_others(lost: str, host: Host, engine: Eng
     session = host.launch(size=1)
     if lost == "state":
         shutil.rmtree(session.files.path)  # the label of its network says whose it is
-    before = settled(engine)
+    before = things_at_rest(engine)
     for check_mode in (True, False):
         with pytest.raises(SessionError, match=r"It belongs to somebody\. You are eve\."):
             session.call("session_host", check_mode, state="absent", session_name="demo", asker="eve")

@@ -118,7 +118,7 @@ peer, port, vni, *own = sys.argv[1:]
 asked = [Question(address, peer, int(port), int(vni)) for address in own]
 print(json.dumps({question.local: answer for question, answer in ask(asked).items()}))
 """
-"""Ask for the standing of several addresses at once."""
+"""Ask for the membership of several addresses at once."""
 FORGE = """
 import socket, struct, sys
 sender, receiver, peer_port, ports, code = sys.argv[1:]
@@ -317,7 +317,7 @@ def _ask(plan: dict[str, Any], *own: str) -> dict[str, bool]:
     ],
     ids=["ipv4", "ipv6", "encrypted"],
 )
-def test_who_asks_for_its_standing_is_told_it_by_the_rules_alone(
+def test_who_asks_for_its_membership_is_told_it_by_the_rules_alone(
     ears: dict[str, Path], form: str, plan: dict[str, Any], net: str, network: dict[str, Any]
 ) -> None:
     member, other = f"{net}12", f"{net}66"

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.program import run
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.detection import (
     NVIDIA,
@@ -74,7 +74,7 @@ def nvidia() -> list[str]:
 
     if shutil.which(PROGRAM) is None:
         raise AcceleratorError(f"{PROGRAM} is not installed; it comes with NVIDIA's driver.")
-    output = run([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE)
+    output = run_command([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE)
     found = parse_nvidia(output)
     if not found:
         raise AcceleratorError(f"'{PROGRAM} -L' lists no card: {output.strip()}")
@@ -85,14 +85,14 @@ def nvidia_cards() -> list[Card]:
     """Return this host's NVIDIA cards with their numbers. Raises AcceleratorError."""
     files = sorted(Path(DRIVER_CARDS).glob("*/information"))
     driver = [path.read_text(encoding="utf-8", errors="replace") for path in files]
-    return parse_nvidia_cards(run([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE), driver)
+    return parse_nvidia_cards(run_command([PROGRAM, "-L"], error=AcceleratorError, seconds=PATIENCE), driver)
 
 
 def nvidia_models() -> list[dict[str, str]]:
     """Return model and driver of this host's NVIDIA cards; none where its tool does not tell."""
     query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        return parse_nvidia_models(run([PROGRAM, *query], error=AcceleratorError, seconds=PATIENCE))
+        return parse_nvidia_models(run_command([PROGRAM, *query], error=AcceleratorError, seconds=PATIENCE))
     except AcceleratorError:  # why there are none is told by `detect`
         return []
 

@@ -22,10 +22,10 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.background import started_at
 from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.engine_api import (
     SOCKET,
-    Answer,
     Api,
     ApiError,
     Body,
+    Response,
     in_path,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
@@ -186,9 +186,9 @@ class Engine:
         """
         api = Api(path, timeout)
         try:
-            with api.ask("GET", "/_ping") as answer:
-                answer.read()
-            engine = cls(api, answer.headers.get("api-version", ""))
+            with api.ask("GET", "/_ping") as response:
+                response.read()
+            engine = cls(api, response.headers.get("api-version", ""))
         except (ApiError, ValueError) as error:
             reason = error if isinstance(error, ApiError) else "it does not tell the version of its API"
             raise EngineError(
@@ -212,20 +212,20 @@ class Engine:
         body: Body | None = None,
         headers: Mapping[str, str] | None = None,
         seconds: float = 0,
-    ) -> Answer:
+    ) -> Response:
         """Ask the engine, and return the answer as soon as it begins. Raises EngineError, saying *what* was asked."""
         with _saying(what):
             return self._api.ask(method, path, query, body, headers, seconds)
 
     def _do(self, what: str, method: str, path: str, query: Mapping[str, Any] | None = None, **more: Any) -> bytes:
         """Ask the engine, and return what it answers."""
-        with self._ask(what, method, path, query, **more) as answer, _saying(what):
-            return answer.read()
+        with self._ask(what, method, path, query, **more) as response, _saying(what):
+            return response.read()
 
     def _get(self, what: str, path: str, query: Mapping[str, Any] | None = None, **more: Any) -> Any:
         """Return the JSON that the engine answers."""
-        with self._ask(what, "GET", path, query, **more) as answer, _saying(what):
-            return answer.json()
+        with self._ask(what, "GET", path, query, **more) as response, _saying(what):
+            return response.json()
 
     def _find(self, what: str, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """Return the description that the engine answers; None where what it is of is not there."""
@@ -247,8 +247,8 @@ class Engine:
     def _post(self, what: str, path: str, body: Mapping[str, Any]) -> Any:
         """Send an object, its empty members left out, and return the JSON that the engine answers, if any."""
         given = {key: value for key, value in body.items() if value is not None}
-        with self._ask(what, "POST", path, body=given) as answer, _saying(what):
-            return answer.json() if answer.headers.get("content-type", "").startswith("application/json") else None
+        with self._ask(what, "POST", path, body=given) as response, _saying(what):
+            return response.json() if response.headers.get("content-type", "").startswith("application/json") else None
 
     def facts(self) -> dict[str, Any]:
         """Return what the engine says of itself and its machine."""
@@ -372,8 +372,8 @@ class Engine:
         sizes: dict[str, int] = {}
         with _keeping_secret(login):
             headers = self._registry_headers(what, reference, login)
-            with self._ask(what, "POST", "/images/create", query, headers=headers) as answer, _saying(what):
-                for event in answer.events():
+            with self._ask(what, "POST", "/images/create", query, headers=headers) as response, _saying(what):
+                for event in response.events():
                     if event.get("error"):
                         # A pull can fail after it began well, and then the stream says so.
                         raise ApiError(str(event["error"]))
@@ -413,8 +413,8 @@ class Engine:
     def save_image(self, image: str) -> Iterator[bytes]:
         """Yield an archive of the image with this id."""
         what = f"read the image {image}"
-        with self._ask(what, "GET", f"/images/{in_path(image)}/get") as answer, _saying(what):
-            yield from answer.pieces()
+        with self._ask(what, "GET", f"/images/{in_path(image)}/get") as response, _saying(what):
+            yield from response.pieces()
 
     def load_images(self, archive: Iterable[bytes]) -> list[str]:
         """Load what an archive holds, and return names and ids of it as the engine tells them.
@@ -424,8 +424,8 @@ class Engine:
         found = []
         what = "load the archive"
         headers = {"Content-Type": "application/x-tar"}
-        with self._ask(what, "POST", "/images/load", body=archive, headers=headers) as answer, _saying(what):
-            for event in answer.events():
+        with self._ask(what, "POST", "/images/load", body=archive, headers=headers) as response, _saying(what):
+            for event in response.events():
                 if event.get("error"):
                     raise ApiError(str(event["error"]).strip())
                 match = _LOADED.search(event.get("stream") or "")
@@ -593,8 +593,8 @@ class Engine:
         what = f"read {path} in the container {container}"
         content = b""
         query = {"path": path}
-        with self._ask(what, "GET", f"/containers/{in_path(container)}/archive", query) as answer, _saying(what):
-            for piece in answer.pieces():
+        with self._ask(what, "GET", f"/containers/{in_path(container)}/archive", query) as response, _saying(what):
+            for piece in response.pieces():
                 content += piece
                 if len(content) > LARGEST_FILE:
                     raise EngineError(
@@ -656,8 +656,8 @@ class Engine:
         what = f"look for {path} in the container {container}"
         try:
             query = {"path": path}
-            with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", query) as answer:
-                return dict(json.loads(base64.b64decode(answer.headers["x-docker-container-path-stat"])))
+            with self._ask(what, "HEAD", f"/containers/{in_path(container)}/archive", query) as response:
+                return dict(json.loads(base64.b64decode(response.headers["x-docker-container-path-stat"])))
         except _Refused as error:
             if error.status == 404:
                 return None
@@ -685,8 +685,8 @@ class Engine:
         """Return the last *lines* lines that the container wrote, standard output and error merged."""
         what = f"read the log of {container}"
         query = {"stdout": True, "stderr": True, "tail": str(lines)}
-        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", query) as answer, _saying(what):
-            return b"".join(found for _stream, found in answer.frames()).decode("utf-8", "replace")
+        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", query) as response, _saying(what):
+            return b"".join(found for _stream, found in response.frames()).decode("utf-8", "replace")
 
     def log_stream(self, container: str, since: str = "", tail: int | None = None) -> Iterator[bytes]:
         """Yield what the container has written up to now as the engine's multiplexed stream, with time stamps.
@@ -697,8 +697,8 @@ class Engine:
         query = {"stdout": True, "stderr": True, "timestamps": True, "tail": "all" if tail is None else str(tail)}
         if since:
             query["since"] = since
-        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", query) as answer, _saying(what):
-            yield from answer.pieces()
+        with self._ask(what, "GET", f"/containers/{in_path(container)}/logs", query) as response, _saying(what):
+            yield from response.pieces()
 
     def execute(
         self,
@@ -756,10 +756,10 @@ class Engine:
         """Start what was made ready, and yield what it writes, by the number of the stream, for as long as it runs."""
         headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
         path = f"/exec/{in_path(command)}/start"
-        with self._ask(what, "POST", path, body={"Detach": False, "Tty": False}, headers=headers) as answer:
-            answer.wait_for(seconds)
+        with self._ask(what, "POST", path, body={"Detach": False, "Tty": False}, headers=headers) as response:
+            response.wait_for(seconds)
             with _saying(then):
-                for stream, data in answer.frames():
+                for stream, data in response.frames():
                     if stream not in (OUT, ERR):
                         raise ApiError(f"{stream} is not the number of an output")
                     yield stream, data

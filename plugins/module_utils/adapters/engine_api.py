@@ -93,7 +93,7 @@ class _Connection:
         self.socket.close()
 
 
-class Answer:
+class Response:
     """What the engine answers. Used in a `with` block, at whose end the connection is free or closed."""
 
     def __init__(self, api: Api, connection: _Connection, method: str) -> None:
@@ -129,7 +129,7 @@ class Answer:
             if len(self.headers) > MOST_HEADERS:
                 raise ApiError("its answer has too many headers")
 
-    def __enter__(self) -> Answer:
+    def __enter__(self) -> Response:
         return self
 
     def __exit__(
@@ -290,7 +290,7 @@ class Api:
         body: Body | None = None,
         headers: Mapping[str, str] | None = None,
         seconds: float = 0,
-    ) -> Answer:
+    ) -> Response:
         """Send a request and return the answer as soon as it begins. Raises ApiError where the engine refuses.
 
         path: without the version; names in it are those of `in_path`. query: a value that is no text goes as
@@ -323,16 +323,16 @@ class Api:
         try:
             _send(connection, "\r\n".join([*lines, "", ""]).encode("latin-1") + content, pieces)
             try:
-                answer = Answer(self, connection, method)
+                response = Response(self, connection, method)
             except OSError as error:
                 raise _failure(error) from error
         except BaseException:
             connection.close()
             raise
-        if answer.status >= 400:
-            with answer:
-                raise ApiError(_explanation(answer), answer.status)
-        return answer
+        if response.status >= 400:
+            with response:
+                raise ApiError(_explanation(response), response.status)
+        return response
 
 
 def _send(connection: _Connection, head: bytes, pieces: Iterable[bytes] | None) -> None:
@@ -357,15 +357,15 @@ def _on_the_wire(head: bytes, pieces: Iterable[bytes] | None) -> Iterator[bytes]
         yield b"0\r\n\r\n"
 
 
-def _explanation(answer: Answer) -> str:
+def _explanation(response: Response) -> str:
     """Return what the engine says of its refusal."""
-    text = answer.read().decode("utf-8", "replace").strip()
+    text = response.read().decode("utf-8", "replace").strip()
     try:
         found = json.loads(text)
     except ValueError:
         found = text
     message = found.get("message") if isinstance(found, dict) else text
-    return str(message or text or f"{answer.status} {answer.reason}")
+    return str(message or text or f"{response.status} {response.reason}")
 
 
 def in_path(name: str) -> str:

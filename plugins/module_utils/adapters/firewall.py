@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import isolation
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import USER_CHAIN, Rules
@@ -65,7 +65,7 @@ class FirewallError(SessionError):
 
 
 def _run(command: list[str], stdin: str | None = None) -> str:
-    return program.run(command, stdin, error=FirewallError, environment=_ENVIRONMENT)
+    return run_command(command, stdin, error=FirewallError, environment=_ENVIRONMENT)
 
 
 def try_matches(nftables: bool) -> None:

@@ -29,8 +29,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     Allocatable,
-    Answer,
     Claim,
+    ClaimAnswer,
     InvalidLedger,
     NewerLedger,
     Reservation,
@@ -123,7 +123,7 @@ class LedgerFile:
         allocatable: Allocatable | None,
         seconds: float,
         lease_owner: str,
-    ) -> Answer:
+    ) -> ClaimAnswer:
         """Lease *claim* for *seconds* if it fits now, and return the answer.
 
         lease_owner: the run that asks. Its own lease is renewed; a session that runs keeps what it has; what another
@@ -134,9 +134,9 @@ class LedgerFile:
             held = ledger.get(claim.session_id)
             if held is not None and held.stage != rules.COMMITTED and held.lease_owner != lease_owner:
                 reason = f"Session {claim.session_name} is being launched by another run."
-                return Answer(False, (reason,), (claim.session_id,))
+                return ClaimAnswer(False, (reason,), (claim.session_id,))
             if held is not None and (held.stage != rules.LEASED or held.claim.replicas > claim.replicas == 0):
-                return Answer(True)
+                return ClaimAnswer(True)
             answer = rules.answer(claim, ledger, untracked, allocatable)
             if answer.granted:
                 check_space(self.path.parent)

@@ -16,7 +16,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import (
@@ -47,7 +47,7 @@ class LinkError(SessionError):
 
 def run(command: list[str], stdin: str | None = None) -> str:
     """Run *command* without a shell and return its standard output. Raises LinkError if it fails or is missing."""
-    return program.run(command, stdin, error=LinkError)
+    return run_command(command, stdin, error=LinkError)
 
 
 def _json(command: list[str]) -> list[dict[str, Any]]:

@@ -65,7 +65,7 @@ def listeners(pid: int) -> list[Listener]:
     try:
         # A thread of its own is in another network until it ends; the process stays where it is (setns(2)).
         with ThreadPoolExecutor(1) as pool, pool.submit(_socket_in_network_of, pid).result() as asking:
-            return [found for family in (socket.AF_INET, socket.AF_INET6) for found in _asked(asking, family)]
+            return [found for family in (socket.AF_INET, socket.AF_INET6) for found in _listening(asking, family)]
     except OSError:  # who is not root, or a kernel without it
         return list(_in_tables(pid))
 
@@ -80,7 +80,7 @@ def _socket_in_network_of(pid: int) -> socket.socket:
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _SOCK_DIAG)
 
 
-def _asked(asking: socket.socket, family: int) -> Iterator[Listener]:
+def _listening(asking: socket.socket, family: int) -> Iterator[Listener]:
     """Yield what the kernel tells of the sockets of a family that listen. Raises OSError."""
     asking.send(struct.pack("=IHHIIBBHI48x", 72, _BY_FAMILY, _DUMP, 0, 0, family, socket.IPPROTO_TCP, 0, 1 << _LISTEN))
     while True:

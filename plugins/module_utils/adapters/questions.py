@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Ask other hosts something, many at once and in bounded time: this host's standing in a session, or a sign of life."""
+"""Ask other hosts, many at once and in bounded time: for this host's membership in a session, or a sign of life."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _Answer = tuple[bytes, _Address, bool]
 
 @dataclass(frozen=True)
 class Question:
-    """A question for this host's standing: from its own underlay address to a peer's, to the port of a tunnel."""
+    """A question for this host's membership: from its own underlay address to a peer's, to the port of a tunnel."""
 
     local: str
     address: str

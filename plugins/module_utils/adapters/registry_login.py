@@ -11,7 +11,7 @@ import json
 import os
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.program import run
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import (
     DEFAULT_REGISTRY,
@@ -82,7 +82,7 @@ def _login(name: str, entry: Any) -> dict[str, str] | None:
 def _ask_helper(helper: str, place: str) -> dict[str, str] | None:
     """Return what a credential helper has; None where it has nothing."""
     try:
-        found = json.loads(run([f"docker-credential-{helper}", "get"], place, error=LoginError))
+        found = json.loads(run_command([f"docker-credential-{helper}", "get"], place, error=LoginError))
         user, secret = str(found["Username"]), str(found["Secret"])
     except LoginError as error:
         if NOT_FOUND in str(error):

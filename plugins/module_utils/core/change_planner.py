@@ -74,9 +74,9 @@ class ChangePlanner(Planner):
         old = {entry.name: entry.host for entry in plan.replicas}
         # Who has left the host meanwhile that it was to leave stays where it is.
         displaced = [name for name, host in self.wish.displaced.items() if old.get(name) == host]
-        lost = {*displaced, *unplaced, *(name for name, host in old.items() if host in lost_hosts)}
+        evicted = {*displaced, *unplaced, *(name for name, host in old.items() if host in lost_hosts)}
         given_up = dict.fromkeys(self.wish.given_up)
-        target = target_of(plan, _without(request, given_up), lost)
+        target = target_of(plan, _without(request, given_up), evicted)
         shared_with = self._shared_with(current)
         changes = diff_requests(before, request)
         if not target.homeless and not target.gone:
@@ -120,7 +120,7 @@ class ChangePlanner(Planner):
             if isinstance(found, Shortfall):
                 names = [host.name for host in candidates]
                 blocked = obstacles(plan, request, target.homeless, names, self.facts)
-                return self._no_room(current, before, request, plan, lost, found, blocked)
+                return self._no_room(current, before, request, plan, evicted, found, blocked)
             homes = found
         free = {host.name: host.free_devices for host in hosts}
         fenced = [address for host in lost_hosts if (address := plan.hosts[host].underlay_address)]
@@ -197,13 +197,13 @@ class ChangePlanner(Planner):
         before: Request,
         request: Request,
         plan: Plan,
-        lost: set[str],
+        evicted: set[str],
         short: Shortfall,
         blocked: Mapping[str, str],
     ) -> dict[str, Any]:
         """Return the decision where not all replicas that need a host find one. blocked: `obstacles`."""
         new = request.size - len(plan.replicas)
-        there = len([entry for entry in plan.replicas if entry.name not in lost])
+        there = len([entry for entry in plan.replicas if entry.name not in evicted])
         if new > 0 and self.wish.min_size is not None and short.largest_size > 0:
             # What has lost its host comes first in the order of the ranks.
             size = max(self.wish.min_size, min(there + short.largest_size, request.size - 1))
@@ -223,7 +223,7 @@ class ChangePlanner(Planner):
             return {**decided, "report": [*render_shortfall(short), *decided["report"]]}
         stored = request.to_dict()
         is_known = current.growth is not None and current.growth.request == stored
-        if new > 0 and not lost and (self.wish.waits or is_known):
+        if new > 0 and not evicted and (self.wish.waits or is_known):
             report = [
                 f"Session {self.request.name} runs on as it is, and waits for room to grow by {new}.",
                 *render_shortfall(short),
@@ -236,7 +236,7 @@ class ChangePlanner(Planner):
             growth = Growth(stored, next_number(self.cluster.pending()))
             renewed = advance(current, RUNNING, "It is to grow when there is room.", growth=growth)
             return {**self._placed_already(renewed), "report": report, "grows_later": True}
-        homeless = ", ".join(sorted(lost)) or "more replicas"
+        homeless = ", ".join(sorted(evicted)) or "more replicas"
         report = [
             f"Session {self.request.name} stays as it is: there is no room for {homeless}.",
             *render_shortfall(short),
@@ -316,6 +316,6 @@ def _moves_report(change: Change, homes: Mapping[str, str]) -> list[str]:
     return [f"It goes on elsewhere: {', '.join(moved)}. What these replicas had written outside their mounts is gone."]
 
 
-def _why_changed(before: int, after: int, lost: Sequence[str]) -> str:
+def _why_changed(before: int, after: int, lost_hosts: Sequence[str]) -> str:
     what = f"It has {after} replicas in place of {before}." if before != after else "Its replicas have new places."
-    return f"It does without {', '.join(lost)}. {what}" if lost else what
+    return f"It does without {', '.join(lost_hosts)}. {what}" if lost_hosts else what

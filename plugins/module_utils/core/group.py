@@ -29,7 +29,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.fields import END
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import (
     ENDED,
     ERROR,
@@ -369,7 +369,7 @@ class GroupFacts:
         return used
 
 
-def turn_of(
+def waiting_session(
     session_id: str, request: Request, number: int, owner: str, shares: Shares, is_head: bool = False
 ) -> Waiting:
     """Return a session that wants to start as the queue sees it. shares: of owners."""
@@ -386,8 +386,8 @@ def waiting_of(
             require_known(record)
             growth = None if record.growth is None else growth_of(record, hosts_facts)
             request = Request.from_dict(record.request) if growth is None else growth[0]
-            turn = turn_of(record.id, request, record.queue_number, record.owner, shares, record.is_head)
-            waiting.append(turn if growth is None else replace(turn, slots=growth[1], obstacles=growth[2]))
+            session = waiting_session(record.id, request, record.queue_number, record.owner, shares, record.is_head)
+            waiting.append(session if growth is None else replace(session, slots=growth[1], obstacles=growth[2]))
         except CoreError as error:
             problems.append(f"The pending session {record.name} is left out of the queue: {error}")
     return waiting, problems

@@ -120,8 +120,8 @@ def _names_by_session(facts: Mapping[str, HostFacts], known: Collection[str]) ->
     found: dict[str, dict[str, str]] = {}
     unclear = set()
     for host, own in facts.items():
-        lost = {key: name for key, name in _names_by_replicas(own, copies).items() if name not in known}
-        for key, name in {**lost, **own.host_names}.items():
+        by_replicas = {key: name for key, name in _names_by_replicas(own, copies).items() if name not in known}
+        for key, name in {**by_replicas, **own.host_names}.items():
             if (name != host and name in known) or name in found.get(key, {}):
                 unclear.add(key)
             found.setdefault(key, {})[name] = host

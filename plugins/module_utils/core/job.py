@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome, SessionCopy
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import JobOutcome, SessionCopy
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     is_given,

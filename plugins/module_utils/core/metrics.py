@@ -268,7 +268,7 @@ def _tell_room(text: _Text, look: HostLook) -> None:
 
 
 def _tell_queue(text: _Text, look: HostLook, counted: Counted) -> None:
-    queue = sorted((record for record in look.records if record.status == PENDING), key=_turn)
+    queue = sorted((record for record in look.records if record.status == PENDING), key=_queue_order)
     text.family("queue_sessions", "gauge", "Sessions that wait in the resource group.", [({}, len(queue))])
     heads = [
         ({"session": record.name}, round(counted.waiting[record.id], 3))
@@ -279,7 +279,7 @@ def _tell_queue(text: _Text, look: HostLook, counted: Counted) -> None:
     text.family("queue_head_enqueued_timestamp_seconds", "gauge", help_text, heads)
 
 
-def _turn(record: Record) -> tuple[int, bool, int, str]:
+def _queue_order(record: Record) -> tuple[int, bool, int, str]:
     """Return what the queue is ordered by (`rules.queue`); who is the head where owners have shares is marked."""
     return -int((record.request or {}).get("priority") or 0), not record.is_head, record.queue_number, record.id
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput, Problem
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import Source
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import Source
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import is_session_id
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.values import (
     SPAN,

@@ -20,8 +20,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.error
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import (
     GroupFacts,
     cleanup_actions,
-    turn_of,
     waiting_of,
+    waiting_session,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.answers import FactsAnswer
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
@@ -73,13 +73,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Claim,
     claims_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Host
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.queue import (
     QueueEntry,
     next_number,
     schedule_queue,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 
 Archive = Mapping[str, Mapping[str, str]]
@@ -494,7 +494,7 @@ class Planner(ABC):
         waiting, self.problems = waiting_of(others, shares, self.facts)
         own = self.cluster.records.get(session_id)
         owner, is_head = (self.owner, False) if own is None else (own.owner, own.is_head)
-        waiting.append(turn_of(session_id, self.request, number, owner, shares, is_head))
+        waiting.append(waiting_session(session_id, self.request, number, owner, shares, is_head))
         hosts = self._hosts(with_tentative)
         entries = schedule_queue(waiting, hosts, self.settings.topology_keys, self.group.known)
         return next(entry for entry in entries if entry.waiting.session_id == session_id)

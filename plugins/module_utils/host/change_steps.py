@@ -32,8 +32,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     Allocatable,
-    Answer,
     Claim,
+    ClaimAnswer,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
@@ -87,7 +87,7 @@ def hold(
         if reasons:
             if not check_mode:
                 ledger.release(claim.session_id, run.lease_owner)
-            answer = Answer(False, tuple(reasons))
+            answer = ClaimAnswer(False, tuple(reasons))
     result = {"changed": False, **answer.to_dict(), "actions": []}
     if not answer.granted:
         return result
@@ -193,7 +193,7 @@ def amend(
     changed before any replica starts. ran: for how many seconds the session has run, which this part takes over. keep:
     how much output of replicas that go is kept, for how many seconds, of how many sessions.
 
-    Returns the outcome of the steps, ``seconds``, and with *prove_too* what `launch_steps.prove` does; or ``stale``
+    Returns the result of the steps, ``seconds``, and with *prove_too* what `launch_steps.prove` does; or ``stale``
     where a patch does not fit to what is here. Raises StateError where somebody else has changed the session, and what
     `session_stages` and `verify` raise.
     """
@@ -229,7 +229,7 @@ def amend(
                 carry_on(session, ran)
             archive.note(record)
     network, begin = steps.seconds_until("container", stages, taken)
-    made: dict[str, Any] = {**steps.outcome(stages), "seconds": {"network": network, "start": begin}}
+    made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
     if archive.problems:
         made["warnings"] = archive.problems
     if check_mode or not prove_too:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Make the program of the hosts' side of its sources, and put it where `start` finds it.
+"""Make the program of the hosts' side of its sources, and put it where `entry_point` finds it.
 
-`start` runs this file as it comes out of the sources, so it imports nothing of the collection.
+`entry_point` runs this file as it comes out of the sources, so it imports nothing of the collection.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ GRACE = 10.0
 """Seconds between the request to end and the kill, as for containers."""
 LOOK = 0.25
 """Seconds between two looks whether a job is to be ended, or has."""
-SETTLE = 10.0
+LAG = 10.0
 """Seconds within which an engine notices that a command has ended whose output has."""
 ALONE = b"WORLD_SIZE=1"
 """What a process has in its environment that a launcher started which knows of no other."""
@@ -202,7 +202,7 @@ def _without(secret: str, lines: list[Line]) -> list[Line]:
 
 def _exit_code(engine: Engine, prepared: str) -> int:
     """Return the exit code of a command that writes no more. Raises EngineError where its container is gone."""
-    deadline = time.monotonic() + SETTLE
+    deadline = time.monotonic() + LAG
     while True:
         running, _pid, code = engine.command_state(prepared)
         if not running and code is not None:
@@ -291,7 +291,7 @@ def outcomes(job: JobOutput) -> list[dict[str, Any]]:
         return []
     runner = description["runner"]
     # Who starts a job writes down at once what watches it, unless it is killed.
-    is_alive = start_of(runner["pid"]) == runner["start"] if runner else time.time() - description["started"] < SETTLE
+    is_alive = start_of(runner["pid"]) == runner["start"] if runner else time.time() - description["started"] < LAG
     watched = description["boot"] == _boot() and is_alive
     found = []
     for replica in description["here"]:

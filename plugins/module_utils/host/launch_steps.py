@@ -30,8 +30,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     COMMITTED,
     CONFIRMED,
-    Answer,
     Claim,
+    ClaimAnswer,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import firewall_rules, reservation, steps
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.data import SessionData, remove_probes
@@ -79,7 +79,7 @@ def hold(
     if drain is not None:
         if not check_mode:
             ledger.release(record.id, lease_owner)
-        answer = Answer(False, (str(drain),))
+        answer = ClaimAnswer(False, (str(drain),))
     result = {"changed": False, **answer.to_dict(), "actions": []}
     if not answer.granted:
         return result
@@ -188,7 +188,7 @@ def start(
     deadline: seconds within which the session has to run. timeout: those after which a replica here that is not ready
     is reported. patience: those for which peers on other hosts are looked for, which may start later; with 0 nothing is
     waited for that may need them.
-    Returns the outcome of the steps, ``seconds``, and either ``replicas``, or where *roles* are given ``begun``, the
+    Returns the result of the steps, ``seconds``, and either ``replicas``, or where *roles* are given ``begun``, the
     names of their replicas here, or where that has to wait for other hosts ``unproven``, why. Raises LedgerError where
     the lease has run out, and what `session_stages` and `verify` raise.
     """
@@ -209,7 +209,7 @@ def start(
             # A session that runs is repaired, which takes nothing away from what works again.
             taken = steps.perform(stages, undo=record.status != RUNNING)
     network, begin = steps.seconds_until("container", stages, taken)
-    made: dict[str, Any] = {**steps.outcome(stages), "seconds": {"network": network, "start": begin}}
+    made: dict[str, Any] = {**steps.result(stages), "seconds": {"network": network, "start": begin}}
     if check_mode:
         return {**made, "replicas": []}
     begun = time.monotonic()

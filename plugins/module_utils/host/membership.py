@@ -31,20 +31,20 @@ HELD_BACK = Path("/run/cluster-compute-held-back")
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What this host is in a session. outcome: one of `core.rules.membership`. answers: of other hosts, by name."""
+class Membership:
+    """What this host is in a session. status: one of `core.rules.membership`. answers: of other hosts, by name."""
 
-    outcome: str
+    status: str
     answers: dict[str, bool]
     others: tuple[str, ...]
 
     @property
     def is_gone(self) -> bool:
         """Whether its part was given to other hosts."""
-        return self.outcome == GIVEN_AWAY
+        return self.status == GIVEN_AWAY
 
 
-def standings(state: StateDirectory, records: Iterable[Record]) -> dict[str, Standing]:
+def memberships(state: StateDirectory, records: Iterable[Record]) -> dict[str, Membership]:
     """Return what this host is in those sessions that run on several hosts, this one among them, by id.
 
     One that does not hold its replicas back starts them as well where it is not known.
@@ -54,10 +54,10 @@ def standings(state: StateDirectory, records: Iterable[Record]) -> dict[str, Sta
     found = {}
     for key, part in parts.items():
         answers = {name: answered[question] for name, question in part.questions.items() if question in answered}
-        outcome = judge(part.questions, answers)
-        if outcome == UNKNOWN and not holds_back(part.plan):
-            outcome = MEMBER
-        found[key] = Standing(outcome, answers, tuple(part.questions))
+        status = judge(part.questions, answers)
+        if status == UNKNOWN and not holds_back(part.plan):
+            status = MEMBER
+        found[key] = Membership(status, answers, tuple(part.questions))
     return found
 
 
@@ -67,10 +67,10 @@ def is_due(state: StateDirectory) -> bool:
         records, _damaged = state.records()
         guarded = [record for record in records if record.plan is not None and holds_back(_seen(record))]
         held_back = read_held_back()
-        found = standings(state, guarded)
+        found = memberships(state, guarded)
     except Exception:  # whatever it is, repairs say so
         return False
-    return any(own.is_gone or (own.outcome == MEMBER and key in held_back) for key, own in found.items())
+    return any(own.is_gone or (own.status == MEMBER and key in held_back) for key, own in found.items())
 
 
 def read_held_back() -> set[str]:
@@ -95,7 +95,7 @@ def silent_peers(
     """Return, of those sessions that run on several hosts, this one among them, which other hosts do not answer it.
 
     pids: the first process of a replica that runs here, by session. An answer is one to the question for this host's
-    standing, an echo from a host's underlay address, or from a replica of it over the session's network.
+    membership, an echo from a host's underlay address, or from a replica of it over the session's network.
     """
     parts = _parts(state, (record for record in records if record.id in session_ids))
     wanted = [question for part in parts.values() for question in part.questions.values()]

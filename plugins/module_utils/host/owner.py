@@ -27,10 +27,10 @@ def check(engine: Engine, state: StateDirectory, session_name: str, name: str | 
     meant = {docker_engine.LABEL_SESSION_NAME: session_name}
     records = {record.id: record for record in state.records()[0] if record.name == session_name}
     entries = [*engine.session_containers(meant), *engine.networks(meant)]
-    lost = {docker_engine.session_id_of(entry["Labels"]) for entry in entries} - records.keys() - {""}
-    labelled = labelled_records(engine) if lost else {}
+    unrecorded = {docker_engine.session_id_of(entry["Labels"]) for entry in entries} - records.keys() - {""}
+    labelled = labelled_records(engine) if unrecorded else {}
     # A label is as old as the network: it tells the owner, and not with whom the session is shared by now.
-    owners = {key: labelled[key].owner if key in labelled else "" for key in sorted(lost)}
+    owners = {key: labelled[key].owner if key in labelled else "" for key in sorted(unrecorded)}
     running = {key: (record.owner, record.shared_with) for key, record in records.items() if record.status not in ENDED}
     refusals = {
         key: why

@@ -50,7 +50,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host impor
     membership,
     use,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Standing
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.membership import Membership
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.prepare import keep_records, make_keys
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session import links
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.session.context import Context, has_ssh
@@ -150,7 +150,7 @@ def repair_host(
     right = {key: best for key in sorted(copies) if (best := latest(copies[key])) is not None}
     doubtful = [record for key, record in right.items() if alone or key in apart]
     if doubtful:
-        repairer.standings = membership.standings(state, doubtful)
+        repairer.memberships = membership.memberships(state, doubtful)
     for session_id, best in right.items():
         since = None if looked is None else looked - LOOK_SECONDS
         if session_id not in here and ledger.was_removed(best.name, session_id, since, None):
@@ -183,7 +183,7 @@ class _Repairer:
         self.check_mode = check_mode
         self.looked = looked
         self.waiting = waiting
-        self.standings: dict[str, Standing] = {}
+        self.memberships: dict[str, Membership] = {}
 
     def set_damaged_aside(self) -> None:
         """Move files that cannot be trusted out of the way. Raises LedgerError and StateError for newer ones.
@@ -262,12 +262,12 @@ class _Repairer:
                 return  # it was torn down just now, or has ended
         if self.ledger.was_removed(record.id, record.id, self.looked, None):
             return  # its replicas leave this host just now
-        standing = self.standings.get(record.id)
-        if standing is not None and standing.is_gone:
-            self._give_up(record, standing)
+        own_membership = self.memberships.get(record.id)
+        if own_membership is not None and own_membership.is_gone:
+            self._give_up(record, own_membership)
         elif record.status == RUNNING and not is_stub(record) and host is not None and host in record.hosts:
-            if standing is not None and standing.outcome == UNKNOWN:
-                self._hold_back(record, host, standing)
+            if own_membership is not None and own_membership.status == UNKNOWN:
+                self._hold_back(record, host, own_membership)
             else:
                 self._converge(record, host)
         elif record.status == RUNNING:
@@ -277,11 +277,11 @@ class _Repairer:
         else:
             self._keep(record)
 
-    def _give_up(self, record: Record, standing: Standing) -> None:
+    def _give_up(self, record: Record, own_membership: Membership) -> None:
         """Remove what this host has of a session, its record too: other hosts have its replicas, and know better."""
         from ansible_collections.cluster_compute.session.plugins.module_utils.host.removal import removal_stages, remove
 
-        says = ", ".join(sorted(host for host, answer in standing.answers.items() if not answer))
+        says = ", ".join(sorted(host for host, answer in own_membership.answers.items() if not answer))
         self.result.actions.append(f"give up session {record.name}: {says} had its replicas here started elsewhere")
         archive = self._archive()
         known = [record.id]
@@ -296,7 +296,7 @@ class _Repairer:
             archive.finish({record.id: whose})
             self.result.faults += archive.problems
 
-    def _hold_back(self, record: Record, host: str, standing: Standing) -> None:
+    def _hold_back(self, record: Record, host: str, own_membership: Membership) -> None:
         """Have other hosts reach this one, so that each can tell the other, and start nothing. Raises HeldBack."""
         context = Context(self.engine, self.state, self.ledger, record, host, "", self.allocatable)
         known = self.state.session(record.id).read_public_keys()
@@ -309,11 +309,11 @@ class _Repairer:
         waiting = [replica.name for replica in context.replicas if replica.name not in running]
         if waiting:
             self.result.held_back.add(record.id)
-            yes = sum(standing.answers.values())
+            yes = sum(own_membership.answers.values())
             raise HeldBack(
                 f"{', '.join(waiting)} may run elsewhere by now, so this host does not start them: that it still "
-                f"carries them say {yes} of the session's {len(standing.others)} other hosts, that it does not "
-                f"{len(standing.answers) - yes}. It goes on asking; the playbook repair starts them."
+                f"carries them say {yes} of the session's {len(own_membership.others)} other hosts, that it does not "
+                f"{len(own_membership.answers) - yes}. It goes on asking; the playbook repair starts them."
             )
 
     def _keep_out(self, stub: Record) -> None:

@@ -18,8 +18,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules import ledger as rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     Allocatable,
-    Answer,
     Claim,
+    ClaimAnswer,
 )
 
 
@@ -49,7 +49,7 @@ def labelled_claims(containers: list[dict[str, Any]]) -> list[Claim]:
 
 def lease(
     ledger: LedgerFile, claim: Claim, allocatable: Mapping[str, Any], seconds: float, lease_owner: str, check_mode: bool
-) -> tuple[bool, Answer]:
+) -> tuple[bool, ClaimAnswer]:
     """Lease *claim* if it fits now; return whether that changed the ledger, and the answer.
 
     The engine is asked before the lock is taken: a container that the ledger does not know can then only have
@@ -66,7 +66,7 @@ def lease(
             if reservation.claim.session_name != claim.session_name
         }
         untracked = [other for other in untracked if other.session_name != claim.session_name]
-        answer = Answer(True) if before else rules.answer(claim, held, untracked, limits)
+        answer = ClaimAnswer(True) if before else rules.answer(claim, held, untracked, limits)
     else:
         answer = ledger.reserve(claim, untracked, limits, seconds, lease_owner)
     return answer.granted and before is None, answer
@@ -74,15 +74,15 @@ def lease(
 
 def lease_name(
     state: StateDirectory, ledger: LedgerFile, claim: Claim, seconds: float, lease_owner: str, check_mode: bool
-) -> Answer:
+) -> ClaimAnswer:
     """Lease the name of a claim's session alone, on a host that carries none of its replicas."""
     if check_mode:
-        return Answer(True)
+        return ClaimAnswer(True)
     answer = ledger.reserve(claim, [], None, seconds, lease_owner)
     return refused_by_name(state, ledger, claim, lease_owner) if answer.granted else answer
 
 
-def refused_by_name(state: StateDirectory, ledger: LedgerFile, claim: Claim, lease_owner: str) -> Answer:
+def refused_by_name(state: StateDirectory, ledger: LedgerFile, claim: Claim, lease_owner: str) -> ClaimAnswer:
     """Tell whether a session that was granted its claim may keep it: a name means one session.
 
     What was leased is given back where this host has a record of another session of this name. Who made that record
@@ -96,8 +96,8 @@ def refused_by_name(state: StateDirectory, ledger: LedgerFile, claim: Claim, lea
         if other.status not in ENDED and not (waits and other.status == PENDING):
             ledger.release(claim.session_id, lease_owner)
             whose = f"session {session_id} of {printable(other.owner)}"
-            return Answer(False, (f"The name {claim.session_name} is taken by {whose}.",))
-    return Answer(True)
+            return ClaimAnswer(False, (f"The name {claim.session_name} is taken by {whose}.",))
+    return ClaimAnswer(True)
 
 
 def release(ledger: LedgerFile, claim: Claim, lease_owner: str, check_mode: bool) -> bool:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.adapters import program
+from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.command import run_command
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
     DIRECTORY,
@@ -356,4 +356,4 @@ def _owned(*paths: str) -> list[str]:
 
 
 def _run(*command: str, environment: dict[str, str] | None = None) -> str:
-    return program.run(list(command), error=BuildFailed, environment=environment, seconds=2 * SECONDS)
+    return run_command(list(command), error=BuildFailed, environment=environment, seconds=2 * SECONDS)

@@ -123,7 +123,7 @@ def seconds_until(kind: str, stages: Sequence[Stage], seconds: Sequence[float]) 
     return round(sum(seconds[:first]), 3), round(sum(seconds[first:]), 3)
 
 
-def outcome(stages: Sequence[Stage]) -> dict[str, Any]:
+def result(stages: Sequence[Stage]) -> dict[str, Any]:
     """Return what a module says of the stages: changed, actions, diff."""
     actions = descriptions(stages)
     return {"changed": bool(actions), "actions": actions, "diff": difference(stages)}

@@ -18,7 +18,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.host.durat
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.journal import say
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.use import count_use
 
-Said = tuple[list[str], list[str]]
+Report = tuple[list[str], list[str]]
 """What was done, and what could not be, a line each."""
 
 
@@ -54,17 +54,17 @@ def look(state: StateDirectory) -> int:
     return int(failed)
 
 
-def _count_use(state: StateDirectory) -> Said:
+def _count_use(state: StateDirectory) -> Report:
     count_use(state)
     return [], []
 
 
-def _keep_time(engine: Engine, state: StateDirectory) -> Said:
+def _keep_time(engine: Engine, state: StateDirectory) -> Report:
     done, problems, warnings = keep_time(engine, state)
     return [*done, *warnings], problems
 
 
-def _write_figures(state: StateDirectory) -> Said:
+def _write_figures(state: StateDirectory) -> Report:
     if "metrics_directory" in state.settings_text():
         from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
 
@@ -72,7 +72,7 @@ def _write_figures(state: StateDirectory) -> Said:
     return [], []
 
 
-def _write_cards(state: StateDirectory) -> Said:
+def _write_cards(state: StateDirectory) -> Report:
     if "job_mapping_directory" in state.settings_text():
         from ansible_collections.cluster_compute.session.plugins.module_utils.host import metrics
 
@@ -80,6 +80,6 @@ def _write_cards(state: StateDirectory) -> Said:
     return [], []
 
 
-def _look_at_disks(engine: Engine, state: StateDirectory) -> Said:
+def _look_at_disks(engine: Engine, state: StateDirectory) -> Report:
     done, problems = enforce_limits(engine, state)
     return [f"stop container {container}: {reason}" for container, reason in done.items()], problems

@@ -13,7 +13,7 @@ from typing import Any, Optional, TypeVar
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import Malformed, decode_known
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import HostFacts, Tombstone
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import (
     JobOutcome,
     SessionCopy,
     Source,
@@ -82,11 +82,11 @@ class KnownSession:
 class SessionAnswer(Answer):
     """Of session_host and session_record.
 
-    granted, reasons, tentative: of a claim (`ledger.Answer`). public_keys: by replica of this host. begun: replicas of
-    the first waves. replicas: as `host.verify` has proven them. unproven: why peers alone are missing. unwritten: why
-    the record could not be kept. sessions, tombstones: what was there before a removal. refused: whether whoever asks
-    may not have it removed. theirs: the ids of the sessions that are somebody else's. stale: whether the host has
-    another copy of the record than the one that was to be changed.
+    granted, reasons, tentative: of a claim (`ledger.ClaimAnswer`). public_keys: by replica of this host. begun:
+    replicas of the first waves. replicas: as `host.verify` has proven them. unproven: why peers alone are missing.
+    unwritten: why the record could not be kept. sessions, tombstones: what was there before a removal. refused: whether
+    whoever asks may not have it removed. theirs: the ids of the sessions that are somebody else's. stale: whether the
+    host has another copy of the record than the one that was to be changed.
     """
 
     granted: Optional[bool] = None
@@ -104,11 +104,11 @@ class SessionAnswer(Answer):
     theirs: tuple[str, ...] = ()
 
     @property
-    def to_claim(self) -> ledger.Answer:
+    def to_claim(self) -> ledger.ClaimAnswer:
         """The answer to a claim: refused where there is none."""
         if self.granted is None:
-            return ledger.Answer(False, (self.why_not,))
-        return ledger.Answer(self.granted, self.reasons, self.tentative)
+            return ledger.ClaimAnswer(False, (self.why_not,))
+        return ledger.ClaimAnswer(self.granted, self.reasons, self.tentative)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.health import Drain, Suspicion
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.cpus import Topology
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.durations import PartTimes

@@ -483,7 +483,7 @@ def may_change_to(old: Request, new: Request) -> bool:
     same_roles = all(
         replace(before[role.name], replicas=role.replicas) == role for role in new.roles if role.name in before
     )
-    # What an image means was settled when the session was launched.
+    # What an image means was resolved when the session was launched.
     known_images = {role.image for role in new.roles} <= {role.image for role in old.roles}
     changed = {key: getattr(new, key) for key in CHANGEABLE}
     return same_login and same_roles and known_images and replace(old, **changed) == new

@@ -161,7 +161,7 @@ def images_of(entries: Iterable[Replica]) -> dict[str, list[str]]:
 
 
 def with_images(plan: Plan, needs: Iterable[Need]) -> Plan:
-    """Return the plan with what its image references mean, as far as that is settled."""
+    """Return the plan with what its image references mean, as far as that is resolved."""
     return replace(plan, images={need.reference: need.pinned() for need in needs})
 
 

@@ -70,11 +70,11 @@ class Target:
     gone: tuple[str, ...]
 
 
-def target_of(plan: Plan, request: Request, lost: Collection[str]) -> Target:
+def target_of(plan: Plan, request: Request, evicted: Collection[str]) -> Target:
     """Return what becomes of the replicas of a plan by a *request* for other numbers of them.
 
-    lost: replicas of the plan that have to find another host. Raises InvalidInput where replicas would go that are not
-    those with the highest ranks, as the ranks of running programs cannot change.
+    evicted: replicas of the plan that have to find another host. Raises InvalidInput where replicas would go that are
+    not those with the highest ranks, as the ranks of running programs cannot change.
     """
     wanted = {name for name, _role, _index in request.replicas()}
     old = [replica.name for replica in plan.replicas]
@@ -90,7 +90,7 @@ def target_of(plan: Plan, request: Request, lost: Collection[str]) -> Target:
             "session_recreate=true.",
         )
     new = [name for name, _role, _index in request.replicas() if name not in old]
-    homeless = [name for name in stay if name in lost]
+    homeless = [name for name in stay if name in evicted]
     return Target((*stay, *new), (*homeless, *new), tuple(old[len(stay) :]))
 
 

@@ -163,8 +163,8 @@ CUDA_DEVICES = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True)
-class SessionView:
-    """What all replicas of a session have in common.
+class SessionEnvironment:
+    """What the environments of all replicas of a session have in common.
 
     mode: the effective mode. replicas: all names in rank order, main first. roles: (role, number of replicas), main
     first. interface: name of the session's interface in every replica, None for a session of one replica. slurm:
@@ -231,7 +231,7 @@ def _slurm_job(session_id: str, replicas: Sequence[str]) -> dict[str, str]:
 
 
 def replica_environment(
-    view: SessionView,
+    session: SessionEnvironment,
     *,
     replica: str,
     role: str,
@@ -256,11 +256,11 @@ def replica_environment(
     if taken:
         raise ValueError("{} is set by the collection and cannot be set by the user.".format(", ".join(taken)))
     environment = {
-        **view._advice,
+        **session._advice,
         "PET_NODE_RANK": str(rank),
         "PET_NPROC_PER_NODE": str(processes(devices or {})),
-        **(dict.fromkeys(("SLURM_PROCID", "SLURM_NODEID"), str(rank)) if view.slurm else {}),
-        **({"SLURMD_NODENAME": replica} if view.slurm else {}),
+        **(dict.fromkeys(("SLURM_PROCID", "SLURM_NODEID"), str(rank)) if session.slurm else {}),
+        **({"SLURMD_NODENAME": replica} if session.slurm else {}),
         **(user or {}),
     }
     names = [name for device_names in (devices or {}).values() for name in device_names]
@@ -268,7 +268,7 @@ def replica_environment(
     if cards:
         # CUDA numbers what a container has from 0 on; some programs read numbers only. Users may narrow it down.
         environment.setdefault(CUDA_DEVICES, ",".join(map(str, range(cards))))
-    environment.update(view._shared)
+    environment.update(session._shared)
     environment.update(
         {
             "BACKENDAI_CLUSTER_HOST": replica,
@@ -282,7 +282,7 @@ def replica_environment(
             "NODE_RANK": str(node_rank),
             "CLUSTER_COMPUTE_HOST": host,
             "NVIDIA_VISIBLE_DEVICES": ",".join(filter(is_nvidia_uuid, names)) or NO_CARD,
-            "TF_CONFIG": f'{{"cluster": {view._tf_cluster}, "task": {{"type": "worker", "index": {rank}}}}}',
+            "TF_CONFIG": f'{{"cluster": {session._tf_cluster}, "task": {{"type": "worker", "index": {rank}}}}}',
         }
     )
     return environment
@@ -295,7 +295,7 @@ def environments(plan: Plan, host: str) -> dict[str, dict[str, str]]:
     of the session's size, because several of them name every replica.
     """
     request = plan.request
-    view = SessionView(
+    session = SessionEnvironment(
         session_id=plan.session.id,
         mode=plan.session.mode,
         replicas=tuple(replica.name for replica in plan.replicas),
@@ -307,7 +307,7 @@ def environments(plan: Plan, host: str) -> dict[str, dict[str, str]]:
     user = {role["name"]: role["env"] for role in request["roles"]}
     return {
         replica.name: replica_environment(
-            view,
+            session,
             replica=replica.name,
             role=replica.role,
             index=replica.index,

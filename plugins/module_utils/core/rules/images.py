@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Which image a reference means for one session, who has it, and how the others get it.
 
-All replicas of a session run the same image: a `Need` settles for each reference on one image, by its id, before
+All replicas of a session run the same image: a `Need` resolves each reference to one image, by its id, before
 anything starts. The steps are those of a launch: `needs_of` from what hosts have, `Need.resolved` with the answer of
 the registry, `Need.pulled` and `Need.arrived` with what became of the hosts that lack it.
 """

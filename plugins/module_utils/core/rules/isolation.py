@@ -50,13 +50,13 @@ STANDING = ("ffffffff-ffff-ffff-ffff-ffffffffffff", "standing")
 _VNI_IPV4 = "0>>22&0x3C@12>>8={vni}"
 _VNI_IPV6 = "52>>8={vni}"
 _PLAIN_UDP_IPV6 = "3&0xFF=17"
-# The flags and the reserved bits before the identifier, by which a host asks for its standing (`rules.membership`).
+# The flags and the reserved bits before the identifier, by which a host asks for its membership (`rules.membership`).
 _FLAGS_IPV4 = "0>>22&0x3C@8={flags}"
 _FLAGS_IPV6 = "48={flags}"
 
 YES = {4: ("icmp-proto-unreachable", "prot-unreachable"), 6: ("icmp6-policy-fail", "policy-fail")}
 NO = {4: ("icmp-net-prohibited", "net-prohibited"), 6: ("icmp6-reject-route", "reject-route")}
-"""What is answered to a host of the session that asks for its standing, and to one that was given up: as iptables and
+"""What is answered to a host of the session that asks for its membership, and to one that was given up: as iptables and
 as nftables call it, by the underlay's version of IP. No kernel says these of itself to a UDP packet that has arrived,
 and firewalls use others, so neither is mistaken for an answer."""
 
@@ -98,7 +98,7 @@ class Tunnel:
 
 @dataclass(frozen=True)
 class Door:
-    """Where this host answers other hosts that ask for their standing in the session.
+    """Where this host answers other hosts that ask for their membership in the session.
 
     members: who is told yes. fenced: who is told no. encrypted: whether the port is a WireGuard link's.
     """
@@ -235,7 +235,7 @@ def isolation_of(plan: Plan, host: str, overlay: OverlayTunnel | None) -> Isolat
 
 
 def _door_of(plan: Plan, host: str) -> Door | None:
-    """Return where hosts are told their standing: in sessions that replace lost hosts, or have given one up."""
+    """Return where hosts are told their membership: in sessions that replace lost hosts, or have given one up."""
     network, own = plan.network, plan.hosts[host]
     if network is None or network.vni is None or network.port is None or not (holds_back(plan) or plan.fenced):
         return None
@@ -317,7 +317,7 @@ def _iptables_tunnel(found: Rules, chain: str, tunnel: Tunnel) -> None:
 
 
 def _iptables_door(found: Rules, chain: str, door: Door, ipv6: bool) -> None:
-    """Have questions for a host's standing answered, before anything else is decided of packets for that port."""
+    """Have questions for a host's membership answered, before anything else is decided of packets for that port."""
     flags, vni = (_FLAGS_IPV6, _VNI_IPV6) if ipv6 else (_FLAGS_IPV4, _VNI_IPV4)
     question = f"{flags.format(flags=f'{QUESTION:#x}')}&&{vni.format(vni=door.vni)}"
     asks = f'-d {door.local} -i {door.interface} -p udp -m udp --dport {door.port} -m u32 --u32 "{question}"'

@@ -212,7 +212,7 @@ class Allocatable:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ClaimAnswer:
     """One host's answer to a claim.
 
     reasons: full sentences, empty where it is granted. tentative: the sessions whose leases alone are in the way;
@@ -258,7 +258,7 @@ def live(ledger: Ledger, boot: str, now: float) -> dict[str, Reservation]:
     return {key: reservation for key, reservation in ledger.items() if reservation.is_live(boot, now)}
 
 
-def answer(claim: Claim, ledger: Ledger, untracked: Iterable[Claim], allocatable: Allocatable | None) -> Answer:
+def answer(claim: Claim, ledger: Ledger, untracked: Iterable[Claim], allocatable: Allocatable | None) -> ClaimAnswer:
     """Tell whether *claim* fits beside what is held.
 
     ledger: live reservations; one of the same session is replaced by the claim. untracked: containers of sessions that
@@ -270,12 +270,12 @@ def answer(claim: Claim, ledger: Ledger, untracked: Iterable[Claim], allocatable
     held = [reservation.claim for reservation in others.values()] + unknown
     reasons = _conflicts(claim, held, allocatable)
     if not reasons:
-        return Answer(True)
+        return ClaimAnswer(True)
     firm = [reservation.claim for reservation in others.values() if reservation.stage != LEASED] + unknown
     if _conflicts(claim, firm, allocatable):
-        return Answer(False, tuple(reasons))
+        return ClaimAnswer(False, tuple(reasons))
     tentative = sorted(key for key, reservation in others.items() if reservation.stage == LEASED)
-    return Answer(False, tuple(reasons), tuple(tentative))
+    return ClaimAnswer(False, tuple(reasons), tuple(tentative))
 
 
 def collisions(claim: Claim, held: Iterable[Claim]) -> list[str]:
@@ -371,7 +371,7 @@ def advance(reservation: Reservation, stage: str, now: float, seconds: float) ->
     return replace(reservation, stage=stage, expires=None if stage == COMMITTED else now + seconds, since=now)
 
 
-def resolve_reservations(session_id: str, answers: Mapping[str, Answer]) -> str:
+def resolve_reservations(session_id: str, answers: Mapping[str, ClaimAnswer]) -> str:
     """Tell what a session does with the answers of all its hosts: GRANTED, ASK_AGAIN or ROLL_BACK.
 
     It asks again, holding what it got, only where nothing but tentative sessions with higher ids are in the way.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MEMBER = "member"
 GIVEN_AWAY = "given away"
 UNKNOWN = "unknown"
-"""The standing of a host in a session: it carries its part; its part was given to others; nobody says so or so."""
+"""The membership of a host in a session: it carries its part; its part was given to others; nobody says so or so."""
 
 QUESTION = 0x08000001
 """Flags and reserved bits before the identifier. VXLAN drops what has unknown bits (Linux, vxlan_rcv), WireGuard what
@@ -39,7 +39,7 @@ _NO = {4: 9, 6: 6}
 
 
 def holds_back(plan: Plan) -> bool:
-    """Tell whether a host that does not know its standing starts nothing of the session by itself."""
+    """Tell whether a host that does not know its membership starts nothing of the session by itself."""
     return bool(plan.request.get("on_host_loss") == "replace")
 
 
@@ -56,7 +56,7 @@ def read_answer(version: int, icmp_type: int, code: int) -> bool | None:
 
 
 def judge(others: Collection[str], answers: Mapping[str, bool]) -> str:
-    """Return the standing of a host.
+    """Return the membership of a host.
 
     others: the other hosts of its plan. answers: what those that answered say. A host whose part was given away while
     most of the others agreed to it never has most of them for itself; where a few still know the plan of before, they

@@ -224,7 +224,7 @@ def request_of(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def replica_of(plan: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a plan says of a replica, with what its image is as far as that is settled.
+    """Return what a plan says of a replica, with what its image is as far as that is resolved.
 
     Its environment is left out, and so are other values that may be secret.
     """

@@ -35,7 +35,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     OutputAnswer,
     read_answers,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobOutcome
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import JobOutcome
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import RUNNING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job, rank_order, shown
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.logs import choose

@@ -39,12 +39,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.launch import (
     PLACED,
     artifact,
     table_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import (
     change,
     hold,
     images,
@@ -54,10 +54,10 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs
     start,
     undo,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     SAY as LAST_TITLE,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     Launch,
     look_step,
 )

@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     OutputAnswer,
     read_answers,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import JobCopy, SessionCopy
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import JobCopy, SessionCopy
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ENDED, PENDING
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     BATCH,

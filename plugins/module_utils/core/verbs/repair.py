@@ -45,7 +45,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.isolation import is_kept_out
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import CHANGE
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.overview import findings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (

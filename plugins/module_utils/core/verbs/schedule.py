@@ -164,7 +164,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         return {**state, **_look(_in_reach(state), missing, in_full)}
     if settings.fair_share.half_life is not None:
         _mark_head(group, cluster, entries)
-    lost, problems = _lost(state, group, cluster, outside)
+    replacements, problems = _replacements(state, group, cluster, outside)
     moves = _moves(state, group, cluster, problems)
     state["warnings"] += problems
     work = cleanup_actions(group, cluster, cluster.orphaned)
@@ -176,7 +176,7 @@ def _after_look(state: State, answers: Answers, outside: Outside) -> State:
         if entry.placement is not None and not state["only_lost"]
         for record in [cluster.records[entry.waiting.session_id]]
     ]
-    launches = [*lost, *moves, *waiting_launches]
+    launches = [*replacements, *moves, *waiting_launches]
     state["launchable"] = [{**launch, "known_unreachable": state["known_unreachable"]} for launch in launches]
     return {**state, **(_launch() if state["launchable"] else step("", "", ""))}
 
@@ -214,7 +214,7 @@ def _moves(state: State, group: GroupFacts, cluster: ClusterState, problems: lis
     ]
 
 
-def _lost(
+def _replacements(
     state: State, group: GroupFacts, cluster: ClusterState, outside: Outside
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the launches that finish changes and replace what sessions have lost, and why others stay as they are."""

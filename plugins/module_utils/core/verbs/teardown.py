@@ -198,8 +198,8 @@ def _remember(state: State, alive: Collection[str]) -> State:
 def _over(state: State) -> State:
     over = {**state, **step("", "", "")}
     if state["fails"] and state["report"]:
-        outcome = f"The session {state['session_name']} is not removed from every host."
-        return {**over, "failure": "\n".join([outcome, *state["report"]])}
+        failure = f"The session {state['session_name']} is not removed from every host."
+        return {**over, "failure": "\n".join([failure, *state["report"]])}
     return over
 
 

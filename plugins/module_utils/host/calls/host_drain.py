@@ -48,7 +48,7 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     deadline = time.monotonic() + (arguments["wait_seconds"] if waits else 0)
     while (names := _names(state)) and time.monotonic() < deadline:
         time.sleep(1)
-    return {**steps.outcome([stage]), "sessions": names}
+    return {**steps.result([stage]), "sessions": names}
 
 
 def _names(state: StateDirectory) -> list[str]:

@@ -25,4 +25,4 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     stages = firewall_rules.overlay_stages(overlays, Engine.connect().uses_nftables())
     if not check_mode:
         steps.perform(stages)
-    return {**steps.outcome(stages), "overlays": overlays.to_dict() if overlays is not None else None}
+    return {**steps.result(stages), "overlays": overlays.to_dict() if overlays is not None else None}

@@ -18,4 +18,4 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     stages = [identity_stage(StateDirectory(arguments["state_directory"]), arguments["host"])]
     if not check_mode:
         steps.perform(stages)
-    return steps.outcome(stages)
+    return steps.result(stages)

@@ -20,4 +20,4 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     stages = kernel_settings.setting_stages(neighbour_limits(parse_max_replicas(arguments["max_replicas"])))
     if not check_mode:
         steps.perform(stages)
-    return steps.outcome(stages)
+    return steps.result(stages)

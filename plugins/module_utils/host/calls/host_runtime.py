@@ -19,4 +19,4 @@ def call(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     stages = engine_runtime.present_stages(engine) if is_present else engine_runtime.absent_stages(engine)
     if not check_mode:
         steps.perform(stages)
-    return steps.outcome(stages)
+    return steps.result(stages)

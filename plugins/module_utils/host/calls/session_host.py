@@ -243,7 +243,7 @@ def _absent(arguments: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             if archive is not None:
                 archive.finish({session["id"]: session for session in found["sessions"]})
                 found["warnings"] += archive.problems
-    return {**steps.outcome(stages), **found}
+    return {**steps.result(stages), **found}
 
 
 def _archive(engine: Any, state: StateDirectory, arguments: dict[str, Any]) -> Any:

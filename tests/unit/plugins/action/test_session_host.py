@@ -15,8 +15,13 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.cluster_compute.session.plugins.action import session_host as action
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import (
+    ABSENT,
+    DAMAGED,
+    REFUSED,
+    UNKEPT,
+)
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.program import MARK
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import ABSENT, DAMAGED, REFUSED, UNKEPT
 
 Say = Callable[[str, "bytes | None"], str]
 

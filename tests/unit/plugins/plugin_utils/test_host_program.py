@@ -23,13 +23,13 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.adapters.s
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import calls_of
 from ansible_collections.cluster_compute.session.plugins.module_utils.host import boot_install
 from ansible_collections.cluster_compute.session.plugins.module_utils.host.arguments import ARGUMENTS
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.install import MONTH
-from ansible_collections.cluster_compute.session.plugins.module_utils.host.start import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.entry_point import (
     ABSENT,
     DAMAGED,
     REFUSED,
     UNKEPT,
 )
+from ansible_collections.cluster_compute.session.plugins.module_utils.host.install import MONTH
 from ansible_collections.cluster_compute.session.plugins.plugin_utils import host_program
 from ansible_collections.cluster_compute.session.plugins.plugin_utils.host_program import (
     Program,

@@ -15,7 +15,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.job i
     parse_job_request,
     plan_job,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import SessionCopy
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import SessionCopy
 
 JOB = "0123456789ab"
 

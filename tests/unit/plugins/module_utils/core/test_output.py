@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.outcome import Source
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.output import Source
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import (
     LONGEST_LINE,
     Line,

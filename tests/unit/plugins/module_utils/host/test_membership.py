@@ -68,7 +68,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
 
 
 @pytest.mark.parametrize(
-    ("policy", "says", "outcome"),
+    ("policy", "says", "status"),
     [
         ("replace", {"h2": True, "h3": True}, MEMBER),
         ("replace", {"h2": True}, UNKNOWN),
@@ -79,11 +79,11 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StateDirectory:
     ],
 )
 def test_the_other_hosts_are_asked_and_only_a_policy_holds_back(
-    state: StateDirectory, monkeypatch: pytest.MonkeyPatch, policy: str, says: dict[str, bool], outcome: str
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch, policy: str, says: dict[str, bool], status: str
 ) -> None:
     monkeypatch.setattr(questions, "ask", ask_of(says))
-    found = membership.standings(state, [record(policy)])[ID]
-    assert (found.outcome, found.answers, found.others) == (outcome, says, ("h2", "h3"))
+    found = membership.memberships(state, [record(policy)])[ID]
+    assert (found.status, found.answers, found.others) == (status, says, ("h2", "h3"))
 
 
 def test_they_are_asked_as_well_of_a_session_that_a_newer_release_has_changed(
@@ -92,7 +92,7 @@ def test_they_are_asked_as_well_of_a_session_that_a_newer_release_has_changed(
     monkeypatch.setattr(questions, "ask", ask_of({"h2": False}))
     plan = record().plan
     newer = {**plan, "coming": 1, "network": {**plan["network"], "coming": 1}}
-    assert membership.standings(state, [replace(record(), plan=newer)])[ID].is_gone
+    assert membership.memberships(state, [replace(record(), plan=newer)])[ID].is_gone
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_nobody_is_asked_of_a_session_that_is_not_here_and_elsewhere(
     state: StateDirectory, monkeypatch: pytest.MonkeyPatch, given: Record
 ) -> None:
     monkeypatch.setattr(questions, "ask", lambda wants: dict.fromkeys(wants, False))
-    assert membership.standings(state, [given]) == {}
+    assert membership.memberships(state, [given]) == {}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.environment import (
-    SessionView,
+    SessionEnvironment,
     replica_environment,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.replica import session_run
@@ -290,10 +290,10 @@ def test_ranks_are_those_of_the_run() -> None:
 
 
 def test_slurm_tells_of_the_session_as_the_session_does() -> None:
-    view = SessionView("0" * 32, "multi-node", (*NAMES,), (("main", 1), ("sub", 2)), 4000, None, slurm=True)
+    session = SessionEnvironment("0" * 32, "multi-node", (*NAMES,), (("main", 1), ("sub", 2)), 4000, None, slurm=True)
     place = {"index": 1, "local_rank": 0, "node_rank": 0, "kernel_id": "k", "host": "h"}
     for rank, name in enumerate(NAMES):
-        own = replica_environment(view, replica=name, role=name[:-1], rank=rank, **place)
+        own = replica_environment(session, replica=name, role=name[:-1], rank=rank, **place)
         placed = {key: value for key, value in own.items() if key.startswith("SLURM_") and key != "SLURM_JOB_ID"}
         assert slurm_place(own["TF_CONFIG"]) == placed
         assert placed["SLURM_TASKS_PER_NODE"] == "1(x3)"

@@ -70,9 +70,9 @@ def facts_beside(facts, plan: Plan, without=()):
     return typed(found)
 
 
-def change(plan: Plan, request: Request, facts, lost=(), lost_hosts=(), keys=(), inventory=None) -> Plan:
+def change(plan: Plan, request: Request, facts, evicted=(), lost_hosts=(), keys=(), inventory=None) -> Plan:
     """Return the plan of a session that becomes what *request* says, by the facts of the hosts that are left."""
-    target = target_of(plan, request, lost)
+    target = target_of(plan, request, evicted)
     there = facts_beside(facts, plan, lost_hosts)
     homes = {}
     if target.homeless:

@@ -22,7 +22,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     SEED_NAMES,
     SLURM_NAMES,
     TRIM_DOMAINS,
-    SessionView,
+    SessionEnvironment,
     environment_file,
     hostfile,
     mpich_hostfile,
@@ -39,13 +39,15 @@ SESSION = "3614fdf3-0e04-4a3c-8f3e-2b1d6c7a9e10"
 SUB2 = "0b3fe1a4-52a7-5d5c-9a43-0b6ad2f0a111"
 
 
-def view(interface="eth1", replicas=("main1", "sub1", "sub2", "sub3"), roles=(("main", 1), ("sub", 3))) -> SessionView:
-    return SessionView(SESSION, "multi-node", replicas, roles, 12345, interface)
+def session(
+    interface="eth1", replicas=("main1", "sub1", "sub2", "sub3"), roles=(("main", 1), ("sub", 3))
+) -> SessionEnvironment:
+    return SessionEnvironment(SESSION, "multi-node", replicas, roles, 12345, interface)
 
 
 def main1(**others) -> dict[str, str]:
     where = {"index": 1, "rank": 0, "local_rank": 0, "node_rank": 0, "kernel_id": SESSION, "host": "node-a", **others}
-    return replica_environment(view(), replica="main1", role="main", **where)
+    return replica_environment(session(), replica="main1", role="main", **where)
 
 
 def test_the_documented_examples_of_main1():
@@ -76,7 +78,7 @@ def test_the_documented_examples_of_main1():
 
 def test_all_of_a_sub_exactly():
     environment = replica_environment(
-        view(),
+        session(),
         replica="sub2",
         role="sub",
         index=2,
@@ -135,9 +137,11 @@ def test_all_of_a_sub_exactly():
 
 
 def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> None:
-    view = SessionView(SESSION, "multi-node", ("main1", "sub1", "sub2"), (("main", 1), ("sub", 2)), 4000, "eth1", True)
+    session = SessionEnvironment(
+        SESSION, "multi-node", ("main1", "sub1", "sub2"), (("main", 1), ("sub", 2)), 4000, "eth1", True
+    )
     given = {"role": "sub", "index": 2, "rank": 2, "local_rank": 0, "node_rank": 1, "kernel_id": SUB2, "host": "h"}
-    environment = replica_environment(view, replica="sub2", **given)
+    environment = replica_environment(session, replica="sub2", **given)
     assert {name: value for name, value in environment.items() if name in SLURM_NAMES} == {
         "SLURM_JOB_ID": str(int(SESSION[:7], 16)),
         "SLURM_JOB_NODELIST": "main1,sub1,sub2",
@@ -162,13 +166,13 @@ def test_where_it_is_asked_for_each_replica_is_a_task_of_a_job_of_slurm() -> Non
     assert not {"SLURM_JOBID", "SLURM_NODELIST", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"} & set(
         environment
     )
-    own = replica_environment(view, replica="sub2", user={"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, **given)
+    own = replica_environment(session, replica="sub2", user={"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, **given)
     assert (own["SLURM_NTASKS"], own["SLURM_PROCID"], own["SLURM_NODEID"]) == ("1", "0", "2")
 
 
 def test_one_replica_has_no_interface_to_pin():
     environment = replica_environment(
-        SessionView(SESSION, "single-node", ("main1",), (("main", 1),), 4000, None),
+        SessionEnvironment(SESSION, "single-node", ("main1",), (("main", 1),), 4000, None),
         replica="main1",
         role="main",
         index=1,
@@ -219,7 +223,9 @@ def test_users_values_do_not_leak_from_one_replica_to_the_next():
 
 def test_the_longest_strings_fit_what_linux_takes():
     names = tuple(f"{'r' * MAXIMUM_ROLE_NAME}{index}" for index in range(1, MAXIMUM_SIZE + 1))
-    longest = SessionView(SESSION, "multi-node", names, (("r" * MAXIMUM_ROLE_NAME, MAXIMUM_SIZE),), 65535, "eth1")
+    longest = SessionEnvironment(
+        SESSION, "multi-node", names, (("r" * MAXIMUM_ROLE_NAME, MAXIMUM_SIZE),), 65535, "eth1"
+    )
     environment = replica_environment(
         longest, replica=names[-1], role="r", index=1, rank=4095, local_rank=0, node_rank=0, kernel_id=SUB2, host="h"
     )
@@ -290,7 +296,7 @@ def test_no_file_with_a_nul():
 )
 def test_cards_that_a_replica_sees(devices, user, nvidia, cuda):
     where = {"index": 1, "rank": 0, "local_rank": 0, "node_rank": 0, "kernel_id": SESSION, "host": "node-a"}
-    environment = replica_environment(view(), replica="main1", role="main", devices=devices, user=user, **where)
+    environment = replica_environment(session(), replica="main1", role="main", devices=devices, user=user, **where)
     assert (environment["NVIDIA_VISIBLE_DEVICES"], environment.get("CUDA_VISIBLE_DEVICES")) == (nvidia, cuda)
 
 

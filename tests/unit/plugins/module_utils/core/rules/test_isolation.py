@@ -187,7 +187,7 @@ def test_a_table_is_replaced_as_a_whole() -> None:
     assert f'tcp dport 1 drop comment "{digest("tcp dport 1 drop")}"' in text
 
 
-# ---- who asks for its standing --------------------------------------------------------------------------------------
+# ---- who asks for its membership ------------------------------------------------------------------------------------
 
 FENCED = "192.0.2.9"
 

@@ -19,8 +19,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     LEASED,
     ROLL_BACK,
     Allocatable,
-    Answer,
     Claim,
+    ClaimAnswer,
     InvalidLedger,
     Reservation,
     advance,
@@ -287,11 +287,11 @@ def test_a_malformed_or_newer_ledger_is_refused(data: object) -> None:
 
 
 def test_who_keeps_and_who_gives_back() -> None:
-    yes = Answer(True)
+    yes = ClaimAnswer(True)
     assert resolve_reservations("b", {"h1": yes, "h2": yes}) == GRANTED
-    assert resolve_reservations("b", {"h1": yes, "h2": Answer(False, ("full",), ("c",))}) == ASK_AGAIN
-    assert resolve_reservations("b", {"h1": yes, "h2": Answer(False, ("full",), ("a", "c"))}) == ROLL_BACK
-    assert resolve_reservations("b", {"h1": yes, "h2": Answer(False, ("full",))}) == ROLL_BACK
+    assert resolve_reservations("b", {"h1": yes, "h2": ClaimAnswer(False, ("full",), ("c",))}) == ASK_AGAIN
+    assert resolve_reservations("b", {"h1": yes, "h2": ClaimAnswer(False, ("full",), ("a", "c"))}) == ROLL_BACK
+    assert resolve_reservations("b", {"h1": yes, "h2": ClaimAnswer(False, ("full",))}) == ROLL_BACK
 
 
 @settings(max_examples=200)
@@ -314,7 +314,9 @@ def test_sessions_that_race_all_end_and_exactly_as_many_start_as_fit(
         answers = {}
         for host in chance.sample(range(hosts), hosts):
             mine = ledgers[host].get(session)
-            answers[str(host)] = Answer(True) if mine else answer(requested[session], ledgers[host], [], allocatable)
+            answers[str(host)] = (
+                ClaimAnswer(True) if mine else answer(requested[session], ledgers[host], [], allocatable)
+            )
             if answers[str(host)].granted and not mine:
                 ledgers[host][session] = lease(requested[session], "boot", 0.0, 60.0)
             if chance.random() < 0.5:  # somebody else asks in between

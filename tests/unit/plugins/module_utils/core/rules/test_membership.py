@@ -22,7 +22,7 @@ OTHERS = ("h1", "h2", "h3", "h4")
 
 
 @pytest.mark.parametrize(
-    ("says", "standing"),
+    ("says", "membership"),
     [
         ("yyyy", MEMBER),
         ("yyy-", MEMBER),
@@ -36,9 +36,9 @@ OTHERS = ("h1", "h2", "h3", "h4")
         ("nyyy", UNKNOWN),
     ],
 )
-def test_most_have_to_say_yes_and_none_no(says: str, standing: str) -> None:
+def test_most_have_to_say_yes_and_none_no(says: str, membership: str) -> None:
     answers = {host: letter == "y" for host, letter in zip(OTHERS, says) if letter != "-"}
-    assert judge(OTHERS, answers) == standing
+    assert judge(OTHERS, answers) == membership
 
 
 def test_the_only_other_host_decides_alone() -> None:

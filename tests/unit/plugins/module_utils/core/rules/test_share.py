@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import InvalidInput
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import turn_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.group import waiting_session
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import decode, encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.request import Request, parse_request
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.placement import Capacity, Host
@@ -87,7 +87,9 @@ def test_without_a_half_life_the_order_is_what_it_was() -> None:
     use = [{"alice": {"cpus": 1e9}}]
     shares = Shares.of(FairShare(None, (("gpu", 1),)), use)
     assert (shares.use, shares.cost(wanted()), shares.percent("alice"), shares.table()) == ({}, 0.0, None, [])
-    queue = [turn_of(f"id-{n}", wanted(), n, owner, shares) for n, owner in enumerate(["alice", "bob", "alice"])]
+    queue = [
+        waiting_session(f"id-{n}", wanted(), n, owner, shares) for n, owner in enumerate(["alice", "bob", "alice"])
+    ]
     assert in_order(reversed(queue)) == queue
 
 
@@ -99,7 +101,7 @@ def test_priority_comes_first_then_share_then_age() -> None:
     ]
 
     def queued(name: str, number: int, owner: str, **values: Any) -> Waiting:
-        return turn_of(name, wanted(**values), number, owner, shares)
+        return waiting_session(name, wanted(**values), number, owner, shares)
 
     queue = [
         queued("urgent", 9, "alice", priority=1),
@@ -123,8 +125,8 @@ def test_who_has_been_the_head_stays_it_whoever_has_used_less() -> None:
 
     def blocked(is_head: bool) -> dict[str, str | None]:
         queue = [
-            turn_of("big", big, 1, "alice", shares, is_head),
-            turn_of("small", wanted("small", cpus=2), 2, "bob", shares),
+            waiting_session("big", big, 1, "alice", shares, is_head),
+            waiting_session("small", wanted("small", cpus=2), 2, "bob", shares),
         ]
         found = schedule_queue(queue, hosts, (), ["h1"])
         return {entry.waiting.session_id: "starts" if entry.placement else entry.blocked_by for entry in found}
@@ -149,7 +151,9 @@ def test_two_owners_of_200_submissions_use_the_same(seed: int, larger: int) -> N
     head: set[int] = set()
     while {owner for owner, _request, _seconds in waiting.values()} == set(total):
         shares = Shares.of(FairShare(7 * 86400), [account.owners])
-        queue = [turn_of(str(n), request, n, owner, shares, n in head) for n, (owner, request, _s) in waiting.items()]
+        queue = [
+            waiting_session(str(n), request, n, owner, shares, n in head) for n, (owner, request, _s) in waiting.items()
+        ]
         free = 16 - sum(cpus for _owner, cpus, _end in running.values())
         host = Host("h1", Capacity(16000, 640 * GIB), Capacity(free * 1000, 640 * GIB))
         for entry in schedule_queue(queue, [host], (), ["h1"]):

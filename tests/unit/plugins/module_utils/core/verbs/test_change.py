@@ -26,7 +26,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     claims_of,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch import closing_lines
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import change
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import change
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.rules.examples import path_facts
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (

@@ -12,7 +12,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     read_answers,
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.images import needs_of
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.distribution import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.distribution import (
     Distribution,
 )
 from ansible_collections.cluster_compute.session.tests.host_facts import typed

@@ -32,9 +32,9 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Reservation,
     claims_of,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import name_hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import name_hosts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import launch
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.start import PATIENCE
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.start import PATIENCE
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import hosts_of
 from ansible_collections.cluster_compute.session.tests.unit.plugins.module_utils.core.verbs.group import (
     AWAY,

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import hold, undo
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import hold, undo
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     REMOVAL,
     STATE_DIRECTORY,
     Launch,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Run a program of the host.
+"""Run a command of the host.
 
 Nothing that runs on hosts has an AnsibleModule, whose `run_command` pylint asks for: the host's program is called
 without one, and hosts and replicas call their programs by themselves.
@@ -16,10 +16,10 @@ from contextlib import suppress
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.errors import SessionError
 
 LAST_SECONDS = 1.0
-"""For which a program may take to go that was killed."""
+"""For which a command may take to go that was killed."""
 
 
-def run(
+def run_command(
     command: list[str],
     stdin: str | None = None,
     *,
@@ -61,7 +61,7 @@ def run(
 
 
 def _give_up(process: subprocess.Popen[str]) -> None:
-    """End a program, and wait for ever for none: what hangs in a driver goes only when that lets it."""
+    """End a command, and wait for ever for none: what hangs in a driver goes only when that lets it."""
     process.kill()
     with suppress(subprocess.TimeoutExpired):
         process.wait(LAST_SECONDS)

@@ -21,7 +21,7 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
     Record,
     read_record,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import PLANNED
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.launch import PLANNED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import (
     Answers,
     Call,

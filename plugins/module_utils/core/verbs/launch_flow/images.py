@@ -16,12 +16,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.facts import read_facts
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import replacement, undo
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.distribution import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import replacement, undo
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.distribution import (
     BATCHES,
     Distribution,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import Launch
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import Launch
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.verb import State, call
 
 

@@ -40,11 +40,11 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
     ASK_AGAIN,
     GRANTED,
+    ClaimAnswer,
     resolve_reservations,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer as Claimed
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import claims, start
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import claims, start
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     ADVICE,
     REMOVAL,
     STATE_DIRECTORY,
@@ -79,7 +79,7 @@ def after_reserve(launch: Launch) -> State:
     given = {
         host: answer.to_claim
         if answer.public_keys is not None or not answer.granted
-        else Claimed(False, (answer.why_not,))
+        else ClaimAnswer(False, (answer.why_not,))
         for host, answer in launch.answers.items()
     }
     outcome = resolve_reservations(change["id"], given)
@@ -239,7 +239,7 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) ->
     stale = [host for host, answer in launch.answers.items() if answer.stale]
     if not stale:
         return follow(launch, launch.answers)
-    told = {
+    arguments = {
         host: {key: given[key] for key in ("containers", "ran", "prove", "patience") if key in given}
         for step_call in state["calls"]
         for host, given in step_call["hosts"].items()
@@ -250,7 +250,7 @@ def _unless_stale(launch: Launch, follow: Callable[[Launch, Answers], State]) ->
         "after": state["step"],
         "answers": encode({host: answer for host, answer in launch.answers.items() if host not in stale}),
     }
-    return launch.step("again", "Tell the whole to hosts that had another copy", [_amended(state, told, True)])
+    return launch.step("again", "Tell the whole to hosts that had another copy", [_amended(state, arguments, True)])
 
 
 def after_again(launch: Launch) -> State:
@@ -335,8 +335,8 @@ def _done(launch: Launch) -> State:
         *state["replicas"],
         *(status for status in state["statuses"] if status["name"] not in known),
     ]
-    was_lost = state["change"]["kind"] == REPLACE and "main1" in state["change"]["places"]
-    if was_lost and state["record"]["request"]["batch_command"] is not None:
+    is_replaced = state["change"]["kind"] == REPLACE and "main1" in state["change"]["places"]
+    if is_replaced and state["record"]["request"]["batch_command"] is not None:
         return start.batch(launch)
     return launch.over(launch.running, state["report"])
 

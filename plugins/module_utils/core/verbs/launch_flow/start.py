@@ -16,8 +16,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.model
 )
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.output import batch_job
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.start_order import start_waves
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import claims, queue, undo
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import claims, queue, undo
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     SAY,
     STATE_DIRECTORY,
     Launch,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.outcome import artifact, table_of
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.show.launch import artifact, table_of
 
 REPLICA: dict[str, Any] = {
     "name": "main1",

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.decode import encode
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import ERROR, PENDING, Record
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import advance as revise
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     ADVICE,
     STATE_DIRECTORY,
     Launch,

@@ -15,8 +15,8 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     Claim,
     resolve_reservations,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import claims
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import claims
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     DECIDE,
     SAY,
     STATE_DIRECTORY,

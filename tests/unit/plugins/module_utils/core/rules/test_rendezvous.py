@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.names import NAME_HOSTS, name_hosts
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.rendezvous import (
+    NAME_HOSTS,
+    name_hosts,
+)
 
 HOSTS = [f"h{number}" for number in range(40)]
 

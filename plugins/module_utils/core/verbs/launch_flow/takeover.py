@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.model.record import PENDING
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     STATE_DIRECTORY,
     Launch,
 )

@@ -11,14 +11,14 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
     GRANTED,
     resolve_reservations,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import (
     change,
     claims,
     queue,
     start,
     undo,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     Launch,
     failures_of,
 )

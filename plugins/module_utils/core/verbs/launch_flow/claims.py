@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import Answer, turns_seconds
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import (
+    ClaimAnswer,
+    turns_seconds,
+)
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     STATE_DIRECTORY,
     Launch,
 )
@@ -52,6 +55,6 @@ def turns(launch: Launch, hosts: Collection[str]) -> dict[str, int]:
     return {"turns_seconds": seconds} if seconds else {}
 
 
-def reasons_of(answers: Mapping[str, Answer]) -> list[str]:
+def reasons_of(answers: Mapping[str, ClaimAnswer]) -> list[str]:
     """Return why hosts have not granted a claim."""
     return [f"{host}: {reason}" for host, answer in answers.items() for reason in answer.reasons]

@@ -34,12 +34,12 @@ from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.ledger import COMMITTED
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.rules.site import Settings
 from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs import cleanup
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow import (
     images,
     queue,
     takeover,
 )
-from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_steps.launch import (
+from ansible_collections.cluster_compute.session.plugins.module_utils.core.verbs.launch_flow.launch import (
     DECIDE,
     REMOVAL,
     Launch,
